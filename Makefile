@@ -1,0 +1,52 @@
+PY     ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAGE  ?= test50k
+CYTHON := $(wildcard envs/*/*.pyx)
+
+.PHONY: train test slow lint types check build clean
+
+train: build
+	$(BIN)/league train --stage $(STAGE)
+
+test: build
+	$(BIN)/python -m pytest -q
+
+slow: build
+	$(BIN)/python -m pytest -q -m slow
+
+lint: build
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/cython-lint $(CYTHON)
+
+types: build build/typed/league
+	$(BIN)/mypy
+
+check: lint types test
+
+build: $(VENV)/.built
+
+# 1. A venv. Debian's python3 has no ensurepip unless python3-venv is there: then the system's pip
+#    (22.3 or later) fills the venv from outside. Nothing is installed outside .venv.
+$(BIN)/python:
+	$(PY) -m venv $(VENV) || { $(PY) -m venv --clear --without-pip $(VENV) && \
+	  $(PY) -m pip --python $(BIN)/python install --quiet pip; }
+
+# 2. What it needs, and this package as an editable install (first time, or when its metadata changed).
+$(VENV)/.installed: $(BIN)/python pyproject.toml setup.py constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/.built
+
+# 3. After an edit of a .pyx only the extension is rebuilt, without pip.
+$(VENV)/.built: $(VENV)/.installed $(CYTHON)
+	$(BIN)/python setup.py -q build_ext --inplace
+	touch $@
+
+# The installed layout as links, for mypy (it runs no import hooks).
+build/typed/league: $(wildcard league/* envs/* policies/* snapshots/*)
+	rm -rf build/typed && mkdir -p $@
+	cd $@ && ln -s ../../../league/* ../../../envs ../../../policies ../../../snapshots ../../../cli.py . && rm -f __pycache__
+
+clean:
+	rm -rf build $(VENV) *.egg-info envs/*/*.so

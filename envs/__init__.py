@@ -1,0 +1,2 @@
+if __name__ == "envs":
+    raise ImportError("import league.envs, not envs")

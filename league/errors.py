@@ -1,0 +1,35 @@
+"""The errors a user can cause. `cli.main` turns each into one line; anything else is a bug and keeps its traceback."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class LeagueError(Exception):
+    """A known error: the message names the setting, the value, the rule and the next step. Exit code 1."""
+
+    exit_code = 1
+
+
+class UsageError(LeagueError):
+    """The call itself is wrong: an unknown key, name or stage, or a value outside its rule. Exit code 2."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A setting, or settings together, that cannot be run."""
+
+
+class StoreError(LeagueError):
+    """The store is missing, foreign, damaged or busy."""
+
+
+class SnapshotError(LeagueError):
+    """A snapshot is missing, damaged or does not fit."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean `x`?` for the known word nearest to `word`, else the known words listed."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    return f"; did you mean `{close[0]}`?" if close else f"; known: {', '.join(names) or 'none'}"

@@ -1,0 +1,188 @@
+"""What passes between the parts.
+
+Dimension letters, used in every docstring: `T` steps, `B` rows (matches side by side), `S` = 2 seats,
+`A` action parts, `M` mask entries, `R` reward terms, `H` history tokens, `K` live frozen nets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import torch
+
+SEATS = 2
+EXTERNAL = -1
+"""In `MatchBatch.controllers`: this seat's actions come from the engine, not from a native bot."""
+DRAW = -1
+"""In `winner`: nobody won."""
+
+FloatArray = npt.NDArray[np.float32]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ActionSpec:
+    """The discrete actions of one decision: `choices[i]` options in part i.
+
+    `multi_binary`: every part is a key, pressed (1) or not (0); the mask has one entry a key (may it be pressed?).
+    `multi_discrete`: every part is one categorical choice; the mask has one entry a choice.
+    """
+
+    kind: Literal["multi_binary", "multi_discrete"]
+    choices: tuple[int, ...]
+
+    @property
+    def num_parts(self) -> int:
+        """A, the width of an action."""
+        return len(self.choices)
+
+    @property
+    def mask_size(self) -> int:
+        """M, the width of a mask and of the logits."""
+        return self.num_parts if self.kind == "multi_binary" else sum(self.choices)
+
+
+@dataclass(frozen=True)
+class GameSpec:
+    """What a game is, for whoever plays it. Two games with equal `name`, `version` and options are the same game."""
+
+    name: str
+    version: int
+    """Goes up when behaviour changes, never on a refactor."""
+    obs_size: int
+    opponent_slice: tuple[int, int]
+    """[start, stop) of the observation that shows the opponent."""
+    action: ActionSpec
+    reward_terms: tuple[str, ...]
+    metrics: tuple[str, ...]
+    """Behaviour metrics, one number per seat and match, in the order of `result["metrics"]`."""
+    end_reasons: tuple[str, ...]
+    bots: tuple[str, ...]
+    """Native bots; a bot's id is its place here."""
+    tick_rate: float
+    """Ticks a second of the game's own time."""
+
+
+def result_dtype(num_metrics: int) -> np.dtype[Any]:
+    """The struct of `MatchBatch.result` for a game with `num_metrics` behaviour metrics."""
+    return np.dtype(
+        [
+            ("winner", np.int8),  # seat 0 or 1, or DRAW
+            ("end_reason", np.int8),  # index into GameSpec.end_reasons
+            ("ticks", np.int32),  # length of the match
+            ("seed", np.uint64),  # what the match was started with
+            ("metrics", np.float32, (SEATS, num_metrics)),
+        ]
+    )
+
+
+class MatchBatch(Protocol):
+    """`B` two-seat matches stepped together, writing into arrays that they own (DESIGN, "The match batch").
+
+    The arrays are allocated once and written in place; hold them, do not re-read them. A match that ends in a step
+    is restarted in the same step: `terminated` or `truncated` and `result` speak of the match that ended, `final_obs`
+    is its last observation, `obs` and `mask` are already the next match's first. A match's seed follows from its
+    row's previous seed alone, so two rows reset with one seed play the same seeds in the same order.
+    """
+
+    spec: GameSpec
+    num_rows: int
+    obs: FloatArray  # (B, S, obs_size)
+    actions: npt.NDArray[np.int32]  # (B, S, A), written by the engine; ignored where a native bot plays
+    mask: BoolArray | None  # (B, S, M), legal now; None when everything always is
+    reward_terms: FloatArray  # (B, S, R), unweighted
+    terminated: BoolArray  # (B,)
+    truncated: BoolArray  # (B,)
+    final_obs: FloatArray  # (B, S, obs_size), rows that ended in this step only
+    result: npt.NDArray[Any]  # (B,) of result_dtype, rows that ended in this step only
+    controllers: npt.NDArray[np.int16]  # (B, S), EXTERNAL or a native bot's id, written by the engine
+
+    def reset(self, seed: int | npt.NDArray[np.uint64]) -> None:
+        """Starts every match anew: row i from a seed derived from (`seed`, i), or from `seed[i]` itself."""
+
+    def step(self) -> None:
+        """One decision of every match: `ticks_per_step` ticks with the actions held."""
+
+    def get_state(self) -> bytes:
+        """Everything that the next steps depend on, RNGs and controllers included."""
+
+    def set_state(self, state: bytes) -> None:
+        """Restores `get_state()` of a batch of the same game, options and size, and writes `obs` and `mask`.
+
+        Raises:
+            ValueError: the blob is damaged or of another game, version or size.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResult:
+    """One finished match, as the store keeps it. Key: (run, kind, update, row, ordinal)."""
+
+    run: str
+    kind: Literal["training", "evaluation"]
+    update: int
+    row: int
+    ordinal: int
+    game_id: str
+    agents: tuple[str, str]
+    """Who sat in seat 0 and seat 1: a snapshot's hash, `bot:NAME`, or in training the run's name (the learner)."""
+    seed: int
+    winner: int
+    """Seat 0 or 1, or DRAW."""
+    end_reason: str
+    steps: int
+    """Decisions."""
+    ticks: int
+    sampling: str
+    """How the nets chose: `sample` or `greedy`."""
+    update_begin: int | None = None
+    """In training: the learner's update when the match began."""
+    update_end: int | None = None
+    metrics: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Behaviour metric -> (seat 0, seat 1)."""
+    rewards: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Unweighted reward term -> its sum over the match (seat 0, seat 1)."""
+
+
+class Policy(Protocol):
+    """A network that plays one seat: one step at a time, or a stored segment at once.
+
+    `state` is the policy's memory of `N` rows. `rows` (n,) picks the rows that the n observations belong to; None
+    means all, in order.
+    """
+
+    def initial_state(self, num_rows: int) -> Any:
+        """The cleared memory of `num_rows` rows."""
+
+    def step(
+        self,
+        obs: torch.Tensor,
+        state: Any,
+        *,
+        mask: torch.Tensor | None = None,
+        rows: torch.Tensor | None = None,
+        generator: torch.Generator | None = None,
+        greedy: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(action (n, A) int64, log_prob (n,), value (n,)) for obs (n, obs_size); writes `state` in place."""
+
+    def value(self, obs: torch.Tensor, state: Any, *, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """The value (n,) of obs (n, obs_size) under `state`, which is left as it is."""
+
+    def sequence(
+        self,
+        obs: torch.Tensor,
+        action: torch.Tensor,
+        state: Any,
+        is_first: torch.Tensor,
+        mask: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(log_prob, entropy, value), each (B, T), of the stored `action` (B, T, A) in a segment obs (B, T, obs_size).
+
+        state: the memory when the segment began; is_first (B, T): a match begins at this step.
+        """

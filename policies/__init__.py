@@ -1,0 +1,2 @@
+if __name__ == "policies":
+    raise ImportError("import league.policies, not policies")

@@ -1,0 +1,68 @@
+"""Only what pyproject.toml cannot say: the Cython modules, and cli.py -> league/cli.py."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext as _build_ext
+from setuptools.command.build_py import build_py as _build_py
+from setuptools.errors import CompileError, LinkError
+
+CHECKS = os.environ.get("LEAGUE_CYTHON_CHECKS", "0") == "1"
+
+
+class build_py(_build_py):
+    """Puts the root's cli.py into the package as league.cli."""
+
+    def find_package_modules(self, package, package_dir):
+        found = super().find_package_modules(package, package_dir)
+        return [*found, ("league", "cli", "cli.py")] if package == "league" else found
+
+
+class build_ext(_build_ext):
+    """Sets the compiler's flags; uses OpenMP where the compiler has it (else prange is serial)."""
+
+    def build_extensions(self):
+        msvc = self.compiler.compiler_type == "msvc"
+        openmp = ["/openmp"] if msvc else ["-fopenmp"]
+        has_openmp = os.environ.get("LEAGUE_OPENMP", "1") != "0" and self._compiles(openmp)
+        for ext in self.extensions:
+            if not msvc:
+                # No fused multiply-add: the plain-Python twins must give the same bits.
+                ext.extra_compile_args += ["-O3", "-g0", "-ffp-contract=off"]
+            if has_openmp:
+                ext.extra_compile_args += openmp
+                ext.extra_link_args += [] if msvc else openmp
+        super().build_extensions()
+
+    def _compiles(self, flags):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "t.c")
+            source.write_text("#include <omp.h>\nint main(void){return omp_get_max_threads()<1;}\n")
+            try:
+                objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=flags)
+                self.compiler.link_executable(objects, "t", output_dir=folder, extra_postargs=flags)
+            except (CompileError, LinkError):
+                print("no OpenMP: the environments will step on one core", file=sys.stderr)
+                return False
+        return True
+
+
+setup(
+    cmdclass={"build_py": build_py, "build_ext": build_ext},
+    ext_modules=cythonize(
+        [Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"])],
+        build_dir="build/cython",
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": CHECKS,
+            "wraparound": False,
+            "cdivision": not CHECKS,
+            "initializedcheck": CHECKS,
+        },
+        force=CHECKS,
+    ),
+)

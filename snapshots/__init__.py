@@ -1,0 +1,2 @@
+if __name__ == "snapshots":
+    raise ImportError("import league.snapshots, not snapshots")
