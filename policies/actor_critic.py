@@ -205,7 +205,7 @@ class ActorCritic(nn.Module):
             x = torch.cat([x, self._look(x, self.encoder.step(self._token(obs), state.memory, rows))], -1)
         # One cell on the LSTM's own weights: nn.LSTM re-packs 2M weights at each call, 3 to 7 times the time of one step.
         before = state.hidden[index].to(x.dtype), state.cell[index].to(x.dtype)
-        hidden, cell = torch.lstm_cell(x, before, *self.lstm._flat_weights)
+        hidden, cell = torch.lstm_cell(x, before, *(weight.to(x.dtype) for weight in self.lstm._flat_weights))
         state.hidden[index] = hidden.to(state.hidden.dtype)
         state.cell[index] = cell.to(state.cell.dtype)
         return hidden
