@@ -118,6 +118,7 @@ def test_game_overlay_follows_the_game_however_it_is_named(by: str, tmp_path: Pa
     }
     config = load(**arguments[by])
     assert config == load(env="matrix")
+    assert config == load(env="brawl", overrides=("env.name=matrix",))
     assert set(config.rewards) == {"payoff", "win"}
     assert set(config.env.options) == {"rounds", "continuing"}
 
@@ -300,6 +301,8 @@ def test_snapshot_schedule_is_shared_and_thins_out() -> None:
         200_000,
     ]
     assert snapshot_marks(load(stage="10m"), 50_000) == snapshot_marks(config, 50_000)
+    uneven = load(overrides=("pool.snapshot_every_until=52000", "pool.snapshot_every_after=1000"))
+    assert next_snapshot_mark(uneven, 50_000) == 53_000
 
 
 def test_rewards_are_checked_against_the_game() -> None:
