@@ -86,10 +86,11 @@ class Run:
     store: Store
     watcher: Watcher
     should_stop: Callable[[], bool] = field(default=lambda: False)
+    counters: Counters = field(default_factory=Counters)
 
 
-def train(run: Run, state: dict[str, Any] | None = None) -> Counters:
-    """Trains until the stage's steps are done or `should_stop` says so; returns where it stands.
+def train(run: Run, state: dict[str, Any] | None = None) -> None:
+    """Trains until the stage's steps are done or `should_stop` says so; `run.counters` says where it stands.
 
     Args:
         run: the parts.
@@ -109,7 +110,9 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Counters:
         generator=torch.Generator(run.device).manual_seed(run.seed),
         precision=config.learner.precision,
     )
-    counters = _restore(state, learner, pool, collector) if state else Counters()
+    if state:
+        run.counters = _restore(state, learner, pool, collector)
+    counters = run.counters
     scores = Scores(pool)
     saved_at = time.monotonic()
 
@@ -127,7 +130,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Counters:
             run.save_state(_state(counters, learner, pool, collector))
             saved_at = time.monotonic()
         if is_last:
-            return counters
+            return
 
         pool.refresh_targets(collector.opponents_in_use())
         if counters.update == 0:
