@@ -54,6 +54,8 @@ class TrainResult:
     """`finished`, or `stopped` by a signal."""
     newest: str
     """Agent id of the newest snapshot."""
+    signal: int = 0
+    """Number of the signal that stopped it."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,9 @@ def train(
         StoreError: the store cannot be used.
     """
     watcher = watcher or Silent()
-    config = settings.load(stage, preset, env, config_file, [*overrides, *([f"learner.device={device}"] if device else [])])
+    config = settings.load(
+        stage, preset, env, config_file, [*overrides, *([f"learner.device={device}"] if device else [])]
+    )
     options = registry.check_options(config.env.name, config.env.options)
     config = settings.with_options(config, options)
     spec = registry.spec(config.env.name, options)
@@ -151,9 +155,11 @@ def resume(
     """
     watcher = watcher or Silent()
     opened = Store.open(Path(store))
-    row = _find_run(opened, run)
+    row = opened.find_run(run)
     if row.status == "finished":
-        raise UsageError(f"run={run}: it is finished at step {row.steps:,}; carry on with a longer --stage of `league train`")
+        raise UsageError(
+            f"run={run}: it is finished at step {row.steps:,}; carry on with a longer --stage of `league train`"
+        )
     config = settings.from_json(json.loads(row.config))
     torch_device = choose_device(device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
@@ -174,9 +180,7 @@ def check_mix(config: Config, spec: GameSpec) -> None:
             raise ConfigError(f"pool.mix.{name}={share:g}: {spec.name} has no such opponent{nearest(name, known)}")
 
 
-def find_earlier(
-    store: Store, config: Config, seed: int, run: str | None, fresh: bool
-) -> tuple[RunRow | None, str]:
+def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh: bool) -> tuple[RunRow | None, str]:
     """The run that this stage carries on, if any, and a sentence that says so or why not."""
     stage = config.run.continues
     if not stage:
@@ -303,13 +307,14 @@ def _run(run: Run, state: dict[str, Any] | None) -> TrainResult:
     """Trains, and leaves the run's true status in the store whatever happens."""
     status: RunStatus = "failed"
     try:
-        with _stop_on_signals(run):
+        with _stop_on_signals(run) as received:
             run_training(run, state)
         status = "finished" if run.counters.steps >= run.config.run.total_steps else "stopped"
     finally:
         run.store.update_run(run.name, status=status, steps=run.counters.steps, update=run.counters.update)
         run.store.flush(force=True)
-    return TrainResult(run.name, run.counters.steps, run.counters.update, status, run.counters.newest)
+    stopped_by = received[0] if status == "stopped" else 0
+    return TrainResult(run.name, run.counters.steps, run.counters.update, status, run.counters.newest, stopped_by)
 
 
 def _folder(store: Store, run: str) -> Path:
@@ -318,23 +323,26 @@ def _folder(store: Store, run: str) -> Path:
 
 
 @contextmanager
-def _stop_on_signals(run: Run) -> Iterator[None]:
-    """The first SIGINT or SIGTERM stops the run at its next update, saved; the second one ends the process at once."""
+def _stop_on_signals(run: Run) -> Iterator[list[int]]:
+    """The first SIGINT or SIGTERM stops the run at its next update, saved; the second one ends the process at once.
+
+    Yields the signals received so far. Outside the main thread, where Python takes no handlers, nothing changes.
+    """
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield received
         return
-    requested = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if requested.is_set():
+        if received:
             os._exit(128 + number)
-        requested.set()
+        received.append(number)
         run.watcher.say("stopping after this update; press again to quit at once")
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    run.should_stop = requested.is_set
+    run.should_stop = lambda: bool(received)
     try:
-        yield
+        yield received
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
@@ -350,13 +358,6 @@ def _last_state(run: Run) -> dict[str, Any]:
         if path.name.isdigit() and int(path.name) > counters.steps:
             shutil.rmtree(path)
     return state
-
-
-def _find_run(store: Store, name: str) -> RunRow:
-    rows = {row.run: row for row in store.runs()}
-    if name not in rows:
-        raise UsageError(f"run={name}: no such run in {store.path}{nearest(name, rows)}")
-    return rows[name]
 
 
 @dataclass(frozen=True)
@@ -383,7 +384,7 @@ def find_agent(store: Store | None, name: str) -> Named:
     if store is None:
         raise UsageError(f"agent {name!r}: no store to look it up in; pass --store, or an exported folder's path")
     run, _, which = name.partition("@")
-    _find_run(store, run)
+    store.find_run(run)
     snapshots = store.snapshots(run)
     if not snapshots:
         raise UsageError(f"agent {name!r}: run {run} has no snapshot yet; wait for its first update")
@@ -393,7 +394,9 @@ def find_agent(store: Store | None, name: str) -> Named:
     elif which:
         steps = {str(row.step): row for row in snapshots}
         if which not in steps:
-            raise UsageError(f"agent {name!r}: run {run} has no snapshot at step {which}; known: {', '.join(steps)}, best")
+            raise UsageError(
+                f"agent {name!r}: run {run} has no snapshot at step {which}; known: {', '.join(steps)}, best"
+            )
         row = steps[which]
     else:
         row = max(snapshots, key=lambda row: row.step)
@@ -489,7 +492,7 @@ def leaderboard(run: str | None = None, *, store: str | Path = DEFAULT_STORE) ->
     """
     opened = Store.open(Path(store))
     if run is not None:
-        _find_run(opened, run)
+        opened.find_run(run)
     return standings(opened, run)
 
 

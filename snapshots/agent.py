@@ -28,7 +28,9 @@ def load_policy(folder: str | Path, device: str | torch.device = "cpu") -> tuple
         policy.load_state_dict(tensors)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise SnapshotError(f"{folder}: weights and architecture do not fit ({reason}); export the agent again") from error
+        raise SnapshotError(
+            f"{folder}: weights and architecture do not fit ({reason}); export the agent again"
+        ) from error
     return manifest, policy.requires_grad_(False).eval().to(device)
 
 
@@ -88,9 +90,7 @@ class Agent:
                 raise UsageError(f"mask: {len(rows)} rows for {len(seen)} observations; give one row each")
             legal = torch.from_numpy(rows).to(self.policy.device)
         observation = torch.from_numpy(seen).to(self.policy.device)
-        action, _, _ = self.policy.step(
-            observation, self._state, mask=legal, generator=self._generator, greedy=greedy
-        )
+        action, _, _ = self.policy.step(observation, self._state, mask=legal, generator=self._generator, greedy=greedy)
         played: npt.NDArray[np.int64] = action.cpu().numpy()
         return played[0] if np.ndim(obs) == 1 else played
 
