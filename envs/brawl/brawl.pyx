@@ -1,11 +1,11 @@
-"""The compiled rules of brawl and the batch that steps them. `reference.py` is the slow twin; both must give the same bits.
+"""The compiled rules of brawl and the batch that steps them. `reference.py` is the slow twin: the same bits.
 
 Only + - * / and sqrt on float64 decide anything, and the build forbids fused multiply-add.
 """
 
 from cython.parallel cimport prange
 from libc.math cimport fabs, sqrt
-from libc.stdint cimport int16_t, int32_t, int8_t, uint64_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from dataclasses import asdict
@@ -174,13 +174,13 @@ cdef struct Fighter:
     int32_t hits
     int32_t dodges
     int32_t air_ticks
+    int32_t controller
 
 cdef struct Match:
     Fighter fighters[2]
     uint64_t seed
     uint64_t rng
-    int32_t tick
-    int16_t controllers[2]
+    int64_t tick
 
 cdef packed struct Result:  # the fields of types.result_dtype(NUM_METRICS)
     int8_t winner
@@ -553,9 +553,9 @@ cdef void match_tick(Match* m, const Game* g, const int32_t* keys, double* terms
 
 
 cdef void add_approach(const Fighter* before, const Fighter* after, double* terms) noexcept nogil:
-    """Splits the decrease of the distance between the two movers (Shapley): the two shares sum to it exactly enough.
+    """Splits the decrease of the distance between the two who moved; the shares sum to it (Shapley's split).
 
-    Each share is what the own move changes, averaged over the other having moved already or not yet.
+    A share is what the own motion changes, averaged over the other having moved already or not yet.
     """
     cdef double old = distance(before[0].x, before[0].y, before[1].x, before[1].y)
     cdef double first = distance(after[0].x, after[0].y, before[1].x, before[1].y)
@@ -579,15 +579,18 @@ cdef int32_t end_of_match(const Match* m, const Game* g, int32_t* winner) noexce
 
 
 cdef void start_match(Match* m, uint64_t seed, const Game* g) noexcept nogil:
-    """A fresh match; leaves the controllers as they are."""
+    """A fresh match; the controllers stay."""
     cdef int s
     cdef int32_t side
-    memset(m.fighters, 0, sizeof(m.fighters))
+    cdef int32_t controller
     m.seed = seed
     m.rng = mix(seed ^ <uint64_t>0xD1B54A32D192ED03)
     m.tick = 0
     side = 1 if draw(&m.rng) >> 63 else -1
     for s in range(2):
+        controller = m.fighters[s].controller
+        memset(&m.fighters[s], 0, sizeof(Fighter))
+        m.fighters[s].controller = controller
         m.fighters[s].side = side if s == 0 else -side
         m.fighters[s].stocks = g.rules.stocks
         m.fighters[s].rng = draw(&m.rng)
@@ -621,7 +624,7 @@ cdef int32_t decide(Match* m, int seat, const Row* row, const Game* g) noexcept 
     """The keys that this seat holds in this step, those that may do nothing left out."""
     cdef Fighter* f = &m.fighters[seat]
     cdef int32_t keys = 0
-    cdef int16_t controller = m.controllers[seat]
+    cdef int32_t controller = f.controller
     cdef int k
     if controller == EXTERNAL:
         for k in range(NUM_KEYS):
@@ -655,7 +658,7 @@ cdef void write_half(const Match* m, int seat, const Game* g, float* o) noexcept
     o[6] = <float>(dx / (fabs(dx) + 2.0))
     o[7] = <float>(dy / (fabs(dy) + 2.0))
     o[8] = <float>clip(f.damage / 150.0)
-    o[9] = <float>(<double>f.stocks / r.stocks)
+    o[9] = <float>clip(<double>f.stocks / r.stocks)
     o[10] = <float>clip(<double>(f.on_ground + f.jumps_left) / (r.air_jumps + 1))
     o[11] = f.recovery_left
     o[12] = <float>clip(f.stun / 30.0)
@@ -676,7 +679,7 @@ cdef void write_half(const Match* m, int seat, const Game* g, float* o) noexcept
         o[20] = 1.0 if move.heavy else 0.0
         o[21] = move.aim
     o[22] = <float>clip((r.edge - fabs(f.x)) / r.edge)
-    o[23] = <float>(<double>(r.time_limit - m.tick) / r.time_limit)
+    o[23] = <float>clip(<double>(r.time_limit - m.tick) / r.time_limit)
     o[24] = (1 if k & RIGHT else 0) - (1 if k & LEFT else 0)
     o[25] = (1 if k & UP else 0) - (1 if k & DOWN else 0)
     o[26] = 1.0 if k & JUMP else 0.0
@@ -709,7 +712,7 @@ cdef void write_result(const Match* m, int32_t reason, int32_t winner, const Gam
     cdef int s
     out.winner = <int8_t>winner
     out.end_reason = <int8_t>reason
-    out.ticks = m.tick
+    out.ticks = <int32_t>m.tick
     out.seed = m.seed
     for s in range(2):
         f = &m.fighters[s]
@@ -732,11 +735,11 @@ cdef void step_row(const Row* row, const Game* g) noexcept nogil:
     cdef int32_t reason = ONGOING
     cdef int s, i
     memset(terms, 0, sizeof(terms))
-    m.controllers[0] = row.controllers[0]
-    m.controllers[1] = row.controllers[1]
+    for s in range(2):
+        m.fighters[s].controller = row.controllers[s]
     for s in range(2):
         keys[s] = decide(m, s, row, g)
-    for i in range(g.rules.ticks_per_step):
+    for _ in range(g.rules.ticks_per_step):
         match_tick(m, g, keys, terms)
         reason = end_of_match(m, g, &winner)
         if reason != ONGOING:
@@ -920,7 +923,7 @@ cdef class BrawlBatch:
 
     def get_state(self):
         """Everything that the next steps depend on, as `state.py` lays it out; controllers included."""
-        self.records["controllers"] = self.controllers
+        self.records["fighters"]["controller"] = self.controllers
         return pack_state(self.records, self.options_hash)
 
     def set_state(self, state):
@@ -930,7 +933,7 @@ cdef class BrawlBatch:
             ValueError: the blob is damaged or of another game, version, size or set of options.
         """
         self.records[:] = unpack_state(state, self.num_rows, self.options_hash)
-        self.controllers[:] = self.records["controllers"]
+        self.controllers[:] = self.records["fighters"]["controller"]
         self._clear()
         self._show()
 

@@ -1,4 +1,4 @@
-"""The state blob: a header, then one packed record a match. `get_state` and `set_state` speak it.
+"""The state blob: a header, then one record a match, without padding. `get_state` and `set_state` speak it.
 
 Header, little-endian, 40 bytes: magic `LGBRAWL\\0`, uint32 version, uint32 rows, 16 bytes of the options' hash,
 uint32 record size, uint32 crc32 of the records. The records are `STATE_DTYPE`, the C struct itself.
@@ -22,6 +22,7 @@ _HEADER = struct.Struct("<8sII16sII")
 HEADER_SIZE = _HEADER.size
 
 _DOUBLES = ("x", "y", "vx", "vy", "damage", "damage_dealt")
+_FAR = 1e6
 _ANY = 1 << 30
 INT_RANGES: dict[str, tuple[int, int]] = {
     "facing": (-1, 1),  # never 0
@@ -49,21 +50,20 @@ INT_RANGES: dict[str, tuple[int, int]] = {
     "hits": (0, _ANY),
     "dodges": (0, _ANY),
     "air_ticks": (0, _ANY),
+    "controller": (-1, len(BOTS) - 1),  # EXTERNAL or a bot's id
 }
 """Each integer of a fighter and the values that `set_state` accepts."""
 
 FIGHTER_DTYPE = np.dtype(
-    [(name, "<f8") for name in _DOUBLES] + [("rng", "<u8")] + [(name, "<i4") for name in INT_RANGES], align=True
+    [(name, "<f8") for name in _DOUBLES] + [("rng", "<u8")] + [(name, "<i4") for name in INT_RANGES]
 )
 STATE_DTYPE = np.dtype(
     [
         ("fighters", FIGHTER_DTYPE, (2,)),
         ("seed", "<u8"),
         ("rng", "<u8"),  # splitmix64 states: a fighter's for its bot's draws, the match's for its start
-        ("tick", "<i4"),
-        ("controllers", "<i2", (2,)),
-    ],
-    align=True,
+        ("tick", "<i8"),
+    ]
 )
 
 Records = npt.NDArray[Any]
@@ -105,15 +105,14 @@ def unpack_state(blob: bytes, rows: int, options_hash: bytes) -> Records:
 def _check(records: Records) -> None:
     fighters = records["fighters"]
     for name in _DOUBLES:
-        if not np.isfinite(fighters[name]).all():
-            raise ValueError(f"state: fighters.{name} must be finite")
+        if not (np.abs(fighters[name]) <= _FAR).all():
+            raise ValueError(f"state: fighters.{name} must be a number within [-{_FAR:g}, {_FAR:g}]")
     for name, (low, high) in INT_RANGES.items():
         _check_range(f"fighters.{name}", fighters[name], low, high)
     for name in ("facing", "side"):
         if (fighters[name] == 0).any():
             raise ValueError(f"state: fighters.{name} must be -1 or 1")
     _check_range("tick", records["tick"], 0, _ANY)
-    _check_range("controllers", records["controllers"], -1, len(BOTS) - 1)
 
 
 def _check_range(name: str, values: npt.NDArray[Any], low: int, high: int) -> None:
