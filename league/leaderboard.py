@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -77,7 +77,13 @@ class Leaderboard:
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain dicts and lists."""
-        return {"boards": [asdict(board) for board in self.boards]}
+        return {
+            "boards": [
+                asdict(board)
+                | {"entries": [asdict(e) for e in board.entries], "learners": [asdict(x) for x in board.learners]}
+                for board in self.boards
+            ]
+        }
 
 
 def leaderboard(store: Store, run: str | None = None, game_id: str | None = None) -> Leaderboard:
@@ -98,7 +104,8 @@ def leaderboard(store: Store, run: str | None = None, game_id: str | None = None
         elif game_id is not None and game_id not in games:
             raise UsageError(f"no game id `{game_id}` in {store.path}{nearest(game_id, games)}")
         shown = games if game_id is None else [game_id]
-        return Leaderboard(tuple(_board(store, games[g], g, run) for g in shown))
+        facts = [_read(store, games[g], g, run) for g in shown]
+    return Leaderboard(tuple(_board(f) for f in facts))
 
 
 def best_snapshot(store: Store, run: str) -> str:
@@ -128,32 +135,55 @@ def _game_of(store: Store, run: str, game_id: str | None) -> str:
     return found
 
 
-def _board(store: Store, game: str, game_id: str, run: str | None) -> Board:
-    counts = store.pair_counts(game_id)
-    ratings = bradley_terry(counts, ANCHOR)
-    runs = [row for row in store.runs() if row.game_id == game_id and run in (None, row.run)]
+@dataclass(frozen=True)
+class _Facts:
+    """What one board is made from; read at one moment, so that the store is let go before anything is worked out."""
+
+    game: str
+    game_id: str
+    counts: PairCounts
+    known: Mapping[str, tuple[str, str]]
+    """Agent id -> name and kind."""
+    own: frozenset[str] | None
+    """The snapshots of the run that was asked for."""
+    training: tuple[tuple[RunRow, list[tuple[str, float]]], ...]
+    """Every run shown with its training games."""
+
+
+def _read(store: Store, game: str, game_id: str, run: str | None) -> _Facts:
+    known = {agent.agent_id: (agent.name, str(agent.kind)) for agent in store.agents(game_id)}
     own = {} if run is None else {row.agent_id: f"{run}@{row.step}" for row in store.snapshots(run)}
-    shown = set(ratings.agents) if run is None else _company(counts, own)
-    known = {agent.agent_id: (agent.name, agent.kind) for agent in store.agents(game_id)}
-    known |= {agent_id: (name, "snapshot") for agent_id, name in own.items()}
-    return Board(
+    runs = [row for row in store.runs() if row.game_id == game_id and run in (None, row.run)]
+    return _Facts(
         game=game,
         game_id=game_id,
-        anchor=ratings.anchor,
-        entries=_entries(ratings, shown, known),
-        learners=tuple(_learner(store, row) for row in runs),
+        counts=store.pair_counts(game_id),
+        known=known | {agent_id: (name, "snapshot") for agent_id, name in own.items()},
+        own=None if run is None else frozenset(own),
+        training=tuple((row, store.training_games(row.run)) for row in runs),
     )
 
 
-def _company(counts: PairCounts, own: Iterable[str]) -> set[str]:
+def _board(facts: _Facts) -> Board:
+    ratings = bradley_terry(facts.counts, ANCHOR)
+    shown = set(ratings.agents) if facts.own is None else _company(facts.counts, facts.own)
+    return Board(
+        game=facts.game,
+        game_id=facts.game_id,
+        anchor=ratings.anchor,
+        entries=_entries(ratings, shown, facts.known),
+        learners=tuple(_learner(row, games) for row, games in facts.training),
+    )
+
+
+def _company(counts: PairCounts, own: frozenset[str]) -> set[str]:
     """The run's own agents, whoever they met, and the bots."""
-    mine = set(own)
     pairs = list(zip(counts.seat0, counts.seat1, strict=True))
-    met = {agent for pair in pairs if mine.intersection(pair) for agent in pair}
-    return mine | met | {agent for pair in pairs for agent in pair if agent.startswith(BOT)}
+    met = {agent for pair in pairs if own.intersection(pair) for agent in pair}
+    return met | {agent for pair in pairs for agent in pair if agent.startswith(BOT)}
 
 
-def _entries(ratings: Ratings, shown: set[str], known: dict[str, tuple[str, str]]) -> tuple[Entry, ...]:
+def _entries(ratings: Ratings, shown: set[str], known: Mapping[str, tuple[str, str]]) -> tuple[Entry, ...]:
     order = sorted(range(len(ratings.agents)), key=lambda i: (-ratings.rating[i], ratings.agents[i]))
     entries: list[Entry] = []
     for i in order:
@@ -182,20 +212,19 @@ def _entries(ratings: Ratings, shown: set[str], known: dict[str, tuple[str, str]
 
 def _unknown(agent_id: str) -> tuple[str, str]:
     """Name and kind of an agent that only match rows know."""
-    return (agent_id, "bot") if agent_id.startswith(BOT) else (agent_id[:SHORT_HASH], "import")
+    return (agent_id, "bot") if agent_id.startswith(BOT) else (agent_id[:SHORT_HASH], "unknown")
 
 
-def _learner(store: Store, run: RunRow) -> Learner:
-    games = store.training_games(run.run)
+def _learner(run: RunRow, games: Sequence[tuple[str, float]]) -> Learner:
     ratings, _ = elo_series((run.run, opponent, score) for opponent, score in games)
-    records = store.training_records(run.run)
+    scores = [score for _, score in games]
     return Learner(
         run=run.run,
         elo=ratings.get(run.run, ELO_START),
-        games=len(games),
-        wins=sum(record.wins for record in records),
-        draws=sum(record.draws for record in records),
-        losses=sum(record.losses for record in records),
+        games=len(scores),
+        wins=scores.count(1.0),
+        draws=scores.count(0.5),
+        losses=scores.count(0.0),
         steps=run.steps,
         status=run.status,
     )

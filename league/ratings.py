@@ -19,6 +19,9 @@ ELO_START = 1000.0
 ELO_K = 32.0
 ELO_SCALE = 400.0 / math.log(10.0)
 """Elo points in one unit of log-odds."""
+PRIOR_DRAWS = 2.0
+"""The games that every agent is imagined to have drawn with an average one. With 1 a clean sheet's lower bound lies
+below that of the same agent with one loss (its curvature falls faster than its mode rises); from 1.5 on it does not."""
 Z95 = 1.959963984540054
 """Half-width of a central 95 % interval of the normal distribution, in standard deviations."""
 
@@ -142,18 +145,18 @@ def elo_series(
 
 
 def bradley_terry(
-    counts: PairCounts, anchor: str | None = None, anchor_rating: float = ELO_START, *, prior_draws: float = 1.0
+    counts: PairCounts, anchor: str | None = None, anchor_rating: float = ELO_START, *, prior_draws: float = PRIOR_DRAWS
 ) -> Ratings:
     """Rates every agent in `counts` at once (Bradley and Terry 1952, Biometrika 39): P(i beats j) = sigmoid(t_i - t_j).
 
     A draw counts as half a win for each; games of an agent against itself say nothing and are left out. The order of
     games does not matter, nor does the seat.
 
-    The prior is `prior_draws` games that every agent is imagined to have drawn against one average agent. It keeps an
-    agent that won or lost everything finite, and ties groups that never met together, loosely: such an agent's
-    interval is wide. Against hundreds of games one draw is nothing. The estimate is the posterior's mode, found by
-    Newton's method; the covariance is the inverse of the Hessian there, so that an interval of a difference uses what
-    two agents have in common.
+    The prior is `prior_draws` games that every agent is imagined to have drawn with one average agent (with 2, the
+    virtual win and loss of KataGo's `core/elo.cpp`). It keeps an agent that won or lost everything finite, and ties
+    groups that never met together, loosely: such an agent's interval is wide. Beside a hundred games it is little.
+    The estimate is the posterior's mode, found by Newton's method; the covariance is the inverse of minus the Hessian
+    there, so that an interval of a difference uses what two agents have in common.
 
     Args:
         counts: the games.
@@ -169,7 +172,7 @@ def bradley_terry(
     agents, wins, draws = _tables(counts)
     scores = wins + 0.5 * draws
     strength, hessian = _newton(scores, prior_draws)
-    covariance = np.linalg.inv(hessian) * ELO_SCALE**2 if agents else hessian
+    covariance = np.asarray(np.linalg.inv(hessian) * ELO_SCALE**2, dtype=np.float64)
     held = anchor if anchor in agents else None
     rating, deviation = _anchored(
         strength * ELO_SCALE, covariance, None if held is None else agents.index(held), anchor_rating

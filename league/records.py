@@ -221,6 +221,38 @@ def match_from_values(values: Sequence[Any]) -> MatchResult:
     )
 
 
+def run_values(run: RunRow) -> dict[str, Any]:
+    """A run as the parameters of `sql/begin_run.sql`."""
+    values = {name: getattr(run, name) for name in RunRow.__dataclass_fields__}
+    return values | {"started_at": naive(run.started_at), "updated_at": naive(run.updated_at)}
+
+
+def run_from_values(values: Sequence[Any]) -> RunRow:
+    """The run of one row of `sql/runs.sql`, whose columns are RunRow's fields in order."""
+    row = dict(zip(RunRow.__dataclass_fields__, values, strict=True))
+    return RunRow(**row | {"started_at": aware(row["started_at"]), "updated_at": aware(row["updated_at"])})
+
+
+def snapshot_values(snapshot: SnapshotRow) -> tuple[Any, ...]:
+    """A snapshot as its row in the database."""
+    return (
+        snapshot.run,
+        snapshot.step,
+        snapshot.update,
+        snapshot.agent_id,
+        snapshot.path,
+        snapshot.parent,
+        snapshot.fingerprint,
+        naive(snapshot.created_at),
+    )
+
+
+def snapshot_from_values(values: Sequence[Any]) -> SnapshotRow:
+    """The snapshot of one row of `sql/snapshots.sql`."""
+    run, step, update, agent_id, path, parent, fingerprint, created_at = values
+    return SnapshotRow(agent_id, run, step, update, path, fingerprint, parent, aware(created_at))
+
+
 def pairs_to_json(pairs: Mapping[str, Iterable[float]]) -> str:
     """{name: (seat 0, seat 1)} as JSON; NaN and the infinities become strings, which the database reads as numbers."""
     plain = {name: [float(v) if math.isfinite(v) else str(float(v)) for v in values] for name, values in pairs.items()}

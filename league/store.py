@@ -31,11 +31,14 @@ from league.records import (
     SnapshotRow,
     TrainingRecord,
     as_arrays,
-    aware,
     match_from_values,
     match_values,
     naive,
     now,
+    run_from_values,
+    run_values,
+    snapshot_from_values,
+    snapshot_values,
 )
 from league.sql import migrations, sql
 from league.types import MatchResult
@@ -147,16 +150,7 @@ class Store:
 
     def add_snapshot(self, snapshot: SnapshotRow) -> None:
         """Buffers a snapshot, which becomes an agent named RUN@STEP; it replaces an earlier one of its run and step."""
-        self._rows["snapshot"][snapshot.run, snapshot.step] = (
-            snapshot.run,
-            snapshot.step,
-            snapshot.update,
-            snapshot.agent_id,
-            snapshot.path,
-            snapshot.parent,
-            snapshot.fingerprint,
-            naive(snapshot.created_at),
-        )
+        self._rows["snapshot"][snapshot.run, snapshot.step] = snapshot_values(snapshot)
 
     def add_ratings(self, ratings: Iterable[RatingRow]) -> None:
         """Buffers ratings as they stood; one replaces an earlier one of the same (run, update, system, agent_id)."""
@@ -188,10 +182,8 @@ class Store:
             UsageError: the name is taken.
             StoreError: the store cannot be written.
         """
-        values = {name: getattr(run, name) for name in RunRow.__dataclass_fields__}
-        values |= {"started_at": naive(run.started_at), "updated_at": naive(run.updated_at)}
         with self._transaction(LOCK_SECONDS) as con:
-            is_new = con.execute(sql("begin_run"), values).fetchone() is not None
+            is_new = con.execute(sql("begin_run"), run_values(run)).fetchone() is not None
         if not is_new:
             raise UsageError(
                 f"run `{run.run}` is already in {self.path}; carry it on with `league resume`, or pass another --run"
@@ -280,7 +272,7 @@ class Store:
         """All runs, oldest first."""
         with self._read() as con:
             rows = con.execute(sql("runs")).fetchall()
-        return [RunRow(*row[:11], aware(row[11]), aware(row[12]), row[13]) for row in rows]
+        return [run_from_values(row) for row in rows]
 
     def find_run(self, run: str) -> RunRow:
         """The run of that name.
@@ -297,10 +289,7 @@ class Store:
         """A run's snapshots, oldest first."""
         with self._read() as con:
             rows = con.execute(sql("snapshots"), {"run": run}).fetchall()
-        return [
-            SnapshotRow(agent_id, run, step, update, path, fingerprint, parent, aware(created_at))
-            for run, step, update, agent_id, path, parent, fingerprint, created_at in rows
-        ]
+        return [snapshot_from_values(row) for row in rows]
 
     def find_snapshot(self, run: str, step: int) -> SnapshotRow:
         """The snapshot RUN@STEP.
@@ -376,6 +365,8 @@ class Store:
             except duckdb.InterruptException:
                 raise StoreError(f"the query took longer than {seconds:g} s and was stopped; ask for less") from None
             except duckdb.Error as error:
+                if isinstance(error, duckdb.IOException) or type(error) is duckdb.Error:
+                    raise  # the file, not the statement
                 raise UsageError(f"the query was refused: {_first_line(error)}") from None
             finally:
                 timer.cancel()
@@ -441,8 +432,13 @@ def _make(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _process_lock, contextlib.closing(duckdb.connect(draft, config=_CONFIG)) as con:
             _migrate(con, migrations(), draft, number=0)
-        with contextlib.suppress(FileExistsError):
+        try:
             os.link(draft, path)
+        except FileExistsError:
+            pass  # another process was first, and its store is whole too
+        except OSError:
+            if not path.exists():  # a file system without hard links
+                draft.rename(path)
     except (OSError, duckdb.IOException) as error:
         raise StoreError(f"no store can be made at {path}: {_first_line(error)}; pass another --store") from None
     finally:
