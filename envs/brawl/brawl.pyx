@@ -35,6 +35,7 @@ cdef enum:  # key bits
     LIGHT = 128
     HEAVY = 256
     TAUNT = 512
+    FRESH_ONLY = 16 + 64 + 512  # jump, dodge, taunt: they act when pressed anew, not while held
 
 cdef enum:  # the order of rules.TERMS
     DAMAGE_DEALT
@@ -242,7 +243,7 @@ cdef inline bint can_act(const Fighter* f) noexcept nogil:
 
 
 cdef int32_t legal_keys(const Fighter* f) noexcept nogil:
-    """The keys that may do something in the next tick; jump, dodge and taunt must have been let go."""
+    """The keys that may do something in the next tick."""
     cdef int32_t keys
     if f.respawn > 0:
         return 0
@@ -255,7 +256,7 @@ cdef int32_t legal_keys(const Fighter* f) noexcept nogil:
             keys |= DODGE
         if f.on_ground:
             keys |= TAUNT
-        keys &= ~(f.keys & (JUMP | DODGE | TAUNT))
+        keys &= ~(f.keys & FRESH_ONLY)
     return keys
 
 
@@ -401,7 +402,7 @@ cdef void fighter_tick(Fighter* f, int32_t keys, const Game* g) noexcept nogil:
     cdef bint acts
     if f.respawn > 0:
         f.respawn -= 1
-        f.keys = 0
+        f.keys = keys & FRESH_ONLY
         if f.respawn == 0:
             f.invulnerable = g.rules.protection_ticks
         return
@@ -615,13 +616,17 @@ cdef int32_t based_keys(Fighter* me, const Fighter* other, const Game* g) noexce
         keys |= JUMP
     elif not absent and not off_stage and dy > 1.5 and me.vy <= 0.0 and luck & 3 == 0:
         keys |= JUMP
+    keys &= ~(me.keys & JUMP)
     if not absent and fabs(dx) < g.rules.bot_reach_x and fabs(dy) < g.rules.bot_reach_y and (luck >> 8) & 7 < 5:
         keys |= LIGHT
     return keys
 
 
 cdef int32_t decide(Match* m, int seat, const Row* row, const Game* g) noexcept nogil:
-    """The keys that this seat holds in this step, those that may do nothing left out."""
+    """The keys that this seat holds in this step, those that may do nothing left out.
+
+    A key that acts only when pressed anew stays in: it must be seen as held, and the rules keep it from acting.
+    """
     cdef Fighter* f = &m.fighters[seat]
     cdef int32_t keys = 0
     cdef int32_t controller = f.controller
@@ -633,7 +638,7 @@ cdef int32_t decide(Match* m, int seat, const Row* row, const Game* g) noexcept 
         keys = <int32_t>(draw(&f.rng) >> 54)
     elif controller == BASED:
         keys = based_keys(f, &m.fighters[1 - seat], g)
-    return keys & legal_keys(f)
+    return keys & (legal_keys(f) | FRESH_ONLY)
 
 
 # What the players see.

@@ -235,7 +235,7 @@ class ReferenceMatch:
             pressed = self._based(me, other)
         else:
             pressed = ()
-        return frozenset(pressed) & me.legal_keys()
+        return frozenset(pressed) & (me.legal_keys() | _FRESH_ONLY)
 
     def _based(self, me: Fighter, other: Fighter) -> set[str]:
         luck = me.draw()
@@ -252,6 +252,8 @@ class ReferenceMatch:
                 pressed.add("jump")
         elif other.present and above > 1.5 and me.vy <= 0 and luck % 4 == 0:
             pressed.add("jump")
+        if "jump" in me.keys:
+            pressed.discard("jump")
         near = abs(across) < r.bot_reach_x and abs(above) < r.bot_reach_y
         if other.present and near and (luck >> 8) % 8 < 5:
             pressed.add("light")
@@ -372,7 +374,7 @@ class ReferenceMatch:
 
     def _move_fighter(self, f: Fighter, keys: Keys) -> None:
         if not f.present:
-            f.keys = frozenset()
+            f.keys = keys & _FRESH_ONLY
             f.respawn -= 1
             if f.present:
                 f.invulnerable = self.rules.protection_ticks

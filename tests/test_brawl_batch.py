@@ -1,0 +1,174 @@
+"""The batch itself: its arrays, its checks, and its bots."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from league.envs.brawl.env import FIELDS, KEYS, SPEC, BrawlOptions, make, spec
+from league.envs.brawl.rules import BOTS, METRICS, TERMS
+from league.types import EXTERNAL, result_dtype
+from pydantic import ValidationError
+
+CONSTANT, RANDOM, BASED = range(3)
+
+
+def test_the_arrays_are_those_of_the_contract():
+    """Shapes and types are MatchBatch's, and stepping writes into the same arrays."""
+    batch = make(5, 1, BrawlOptions())
+    arrays = {
+        "obs": ((5, 2, 64), np.float32),
+        "final_obs": ((5, 2, 64), np.float32),
+        "actions": ((5, 2, 10), np.int32),
+        "mask": ((5, 2, 10), np.bool_),
+        "reward_terms": ((5, 2, len(TERMS)), np.float32),
+        "terminated": ((5,), np.bool_),
+        "truncated": ((5,), np.bool_),
+        "controllers": ((5, 2), np.int16),
+        "result": ((5,), result_dtype(len(METRICS))),
+    }
+    held = {name: getattr(batch, name) for name in arrays}
+    for name, (shape, dtype) in arrays.items():
+        assert held[name].shape == shape and held[name].dtype == dtype
+    assert (batch.controllers == EXTERNAL).all()
+    before = held["obs"].copy()
+    batch.actions[:, :, KEYS.index("jump")] = 1
+    batch.step()
+    assert all(getattr(batch, name) is array for name, array in held.items())
+    assert (held["obs"] != before).any()
+    assert batch.spec is spec(BrawlOptions()) and batch.num_rows == 5
+
+
+def test_the_spec_fits_the_field_table():
+    """The 32 named fields make one half, the opponent's half is the other, and the parts are as many as the keys."""
+    assert len(FIELDS) == len({name for name, *_ in FIELDS}) == 32
+    assert SPEC.obs_size == 64 and SPEC.opponent_slice == (32, 64)
+    assert SPEC.action.mask_size == len(KEYS) == 10
+    assert SPEC.bots == BOTS == ("constant", "random", "based")
+
+
+def test_observations_are_finite_and_in_range_under_fuzz():
+    """Over lively random play each field keeps to the range of its table, and each seat's halves are the other's."""
+    batch = make(128, 1, BrawlOptions(time_limit_seconds=12.0))
+    batch.reset(4)
+    batch.controllers[::4, 1] = BASED
+    low, high = np.array([field[3] for field in FIELDS], np.float32).T
+    rng = np.random.default_rng(4)
+    spread = np.zeros(32)
+    for _ in range(400):
+        batch.actions[:] = rng.random(batch.actions.shape) < 0.4
+        batch.step()
+        own = batch.obs[:, :, :32]
+        assert np.isfinite(batch.obs).all()
+        assert ((own >= low) & (own <= high)).all()
+        np.testing.assert_array_equal(batch.obs[:, :, 32:], own[:, ::-1])
+        spread = np.maximum(spread, np.ptp(own.reshape(-1, 32), axis=0))
+    assert (spread > 0.3).all(), {name: s for (name, *_), s in zip(FIELDS, spread, strict=True) if s <= 0.3}
+
+
+@pytest.mark.parametrize("value", [2, -1, 1 << 20])
+def test_a_key_outside_0_and_1_is_refused(value):
+    """An action that is not 0 or 1 raises before anything moves, and is ignored where a bot plays."""
+    batch = make(3, 1, BrawlOptions())
+    before = batch.get_state()
+    batch.actions[1, 0, 4] = value
+    with pytest.raises(ValueError, match=r"actions\[1, 0\].*0 or 1"):
+        batch.step()
+    assert batch.get_state() == before
+    batch.controllers[1, 0] = RANDOM
+    batch.step()
+
+
+@pytest.mark.parametrize("value", [-2, 3, 300])
+def test_an_unknown_controller_is_refused(value):
+    """A controller that is no bot's id raises, naming the place and the value."""
+    batch = make(3, 1, BrawlOptions())
+    batch.controllers[2, 1] = value
+    with pytest.raises(ValueError, match=rf"controllers\[2, 1\]={value}"):
+        batch.step()
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [-1, 2**64, 1.5, True, "1", None, np.zeros(2, np.uint64), np.zeros(3, np.int64), np.zeros((3, 1), np.uint64)],
+)
+def test_a_wrong_seed_is_refused(seed):
+    """Seeds are ints of 64 bits or one uint64 a row."""
+    with pytest.raises(ValueError, match="seed"):
+        make(3, 1, BrawlOptions()).reset(seed)
+
+
+def test_wrong_sizes_and_options_are_refused():
+    """Rows, threads and options outside their rules raise, naming themselves."""
+    with pytest.raises(ValueError, match="rows=0"):
+        make(0, 1, BrawlOptions())
+    with pytest.raises(ValueError, match="threads=0"):
+        make(1, 0, BrawlOptions())
+    for wrong in ({"ticks_per_step": 0}, {"ticks_per_step": 31}, {"stocks": 0}, {"gravity": 1}):
+        with pytest.raises(ValidationError, match=next(iter(wrong))):
+            BrawlOptions(**wrong)
+
+
+def test_the_spec_needs_no_compiled_module():
+    """Importing env.py loads the compiled rules only when a batch is made."""
+    code = "import sys, league.envs.brawl.env; sys.exit('league.envs.brawl.brawl' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def played(first, second, matches, options=None):
+    """The results of `matches` matches of two bots, both seatings, `first` always in the first place."""
+    options = options or BrawlOptions()
+    batch = make(matches, 1, options)
+    half = matches // 2
+    batch.controllers[:half] = (first, second)
+    batch.controllers[half:] = (second, first)
+    batch.reset(31)
+    results, open_rows = np.zeros(matches, batch.result.dtype), np.ones(matches, bool)
+    while open_rows.any():
+        batch.step()
+        ended = batch.terminated & open_rows
+        results[ended] = batch.result[ended]
+        open_rows &= ~ended
+    results["winner"][half:] = np.where(results["winner"][half:] < 0, -1, 1 - results["winner"][half:])
+    results["metrics"][half:] = results["metrics"][half:, ::-1]
+    return results
+
+
+def metric(results, place, name):
+    return results["metrics"][:, place, METRICS.index(name)].mean()
+
+
+def test_based_beats_the_others():
+    """`based` wins nearly always, hardly ever destroys itself, and takes a stock off an idle opponent in 10 seconds."""
+    idle = played(BASED, CONSTANT, 200)
+    assert (idle["winner"] == 0).mean() > 0.98
+    assert idle["ticks"].mean() < 3 * 10 * 30
+    rough = played(BASED, RANDOM, 400)
+    assert (rough["winner"] == 0).mean() > 0.88
+    assert metric(rough, 0, "self_destructs") < 0.1
+
+
+def test_based_against_itself_is_lively():
+    """Two of them hit and knock each other out, rather than wait for the clock unharmed."""
+    results = played(BASED, BASED, 200)
+    assert metric(results, 0, "hits") > 8
+    assert metric(results, 0, "knock_outs") > 0.5
+    assert metric(results, 0, "self_destructs") < 0.1
+
+
+def test_random_lasts_a_while_on_a_stock():
+    """`random` destroys itself now and then, but keeps a stock for more than 6 seconds on average."""
+    results = played(RANDOM, CONSTANT, 200)
+    lost = metric(results, 0, "self_destructs")
+    assert 0.5 < lost
+    assert results["ticks"].mean() / 30 / lost > 6
+    assert metric(results, 0, "hits") > 0.5
+
+
+def test_constant_does_nothing():
+    """Two idle fighters stand to the clock and draw."""
+    results = played(CONSTANT, CONSTANT, 4)
+    assert (results["winner"] == -1).all() and (results["ticks"] == 1200).all()
+    assert metric(results, 0, "attacks") == metric(results, 0, "air_time") == 0
