@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol, cast
@@ -22,6 +23,9 @@ COMMON_ENV_KEYS = ("name", "rows", "threads", "strict_masks")
 """The keys of [env] that every game has; named when a misspelt option may mean one of them."""
 
 
+ROWS_A_THREAD = 512
+
+
 class Game(Protocol):
     """What a game's module offers."""
 
@@ -31,7 +35,7 @@ class Game(Protocol):
         """What the game is under `options`."""
 
     def make(self, rows: int, threads: int, options: Any) -> MatchBatch:
-        """`rows` matches side by side, stepped by `threads` threads (0: one a core, at most one a row)."""
+        """`rows` matches side by side, stepped by `threads` threads (at least 1)."""
 
 
 _games: dict[str, str | Game] = {
@@ -84,11 +88,14 @@ def spec(name: str, options: Mapping[str, Any]) -> GameSpec:
 
 
 def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> MatchBatch:
-    """A batch of `rows` matches, stepped by `threads` threads (0: one a core, at most one a row).
+    """A batch of `rows` matches, stepped by `threads` threads.
+
+    0 threads takes one for every `ROWS_A_THREAD` rows, at most one a core: fewer rows are stepped before a thread wakes.
 
     Raises:
         ConfigError: as `check_options`.
     """
+    threads = threads or max(1, min(os.cpu_count() or 1, rows // ROWS_A_THREAD))
     return _game(name).make(rows=rows, threads=threads, options=_resolve(name, options))
 
 

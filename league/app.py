@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from league import config as settings
 from league.config import Config
 from league.device import choose_device, describe_device
 from league.envs import registry
-from league.errors import ConfigError, SnapshotError, StoreError, UsageError, nearest
+from league.errors import ConfigError, UsageError, nearest
 from league.evaluation import Contestant, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import SELF_PLAY

@@ -160,7 +160,7 @@ class EnvConfig(Frozen):
     rows: Count
     """B: matches side by side."""
     threads: Annotated[int, Field(ge=0)]
-    """Threads that step the matches; 0 takes one a core, at most one a row."""
+    """Threads that step the matches; 0 chooses by the rows and the cores."""
     strict_masks: bool
     """Whether an action that the mask forbids is an error."""
     options: dict[str, Option]
@@ -180,6 +180,8 @@ class RunConfig(Frozen):
     """Minutes between checkpoints."""
     verbosity: Annotated[int, Field(ge=0, le=2)]
     """0 says nothing, 1 shows progress, 2 shows every update."""
+    continues: str
+    """The stage whose newest finished run, of equal fingerprint and seed, this one carries on; empty for none."""
     allow_short: bool
     """Whether the run may have too few updates, snapshots or rows to learn anything."""
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium import spaces
+
+from league import config
 from league.envs import registry
 from league.envs.base import ContractError, check_match_batch, gymnasium_spaces, legal_actions
 from league.envs.classic import matrix
 from league.envs.classic.matrix import MatrixBatch, Options
-
-from league import config
 from league.errors import ConfigError
 from league.types import ActionSpec
 

@@ -18,7 +18,7 @@ ALLOWED = {
     "league.types": set(),
     "league.config": BASE,
     "league.device": ERRORS,
-    **{name: BASE for name in MATHS},
+    **dict.fromkeys(MATHS, BASE),
     "league.records": BASE,
     "league.sql": ERRORS,
     "league.store": BASE | {"league.ratings", "league.records", "league.sql"},
@@ -46,7 +46,12 @@ def modules() -> dict[str, ast.Module]:
 def imported(tree: ast.Module) -> set[str]:
     """The modules of ours that a module imports anywhere but under `if TYPE_CHECKING`."""
     found: set[str] = set()
-    skipped = {id(child) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test) for child in ast.walk(node)}
+    skipped = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for child in ast.walk(node)
+    }
     for node in ast.walk(tree):
         if id(node) in skipped:
             continue
@@ -84,7 +89,9 @@ def test_only_the_store_imports_duckdb_and_nothing_unpickles() -> None:
         assert not re.search(r"\bpickle\b|torch\.(load|save)\(", source), name
 
 
-@pytest.mark.parametrize("code", ["import league", "from league.cli import app; app(['--help'], standalone_mode=False)"])
+@pytest.mark.parametrize(
+    "code", ["import league", "from league.cli import app; app(['--help'], standalone_mode=False)"]
+)
 def test_starting_is_light(code: str) -> None:
     """`import league` and `league --help` load neither torch nor duckdb."""
     check = f"import sys\n{code}\nheavy = {{'torch', 'duckdb', 'numpy'}} & set(sys.modules)\nassert not heavy, heavy"

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from league.envs.classic.matrix import (
     BIASED,
     CONSTANT,
@@ -15,7 +16,6 @@ from league.envs.classic.matrix import (
     Options,
     mix64,
 )
-
 from league.types import DRAW, EXTERNAL
 
 ASYMMETRIC = [[3.0, -2.0], [0.5, 1.0]]
