@@ -1,4 +1,4 @@
-"""`league`: parse, call one function, print. Data goes to stdout, talk to stderr; heavy imports stay in the commands."""
+"""`league`: parse, call one function, print. Data to stdout, talk to stderr; heavy imports stay in the commands."""
 
 from __future__ import annotations
 

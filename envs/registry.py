@@ -90,7 +90,8 @@ def spec(name: str, options: Mapping[str, Any]) -> GameSpec:
 def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> MatchBatch:
     """A batch of `rows` matches, stepped by `threads` threads.
 
-    0 threads takes one for every `ROWS_A_THREAD` rows, at most one a core: fewer rows are stepped before a thread wakes.
+    0 threads takes one for every `ROWS_A_THREAD` rows, at most one a core: fewer rows are
+    stepped before a thread wakes.
 
     Raises:
         ConfigError: as `check_options`.

@@ -77,7 +77,8 @@ def play(
     """
     if games <= 0 or games % 2:
         raise UsageError(
-            f"games={games}: seats are swapped in pairs, so it must be a positive even number; try {max(2, games + games % 2)}"
+            f"games={games}: seats are swapped in pairs, so it must be a positive even number;"
+            f" try {max(2, games + games % 2)}"
         )
     device = device or torch.device("cpu")
     pairs = games // 2

@@ -1,4 +1,4 @@
-"""How a training run looks in a terminal: one live line, and plain lines where there is no terminal or for more detail."""
+"""How a training run looks in a terminal: one live line, or plain lines where there is no terminal."""
 
 from __future__ import annotations
 

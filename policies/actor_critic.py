@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -96,7 +97,7 @@ class PolicyState:
 def _mlp(sizes: list[int], out: int, gain: float) -> nn.Sequential:
     """Tanh layers of `sizes`, then a linear layer of `out`; orthogonal weights, the last of the given gain."""
     layers: list[nn.Module] = []
-    for size_in, size in zip(sizes, sizes[1:], strict=False):
+    for size_in, size in pairwise(sizes):
         linear = nn.Linear(size_in, size)
         nn.init.orthogonal_(linear.weight, math.sqrt(2))
         nn.init.zeros_(linear.bias)
@@ -203,7 +204,7 @@ class ActorCritic(nn.Module):
         if self.encoder is not None:
             assert state.memory is not None
             x = torch.cat([x, self._look(x, self.encoder.step(self._token(obs), state.memory, rows))], -1)
-        # One cell on the LSTM's own weights: nn.LSTM re-packs 2M weights at each call, 3 to 7 times the time of one step.
+        # One cell on the LSTM's own weights: on a CPU nn.LSTM re-packs them at each call, 3 to 7 times one step's time.
         before = state.hidden[index].to(x.dtype), state.cell[index].to(x.dtype)
         hidden, cell = torch.lstm_cell(x, before, *(weight.to(x.dtype) for weight in self.lstm._flat_weights))
         state.hidden[index] = hidden.to(state.hidden.dtype)
@@ -218,7 +219,7 @@ class ActorCritic(nn.Module):
         cuts = [0, *(t for t in is_first.any(0).nonzero()[:, 0].tolist() if t > 0), x.shape[1]]
         state = hidden[None].to(x.dtype), cell[None].to(x.dtype)
         pieces = []
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in pairwise(cuts):
             keep = ~is_first[:, start][None, :, None]
             features, state = self.lstm(x[:, start:stop], (state[0] * keep, state[1] * keep))
             pieces.append(features)

@@ -161,7 +161,6 @@ class OpponentEncoder(nn.Module):
 
     def sequence(self, tokens: Tensor, memory: EncoderMemory, is_first: Tensor) -> Tensor:
         """Latents (B, T, latents, width) of a segment (B, T, token_size) that goes on from `memory` (read only)."""
-        batch, steps = is_first.shape
         positions, mask = self._visible(memory, is_first)
         rotation = _rotation(positions, self.pool.head_width, self.queries.dtype)
 
@@ -178,7 +177,7 @@ class OpponentEncoder(nn.Module):
         queries = _rotate(self.pool.split(self.queries), tuple(part[:, :, None] for part in rotation))
         mask = mask[:, :, None].expand(-1, -1, num_latents, -1).flatten(1, 2)
         latents = self.pool(queries.flatten(1, 2), keys, values, mask)
-        result: Tensor = latents.unflatten(1, (steps, num_latents))
+        result: Tensor = latents.unflatten(1, (-1, num_latents))
         return result
 
     def _pool_pair(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

@@ -46,12 +46,8 @@ def modules() -> dict[str, ast.Module]:
 def imported(tree: ast.Module) -> set[str]:
     """The modules of ours that a module imports anywhere but under `if TYPE_CHECKING`."""
     found: set[str] = set()
-    skipped = {
-        id(child)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for child in ast.walk(node)
-    }
+    typing_only = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
+    skipped = {id(child) for node in typing_only for child in ast.walk(node)}
     for node in ast.walk(tree):
         if id(node) in skipped:
             continue

@@ -1,0 +1,234 @@
+"""Rollouts: matches and opponents change hands only at match ends, and what is stored is what was played."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from league.config import PoolConfig
+from league.envs import registry
+from league.policies.actor_critic import ActorCritic, Architecture
+from league.pool import Pool
+from league.rollout import Collector
+from league.types import EXTERNAL
+
+WEIGHTS = {"damage_dealt": 1.0, "stock_lost": -2.0, "approach": 0.5, "payoff": 1.0}
+BRAWL = {"stocks": 1, "time_limit_seconds": 4.0}
+
+
+def pool_config(**changes: Any) -> PoolConfig:
+    """Half self-play, half a bot, two live nets."""
+    values = {
+        "mix": {"self_play": 0.5, "bot:random": 0.5},
+        "sampler": "uniform",
+        "recent_window": 10,
+        "live_nets": 2,
+        "snapshot_every": 1,
+        "snapshot_every_until": 1,
+        "snapshot_every_after": 1,
+    }
+    return PoolConfig(**{**values, **changes})
+
+
+def network(game: str, options: dict[str, Any], seed: int) -> ActorCritic:
+    """A small network for a game."""
+    torch.manual_seed(seed)
+    sizes = {"encoder_layers": 1, "encoder_heads": 2, "encoder_width": 16, "encoder_feedforward": 16, "latents": 2}
+    rest = {"observation_width": 16, "lstm_size": 16, "head_sizes": (8,), "opponent_encoder": True}
+    return ActorCritic(Architecture.of(registry.spec(game, options), history_tokens=5, **sizes, **rest))
+
+
+def make_collector(game: str = "brawl", rows: int = 12, seed: int = 0, **options: Any) -> Collector:
+    """A collector with a learner, three frozen nets and a bot in its pool, started."""
+    options = {**(BRAWL if game == "brawl" else {}), **options}
+    nets = {f"net-{i}": network(game, options, 10 + i).requires_grad_(False) for i in range(3)}
+    pool = Pool(pool_config(), nets.__getitem__, np.random.default_rng(seed))
+    for agent_id in nets:
+        pool.admit(agent_id)
+    pool.refresh_targets(set())
+    collector = Collector(
+        registry.make(game, rows=rows, threads=1, options=options),
+        network(game, options, seed),
+        pool,
+        weights=WEIGHTS,
+        run="me",
+        game_id="g",
+        generator=torch.Generator().manual_seed(seed),
+    )
+    collector.start(seed)
+    return collector
+
+
+def test_opponent_and_seat_change_only_at_a_match_end() -> None:
+    """No row changes its opponent, its learner's seat or its controllers between a match's start and its end."""
+    collector = make_collector()
+    batch = collector.batch
+    swaps = 0
+    for step in range(150):
+        before = list(collector.opponents), collector.seats.copy(), batch.controllers.copy()
+        rollout = collector.collect(1, step)
+        ended = rollout.ends[0].numpy()
+        assert 0 <= ended.sum() < batch.num_rows, "rows end at different times, or the test proves little"
+        for row in range(batch.num_rows):
+            now = collector.opponents[row], collector.seats[row], batch.controllers[row].tolist()
+            if ended[row]:
+                assert now[1] == 1 - before[1][row], "the learner takes the other seat in its next match"
+                swaps += now[0] != before[0][row]
+            else:
+                assert now == (before[0][row], before[1][row], before[2][row].tolist())
+            seat, is_bot = int(collector.seats[row]), now[0].startswith("bot:")
+            assert batch.controllers[row, seat] == EXTERNAL
+            assert (batch.controllers[row, 1 - seat] == EXTERNAL) != is_bot
+    assert swaps > 10
+
+
+def test_memory_is_cleared_for_both_seats_at_a_match_end() -> None:
+    """Where a match begins, both sides' LSTM and token counts are zero; elsewhere the learner's are not."""
+    collector = make_collector()
+    seen = 0
+    for step in range(100):
+        ended = collector.collect(1, step).ends[0]
+        for state in (collector.state, collector.opponent_state):
+            tensors = state.tensors()
+            assert not tensors["hidden"][ended].any() and not tensors["count"][ended].any()
+        assert collector.state.tensors()["count"][~ended].all()
+        seen += int(ended.sum())
+    assert seen > 10
+
+
+def test_replaying_a_rollout_gives_the_log_probabilities_of_play() -> None:
+    """Before the first optimiser step, `sequence` agrees with play to 1e-5 on a real rollout with ends inside."""
+    collector = make_collector()
+    collector.collect(17, 0)
+    rollout = collector.collect(40, 1)
+    assert rollout.ends[:-1].any() and rollout.mask is not None
+    with torch.no_grad():
+        log_prob, _, value = collector.policy.sequence(
+            rollout.obs.transpose(0, 1),
+            rollout.action.transpose(0, 1),
+            rollout.state,
+            rollout.is_first.transpose(0, 1),
+            rollout.mask.transpose(0, 1),
+        )
+    assert (log_prob.T - rollout.log_prob).abs().max() < 1e-5
+    assert (value.T - rollout.value).abs().max() < 1e-5
+
+
+def test_rewards_are_the_weighted_terms_of_the_learners_seat() -> None:
+    """The rewards of a match sum to its stored terms times the weights, and nothing leaks over its end."""
+    collector = make_collector(rows=4)
+    rollout = collector.collect(120, 0)
+    checked = 0
+    for row in range(4):
+        ends = rollout.ends[:, row].nonzero()[:, 0].tolist()
+        results = [result for result in rollout.finished if result.row == row]
+        assert len(ends) == len(results) and [r.ordinal for r in results] == list(range(len(ends)))
+        for start, end, result in zip([0, *(e + 1 for e in ends)], ends, results, strict=False):
+            seat = result.agents.index("me")
+            expected = sum(WEIGHTS.get(term, 0.0) * pair[seat] for term, pair in result.rewards.items())
+            assert rollout.reward[start : end + 1, row].sum().item() == pytest.approx(expected, abs=1e-4)
+            assert result.steps == end + 1 - start
+            assert result.rewards["damage_dealt"][seat] * 100 == pytest.approx(result.metrics["damage_dealt"][seat])
+            checked += 1
+    assert checked >= 8
+
+
+@pytest.mark.parametrize("continuing", [True, False])
+def test_cut_matches_are_bootstrapped_and_ended_ones_are_not(continuing: bool) -> None:
+    """At a cut the next value is the policy's estimate of the last observation under the match's memory; else 0."""
+    collector = make_collector("matrix", rows=6, rounds=7, continuing=continuing)
+    for step in range(6):
+        collector.collect(1, step)
+    state = collector.state.select(None)
+    policy = collector.policy
+    obs = torch.from_numpy(collector.batch.obs)[torch.arange(6), torch.from_numpy(collector.seats)]
+    seats = torch.from_numpy(collector.seats.copy())
+    rollout = collector.collect(1, 6)
+    assert rollout.ends.all()
+    policy.step(obs, state, greedy=True)
+    last = torch.from_numpy(collector.batch.final_obs)[torch.arange(6), seats]
+    expected = policy.value(last, state) if continuing else torch.zeros(6)
+    assert torch.allclose(rollout.next_value[0], expected, atol=1e-6)
+    assert continuing == bool(rollout.next_value.any())
+
+
+def test_next_values_are_those_of_the_state_reached() -> None:
+    """Within a match a step's next value is the value of the following step, the rollout's end included."""
+    collector = make_collector()
+    rollout, following = collector.collect(20, 0), collector.collect(1, 1)
+    inside = ~rollout.ends[:-1]
+    assert torch.equal(rollout.next_value[:-1][inside], rollout.value[1:][inside])
+    alive = ~rollout.ends[-1]
+    assert torch.allclose(rollout.next_value[-1][alive], following.value[0][alive], atol=1e-6)
+
+
+def test_same_seed_same_rollout_and_another_seed_another() -> None:
+    """Everything drawn comes from the seeds given."""
+    a, b, c = (make_collector(seed=seed).collect(30, 0) for seed in (1, 1, 2))
+    assert torch.equal(a.obs, b.obs) and torch.equal(a.action, b.action) and a.finished == b.finished
+    assert not torch.equal(a.action, c.action)
+
+
+def test_restored_collector_plays_on_bit_for_bit() -> None:
+    """A collector given another's state, mid-match, plays the very same next steps."""
+    first = make_collector(seed=1)
+    first.collect(25, 0)
+    state = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in first.state_dict().items()}
+    state = {**state, "state": {k: v.clone() for k, v in state["state"].items()}}
+    state["opponent_state"] = {k: v.clone() for k, v in state["opponent_state"].items()}
+    arrays = {k: v.copy() for k, v in state.items() if isinstance(v, np.ndarray)}
+    pool = first.pool.state_dict()
+    expected = first.collect(40, 1)
+    second = make_collector(seed=5)
+    second.policy.load_state_dict(first.policy.state_dict())  # type: ignore[attr-defined]
+    second.pool.load_state_dict(pool)
+    second.load_state_dict({**state, **arrays})
+    resumed = second.collect(40, 1)
+    assert torch.equal(expected.obs, resumed.obs) and torch.equal(expected.log_prob, resumed.log_prob)
+    assert torch.equal(expected.reward, resumed.reward) and expected.finished == resumed.finished
+
+
+def test_live_nets_stay_within_twice_the_targets() -> None:
+    """New targets come only when every other net has drained; rows then meet targets only; at most 2K nets live."""
+    loaded: list[str] = []
+    pool = Pool(pool_config(live_nets=3), lambda agent_id: loaded.append(agent_id), np.random.default_rng(0))  # type: ignore[arg-type, return-value, func-returns-value]
+    rng = np.random.default_rng(1)
+    rows = ["bot:random"] * 10
+    changes = 0
+    for step in range(400):
+        if step % 5 == 0:
+            pool.admit(f"s{step}")
+        targets = list(pool.targets)
+        strays = set(pool.live) & set(rows) - set(targets)
+        pool.refresh_targets(set(rows))
+        if strays:
+            assert pool.targets == targets, "targets changed while a net outside them was still played"
+        changes += pool.targets != targets
+        row = int(rng.integers(10))
+        rows[row] = pool.draw()
+        assert rows[row] == "bot:random" or rows[row] in pool.targets
+        if rows[row] != "bot:random":
+            pool.policy(rows[row])
+        assert len(pool.live) <= 6 and len(pool.targets) == min(3, len(pool.snapshots))
+    assert changes > 20 and len(set(loaded)) > 20
+
+
+def test_opponents_follow_the_mix_and_the_sampler() -> None:
+    """Shares of the draws are those of the mix; `latest` and `recent` never reach behind their window."""
+    for sampler, reachable in (("uniform", range(20)), ("recent", range(15, 20)), ("latest", [19])):
+        mix = {"self_play": 0.8, "bot:based": 0.15, "bot:constant": 0.05}
+        config = pool_config(mix=mix, sampler=sampler, recent_window=5, live_nets=4)
+        pool = Pool(config, lambda agent_id: None, np.random.default_rng(0))  # type: ignore[arg-type, return-value]
+        for i in range(20):
+            pool.admit(str(i))
+        met: set[str] = set()
+        drawn: list[str] = []
+        for _ in range(200):
+            pool.refresh_targets(set())
+            met |= set(pool.targets)
+            drawn += [pool.draw() for _ in range(20)]
+        assert met == {str(i) for i in reachable}
+        for group, share in mix.items():
+            found = sum(pool.group_of(opponent) == group for opponent in drawn) / len(drawn)
+            assert abs(found - share) < 4 * (share * (1 - share) / len(drawn)) ** 0.5
