@@ -1,0 +1,187 @@
+"""Snapshots on disk: a folder with `weights.safetensors` and `manifest.json`, whole or not there.
+
+Both files are written and synced in a temporary folder beside the target, which is then renamed. A kill at any moment
+leaves the old state, at worst with a temporary folder that `clean` removes. Nothing here can run code from a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from league.snapshots.manifest import About, Manifest, parse
+from safetensors import SafetensorError
+
+from league.errors import SnapshotError
+
+WEIGHTS = "weights.safetensors"
+MANIFEST = "manifest.json"
+MAX_WEIGHTS_BYTES = 4 * 2**30
+MAX_MANIFEST_BYTES = 16 * 2**20
+TEMPORARY = ".tmp-"
+"""In the name of every temporary file and folder: `.NAME.tmp-RANDOM`."""
+
+
+def content_hash(tensors: Mapping[str, torch.Tensor]) -> str:
+    """The agent id that these weights have: sha256, in hex, of the weights file; the order of names is no matter.
+
+    Raises:
+        SnapshotError: a value is not finite.
+    """
+    return _sha256(_weights_bytes(tensors))
+
+
+def save(folder: str | Path, tensors: Mapping[str, torch.Tensor], about: About) -> Manifest:
+    """Writes a snapshot; one with the same weights that is already there is left as it is and its manifest returned.
+
+    Args:
+        folder: The snapshot's own folder; its parents are made.
+        tensors: name -> weights, of any device and layout; copies are written.
+        about: The rest of the manifest.
+
+    Raises:
+        SnapshotError: a value is not finite, another or a damaged agent is there, or the disk refuses.
+    """
+    folder = Path(folder)
+    data = _weights_bytes(tensors)
+    manifest = Manifest(agent_id=_sha256(data), **dict(about))
+    if folder.exists():
+        return _same_agent(folder, manifest)
+    temporary = _temporary(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        _write_synced(temporary / WEIGHTS, data)
+        _write_synced(temporary / MANIFEST, (manifest.model_dump_json(indent=2) + "\n").encode())
+        _sync_folder(temporary)
+        os.rename(temporary, folder)
+        _sync_folder(folder.parent)
+    except OSError as error:
+        raise SnapshotError(f"cannot write {folder}: {error.strerror or error}; make room or pass --store") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return manifest
+
+
+def load(folder: str | Path) -> tuple[Manifest, dict[str, torch.Tensor]]:
+    """The manifest and the weights, on the CPU, after every check.
+
+    Raises:
+        SnapshotError: a file is missing, too large, damaged or foreign, or a value is not finite.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise SnapshotError(f"no snapshot at {folder}; give a folder with {WEIGHTS} and {MANIFEST}")
+    manifest = parse(_read(folder / MANIFEST, MAX_MANIFEST_BYTES), str(folder / MANIFEST))
+    path = folder / WEIGHTS
+    data = _read(path, MAX_WEIGHTS_BYTES)
+    found = _sha256(data)
+    if found != manifest.agent_id:
+        raise SnapshotError(
+            f"{path} is damaged: its sha256 is {found[:16]}..., the manifest says {manifest.agent_id[:16]}...; "
+            f"take the snapshot from its source again"
+        )
+    try:
+        tensors = safetensors.torch.load(data)
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise SnapshotError(f"{path} is no safetensors file ({reason}); take the snapshot again") from None
+    _need_finite(tensors, str(path))
+    return manifest, tensors
+
+
+def write_atomic(path: str | Path, data: bytes) -> None:
+    """Writes a file that is, at every moment and after a kill, either the old one or `data` whole.
+
+    Raises:
+        OSError: the disk refuses; the old file stands.
+    """
+    path = Path(path)
+    temporary = _temporary(path)
+    try:
+        _write_synced(temporary, data)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def clean(folder: str | Path) -> list[Path]:
+    """Removes what killed writers left in `folder`; only its one writer may call this. Returns what was removed."""
+    stale = sorted(Path(folder).glob(f".*{TEMPORARY}*"))
+    for path in stale:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return stale
+
+
+def _weights_bytes(tensors: Mapping[str, torch.Tensor]) -> bytes:
+    """The weights file: copies, so that tensors that share memory are each written whole."""
+    copies = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
+    _need_finite(copies, "the weights to save")
+    return safetensors.torch.save(copies)
+
+
+def _need_finite(tensors: Mapping[str, torch.Tensor], where: str) -> None:
+    for name, tensor in tensors.items():
+        count = int((~torch.isfinite(tensor.double())).sum()) if tensor.is_floating_point() else 0
+        if count:
+            raise SnapshotError(
+                f"{where}: {name} has {count} of {tensor.numel()} values that are not finite; take an earlier snapshot"
+            )
+
+
+def _same_agent(folder: Path, manifest: Manifest) -> Manifest:
+    there, _ = load(folder)
+    if there.agent_id != manifest.agent_id:
+        raise SnapshotError(
+            f"{folder} holds another agent ({there.agent_id[:16]}..., not {manifest.agent_id[:16]}...); "
+            f"a snapshot is never overwritten: save under another name, or move that folder away"
+        )
+    return there
+
+
+def _read(path: Path, limit: int) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > limit:
+            raise SnapshotError(f"{path} has {size} bytes, more than the {limit} allowed; it is no snapshot of league")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise SnapshotError(f"{path} is missing; take the snapshot, a whole folder, from its source again") from None
+    except OSError as error:
+        raise SnapshotError(f"{path} cannot be read: {error.strerror or error}; mend its permissions") from None
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}{TEMPORARY}{secrets.token_hex(4)}")
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the names in `folder` durable, where the system can (Windows cannot open a folder)."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

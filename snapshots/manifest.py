@@ -1,0 +1,130 @@
+"""What a snapshot says of itself: `manifest.json`, checked strictly when read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+
+from league import __version__
+from league.errors import SnapshotError
+from league.types import GameSpec
+
+FORMAT: Literal[1] = 1
+_SPEC = TypeAdapter(GameSpec)
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+NotNegative = Annotated[int, Field(ge=0)]
+
+
+def utc_now() -> str:
+    """The time now, UTC, as ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Frozen(BaseModel):
+    """Unchangeable, strict and closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class GameRecord(Frozen):
+    """Which game an agent plays."""
+
+    name: str
+    version: int
+    game_id: str
+    """Hash of name, version and options: ratings never mix two."""
+    options: dict[str, Any]
+
+
+class About(Frozen):
+    """A snapshot's manifest before its weights are hashed: what the trainer knows."""
+
+    run: str
+    step: NotNegative
+    """Learner steps at which the weights were frozen."""
+    update: NotNegative
+    seed: NotNegative
+    """Of the run."""
+    fingerprint: Sha256
+    """Of the resolved configuration."""
+    game: GameRecord
+    spec: dict[str, Any]
+    """The `GameSpec` as JSON: `spec_to_json`, `spec_from_json`."""
+    architecture: dict[str, Any]
+    """The network's settings, [agent] of the configuration."""
+    config: dict[str, Any]
+    """The whole resolved configuration."""
+    history_tokens: NotNegative
+    """H: decisions of opponent history."""
+    parent: Sha256 | None = None
+    """The agent from which training went on."""
+    created_at: str = Field(default_factory=utc_now)
+    """UTC, ISO 8601."""
+    league_version: str = __version__
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Whatever else the writer wants kept, as JSON."""
+
+    @field_validator("created_at")
+    @classmethod
+    def _is_utc(cls, value: str) -> str:
+        offset = datetime.fromisoformat(value).utcoffset()
+        if offset is None or offset.total_seconds():
+            raise ValueError("must be a UTC time")
+        return value
+
+    @field_validator("spec")
+    @classmethod
+    def _is_spec(cls, value: dict[str, Any]) -> dict[str, Any]:
+        spec_from_json(value)
+        return value
+
+
+class Manifest(About):
+    """`manifest.json`."""
+
+    format: Literal[1] = FORMAT
+    agent_id: Sha256
+    """sha256 of the bytes of the weights file."""
+
+
+def spec_to_json(spec: GameSpec) -> dict[str, Any]:
+    """A `GameSpec` as a dict of JSON values."""
+    return dict(_SPEC.dump_python(spec, mode="json"))
+
+
+def spec_from_json(data: dict[str, Any]) -> GameSpec:
+    """The `GameSpec` that `spec_to_json` wrote.
+
+    Raises:
+        ValueError: a field is missing, unknown or not of its type.
+    """
+    unknown = set(data) - {field.name for field in fields(GameSpec)}
+    if unknown:
+        raise ValueError(f"{', '.join(sorted(unknown))}: unknown")
+    try:
+        return _SPEC.validate_json(json.dumps(data), strict=True)
+    except ValidationError as errors:
+        error = errors.errors(include_url=False)[0]
+    raise ValueError(f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}")
+
+
+def parse(text: bytes, where: str) -> Manifest:
+    """The manifest in `text`; `where` names the file in errors.
+
+    Raises:
+        SnapshotError: it is not JSON, of another format, or a field is missing, unknown or wrong.
+    """
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as errors:
+        error = errors.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in error["loc"])
+    problem = " ".join(f"{field}: {error['msg']}".split()).removeprefix(": ")
+    if field == "format":
+        problem = f"format={error['input']!r} is not {FORMAT}, the one that league {__version__} reads"
+    raise SnapshotError(f"{where} is not a snapshot's manifest ({problem}); take the snapshot from its source again")
