@@ -30,8 +30,8 @@ from league.records import AgentRow, RunRow, RunStatus, SnapshotRow
 from league.rollout import BOT_PREFIX
 from league.snapshots.agent import Agent, load_policy
 from league.snapshots.export import export as export_snapshot
-from league.snapshots.io import save as save_snapshot
-from league.snapshots.manifest import Game, Manifest
+from league.snapshots import io as snapshot_files
+from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import load_state, save_state
 from league.standings import Standings, best_snapshot, standings
 from league.store import Store
@@ -242,17 +242,19 @@ def _wire(
 
     def snapshot(counters: Counters) -> str:
         path = folder / "snapshots" / f"{counters.steps:010d}"
-        manifest = save_snapshot(
+        manifest = snapshot_files.save(
             path,
             policy.state_dict(),
-            Manifest(
+            About(
                 run=name,
                 step=counters.steps,
                 update=counters.update,
                 seed=seed,
                 fingerprint=settings.fingerprint(config),
-                game=Game(name=spec.name, version=spec.version, game_id=game_id, options=options),
+                game=GameRecord(name=spec.name, version=spec.version, game_id=game_id, options=options),
+                spec=spec_to_json(spec),
                 architecture=architecture.to_json(),
+                history_tokens=architecture.history_tokens,
                 config=settings.to_json(config),
                 parent=counters.newest or None,
             ),
@@ -379,7 +381,7 @@ def find_agent(store: Store | None, name: str) -> Named:
     if name.startswith(BOT_PREFIX):
         return Named(name, name, None)
     if "/" in name or Path(name).is_dir():
-        manifest = read_manifest(Path(name))
+        manifest, _ = snapshot_files.load(Path(name))
         return Named(manifest.agent_id, f"{manifest.run}@{manifest.step}", Path(name))
     if store is None:
         raise UsageError(f"agent {name!r}: no store to look it up in; pass --store, or an exported folder's path")
@@ -500,7 +502,7 @@ def _store_or_none(store: str | Path) -> Store | None:
     return Store.open(Path(store)) if Path(store).exists() else None
 
 
-def _common_game(games: Sequence[Game], env: str | None) -> Game:
+def _common_game(games: Sequence[GameRecord], env: str | None) -> GameRecord:
     """The one game of all the agents; between bots, `env` with the options of the hyperparameter source."""
     if len({game.game_id for game in games}) > 1:
         names = " and ".join(f"{game.name} {game.game_id[:8]}" for game in games)
@@ -510,4 +512,6 @@ def _common_game(games: Sequence[Game], env: str | None) -> Game:
     config = settings.load(env=env)
     options = registry.check_options(config.env.name, config.env.options)
     spec = registry.spec(config.env.name, options)
-    return Game(spec.name, spec.version, registry.game_id(spec.name, options), options)
+    return GameRecord(
+        name=spec.name, version=spec.version, game_id=registry.game_id(spec.name, options), options=options
+    )

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
-from league.snapshots.manifest import About, Manifest, parse
 from safetensors import SafetensorError
 
 from league.errors import SnapshotError
+from league.snapshots.manifest import About, Manifest, parse
 
 WEIGHTS = "weights.safetensors"
 MANIFEST = "manifest.json"

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+
+from league.errors import SnapshotError
 from league.snapshots import io
 from league.snapshots.io import MANIFEST, WEIGHTS, clean, content_hash, load, save, write_atomic
 from league.snapshots.manifest import About, GameRecord, spec_from_json, spec_to_json
-
-from league.errors import SnapshotError
 from league.types import ActionSpec, GameSpec
 
 SPEC = GameSpec(
