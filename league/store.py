@@ -378,14 +378,17 @@ class Store:
 
     def _bring_up_to_date(self) -> None:
         wanted = migrations()
-        if self._schema_number() == wanted[-1][0]:
-            return
-        with self._session(read_only=False, wait=LOCK_SECONDS) as con:
-            _migrate(con, wanted, self.path)
-
-    def _schema_number(self) -> int:
         with self._session(read_only=True, wait=LOCK_SECONDS) as con:
-            return _schema_number(con, self.path)
+            number = _schema_number(con, self.path)
+            used = con.execute(sql("used_bytes")).fetchone()
+            size = self.path.stat().st_size
+        if used is not None and size < used[0]:
+            raise StoreError(
+                f"store {self.path} is cut off ({size:,} of {used[0]:,} bytes); restore a copy, or pass another --store"
+            )
+        if number != wanted[-1][0]:
+            with self._session(read_only=False, wait=LOCK_SECONDS) as con:
+                _migrate(con, wanted, self.path)
 
     @contextlib.contextmanager
     def _read(self) -> Iterator[duckdb.DuckDBPyConnection]:
