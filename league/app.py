@@ -28,12 +28,13 @@ from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import SELF_PLAY
 from league.records import AgentRow, RunRow, RunStatus, SnapshotRow
 from league.rollout import BOT_PREFIX
+from league.snapshots import io as snapshot_files
 from league.snapshots.agent import Agent, load_policy
 from league.snapshots.export import export as export_snapshot
-from league.snapshots import io as snapshot_files
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import load_state, save_state
-from league.standings import Standings, best_snapshot, standings
+from league.standings import Leaderboard, best_snapshot
+from league.standings import leaderboard as rank
 from league.store import Store
 from league.training import Counters, Run, Watcher
 from league.training import train as run_training
@@ -140,7 +141,7 @@ def train(
     if earlier is None:
         opened.begin_run(_run_row(parts, stage))
         return _run(parts, None)
-    opened.update_run(name, status="running", steps=earlier.steps, update=earlier.update, stage=stage)
+    opened.extend_run(name, stage=stage, config=json.dumps(settings.to_json(config)))
     return _run(parts, _last_state(parts))
 
 
@@ -165,6 +166,7 @@ def resume(
     spec = registry.spec(config.env.name, config.env.options)
     watcher.say(f"run {run}: resuming {row.stage}, seed {row.seed}, on {describe_device(torch_device)}")
     parts = _wire(run, config, spec, row.seed, torch_device, opened, watcher)
+    opened.extend_run(run, stage=row.stage, config=row.config)
     return _run(parts, _last_state(parts))
 
 
@@ -485,7 +487,7 @@ def evaluate(
     return Evaluation(name, first.label, second.label, seed, summary, tuple(result.seed for result in results))
 
 
-def leaderboard(run: str | None = None, *, store: str | Path = DEFAULT_STORE) -> Standings:
+def leaderboard(run: str | None = None, *, store: str | Path = DEFAULT_STORE) -> Leaderboard:
     """Everyone's rating with its 95 % interval, games and win/draw/loss, from the evaluation matches in the store.
 
     Args:
@@ -493,9 +495,7 @@ def leaderboard(run: str | None = None, *, store: str | Path = DEFAULT_STORE) ->
         store: the DuckDB file; training may be writing it at the same time.
     """
     opened = Store.open(Path(store))
-    if run is not None:
-        opened.find_run(run)
-    return standings(opened, run)
+    return rank(opened, run)
 
 
 def _store_or_none(store: str | Path) -> Store | None:

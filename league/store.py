@@ -190,6 +190,17 @@ class Store:
             )
         self._status[run.run] = run.status
 
+    def extend_run(self, run: str, *, stage: str, config: str) -> None:
+        """Sets a run going again, for `stage` with `config` (JSON), at once.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        values = {"run": run, "stage": stage, "config": config, "updated_at": naive(now())}
+        with self._transaction(LOCK_SECONDS) as con:
+            con.execute(sql("extend_run"), values)
+        self._status[run] = "running"
+
     def flush(self, force: bool = False) -> bool:
         """Writes everything that waits, in one transaction.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from league.errors import SnapshotError
 from league.snapshots.io import load, save
-from league.snapshots.manifest import Manifest
+from league.snapshots.manifest import About, Manifest
 
 
 def export(snapshot: Path, out: Path) -> Manifest:
@@ -18,4 +18,5 @@ def export(snapshot: Path, out: Path) -> Manifest:
     manifest, tensors = load(snapshot)
     if out.exists() and not out.is_dir():
         raise SnapshotError(f"{out}: is a file; name a new folder")
-    return save(out, tensors, manifest)
+    about = About(**{name: getattr(manifest, name) for name in About.model_fields})
+    return save(out, tensors, about)

@@ -458,7 +458,7 @@ def test_a_reader_waits_for_a_writer(store: Store) -> None:
 
 POLL = """
 import sys
-from league.leaderboard import leaderboard
+from league.standings import leaderboard
 from league.store import Store
 store = Store.open(sys.argv[1])
 print("ready", flush=True)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from league.errors import StoreError, UsageError
-from league.leaderboard import best_snapshot, leaderboard
 from league.ratings import bradley_terry, elo_series
+from league.standings import best_snapshot, leaderboard
 from league.store import AgentRow, RunRow, SnapshotRow, Store
 from league.types import DRAW, MatchResult
 
