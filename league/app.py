@@ -26,7 +26,7 @@ from league.errors import ConfigError, UsageError, nearest
 from league.evaluation import Contestant, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import SELF_PLAY
-from league.records import AgentRow, RunRow, RunStatus, SnapshotRow
+from league.records import AgentKind, AgentRow, RunRow, RunStatus, SnapshotRow
 from league.rollout import BOT_PREFIX
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import Agent, load_policy
@@ -464,13 +464,14 @@ def evaluate(
         bot = named.agent_id.removeprefix(BOT_PREFIX)
         if named.folder is None and bot not in spec.bots:
             raise UsageError(f"agent {named.label!r}: {game.name} has no such bot{nearest(bot, spec.bots)}")
-    contestants = [Contestant(n.agent_id, loaded[n.agent_id][1] if n.folder else None) for n in (first, second)]
     name = f"evaluation-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+    home, guest = (Contestant(n.agent_id, loaded[n.agent_id][1] if n.folder else None) for n in (first, second))
     results = play(
         lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
-        *contestants,
-        games,
-        seed,
+        home,
+        guest,
+        games=games,
+        seed=seed,
         run=name,
         update=0,
         game_id=game.game_id,
@@ -479,7 +480,7 @@ def evaluate(
     )
     if opened is not None:
         for named in (first, second):
-            kind = "bot" if named.folder is None else "import"
+            kind: AgentKind = "bot" if named.folder is None else "import"
             opened.add_agent(AgentRow(named.agent_id, kind, named.label, game.game_id))
         opened.add_matches(results)
         opened.flush(force=True)

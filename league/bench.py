@@ -91,7 +91,7 @@ def bench_learner(
         "rollout_steps": config.learner.rollout_steps,
         "epochs": epochs,
         "live_nets": len(collector.pool.live),
-        "parameters": sum(p.numel() for p in learner.policy.parameters()),  # type: ignore[attr-defined]
+        "parameters": sum(p.numel() for p in learner.policy.parameters()),
         "history_tokens": architecture_of(config, spec).history_tokens,
         "precision": config.learner.precision,
         "device": describe_device(device),

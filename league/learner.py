@@ -27,7 +27,6 @@ class Learner:
     """
 
     def __init__(self, policy: Policy, config: LearnerConfig, rng: np.random.Generator, device: torch.device) -> None:
-        assert isinstance(policy, nn.Module)
         self.policy, self.config, self.device = policy, config, device
         self._rng = rng
         self._parameters = list(policy.parameters())
@@ -110,7 +109,6 @@ class Learner:
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, optimiser and RNG; tensors and plain values only."""
-        assert isinstance(self.policy, nn.Module)
         moments = self.optimizer.state_dict()["state"]
         return {
             "policy": self.policy.state_dict(),
@@ -120,7 +118,6 @@ class Learner:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        assert isinstance(self.policy, nn.Module)
         self.policy.load_state_dict(state["policy"])
         groups = self.optimizer.state_dict()["param_groups"]
         moments = {int(index): values for index, values in state["optimizer"].items()}

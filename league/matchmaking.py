@@ -14,7 +14,8 @@ def sampler_weights(sampler: str, num_snapshots: int, *, recent_window: int) -> 
     weights = np.zeros(num_snapshots)
     window = {"uniform": num_snapshots, "latest": 1, "recent": recent_window}[sampler]
     weights[-window:] = 1.0
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights
 
 
 def draw_targets(

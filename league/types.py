@@ -6,6 +6,7 @@ Dimension letters, used in every docstring: `T` steps, `B` rows (matches side by
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -185,11 +186,20 @@ class Rollout:
 
 
 class Policy(Protocol):
-    """A network that plays one seat: one step at a time, or a stored segment at once.
+    """A network (a `torch.nn.Module`) that plays one seat: one step at a time, or a stored segment at once.
 
     `state` is the policy's memory of `N` rows. `rows` (n,) picks the rows that the n observations belong to; None
     means all, in order.
     """
+
+    def parameters(self) -> Iterator[torch.nn.Parameter]:
+        """What the learner changes."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weights by name."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+        """Takes over weights by name."""
 
     def initial_state(self, num_rows: int) -> PolicyState:
         """The cleared memory of `num_rows` rows."""
@@ -197,7 +207,7 @@ class Policy(Protocol):
     def step(
         self,
         obs: torch.Tensor,
-        state: PolicyState,
+        state: Any,
         *,
         mask: torch.Tensor | None = None,
         rows: torch.Tensor | None = None,
@@ -206,14 +216,14 @@ class Policy(Protocol):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """(action (n, A) int64, log_prob (n,), value (n,)) for obs (n, obs_size); writes `state` in place."""
 
-    def value(self, obs: torch.Tensor, state: PolicyState, *, rows: torch.Tensor | None = None) -> torch.Tensor:
+    def value(self, obs: torch.Tensor, state: Any, *, rows: torch.Tensor | None = None) -> torch.Tensor:
         """The value (n,) of obs (n, obs_size) under `state`, which is left as it is."""
 
     def sequence(
         self,
         obs: torch.Tensor,
         action: torch.Tensor,
-        state: PolicyState,
+        state: Any,
         is_first: torch.Tensor,
         mask: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

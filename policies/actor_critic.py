@@ -142,11 +142,11 @@ class ActorCritic(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.lstm.weight_hh_l0.device
+        return next(self.parameters()).device
 
     def initial_state(self, num_rows: int) -> PolicyState:
         """See `Policy.initial_state`."""
-        zeros = self.lstm.weight_hh_l0.new_zeros(num_rows, self.architecture.lstm_size)
+        zeros = next(self.parameters()).new_zeros(num_rows, self.architecture.lstm_size)
         memory = None if self.encoder is None else self.encoder.initial_memory(num_rows)
         return PolicyState(zeros, zeros.clone(), memory)
 
@@ -181,7 +181,7 @@ class ActorCritic(nn.Module):
         if self.encoder is not None:
             assert state.memory is not None
             latents = self.encoder.sequence(self._token(obs), state.memory, is_first)
-            x = torch.cat([x, self._look(x.flatten(0, 1), latents.flatten(0, 1)).unflatten(0, is_first.shape)], -1)
+            x = torch.cat([x, self._look(x.flatten(0, 1), latents.flatten(0, 1)).view(*is_first.shape, -1)], -1)
         features = self._remember(x, state.hidden, state.cell, is_first)
         log_prob, entropy = self.head.evaluate(self.actor(features), action, mask)
         return log_prob, entropy, self.critic(features)[..., 0].to(log_prob.dtype)
@@ -206,7 +206,7 @@ class ActorCritic(nn.Module):
             x = torch.cat([x, self._look(x, self.encoder.step(self._token(obs), state.memory, rows))], -1)
         # One cell on the LSTM's own weights: on a CPU nn.LSTM re-packs them at each call, 3 to 7 times one step's time.
         before = state.hidden[index].to(x.dtype), state.cell[index].to(x.dtype)
-        hidden, cell = torch.lstm_cell(x, before, *(weight.to(x.dtype) for weight in self.lstm._flat_weights))
+        hidden, cell = torch.lstm_cell(x, before, *(weight.to(x.dtype) for weight in self.lstm.parameters()))
         state.hidden[index] = hidden.to(state.hidden.dtype)
         state.cell[index] = cell.to(state.cell.dtype)
         return hidden

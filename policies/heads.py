@@ -99,7 +99,7 @@ class ChoicesHead:
         logits = _precise(logits)
         if mask is not None:
             logits = logits.masked_fill(~mask, ILLEGAL)
-        return [part.log_softmax(-1) for part in logits.split(self.choices, -1)]
+        return [part.log_softmax(-1) for part in torch.split(logits, self.choices, -1)]
 
 
 def make_head(spec: ActionSpec) -> ActionHead:

@@ -70,7 +70,7 @@ class Attention(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """(..., width) -> (..., heads, head_width)."""
-        return x.unflatten(-1, (self.heads, self.head_width))
+        return x.view(*x.shape[:-1], self.heads, self.head_width)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """query (n, Q, heads, d), key and value (n, J, heads, d), mask (n, Q, J) True where seen -> (n, Q, width)."""
@@ -127,6 +127,11 @@ class OpponentEncoder(nn.Module):
         self.queries = nn.Parameter(torch.randn(latents, width))
         self.pool = Attention(width, heads)
 
+    @property
+    def layers(self) -> list[Block]:
+        """The blocks, first to last."""
+        return [block for block in self.blocks if isinstance(block, Block)]
+
     def initial_memory(self, num_rows: int) -> EncoderMemory:
         """An empty memory of `num_rows` rows, on the module's device and in its type."""
         like = self.queries
@@ -150,14 +155,15 @@ class OpponentEncoder(nn.Module):
             return self.pool.split(keys[index]), self.pool.split(values[index])
 
         x = self.embed(token)
-        for layer, block in enumerate(self.blocks):
+        for layer, block in enumerate(self.layers):
             query, key, value = block.project(x, rotation)
             keys, values = remember(layer, key, value)
             x = block.mix(x[:, None], query[:, None], keys, values, seen)[:, 0]
         keys, values = remember(len(self.blocks), *self._pool_pair(x, rotation))
         memory.count[index] = count + 1
-        queries = _rotate(self.pool.split(self.queries), tuple(part[:, None] for part in rotation))
-        return self.pool(queries, keys, values, seen)
+        queries = _rotate(self.pool.split(self.queries), (rotation[0][:, None], rotation[1][:, None]))
+        latents: Tensor = self.pool(queries, keys, values, seen)
+        return latents
 
     def sequence(self, tokens: Tensor, memory: EncoderMemory, is_first: Tensor) -> Tensor:
         """Latents (B, T, latents, width) of a segment (B, T, token_size) that goes on from `memory` (read only)."""
@@ -169,16 +175,15 @@ class OpponentEncoder(nn.Module):
             return torch.cat([stored[0].to(key.dtype), key], 1), torch.cat([stored[1].to(value.dtype), value], 1)
 
         x = self.embed(tokens)
-        for layer, block in enumerate(self.blocks):
+        for layer, block in enumerate(self.layers):
             query, key, value = block.project(x, rotation)
             x = block.mix(x, query, *recall(layer, key, value), mask)
         keys, values = recall(len(self.blocks), *self._pool_pair(x, rotation))
         num_latents = len(self.queries)
-        queries = _rotate(self.pool.split(self.queries), tuple(part[:, :, None] for part in rotation))
+        queries = _rotate(self.pool.split(self.queries), (rotation[0][:, :, None], rotation[1][:, :, None]))
         mask = mask[:, :, None].expand(-1, -1, num_latents, -1).flatten(1, 2)
-        latents = self.pool(queries.flatten(1, 2), keys, values, mask)
-        result: Tensor = latents.unflatten(1, (-1, num_latents))
-        return result
+        latents: Tensor = self.pool(queries.flatten(1, 2), keys, values, mask)
+        return latents.view(*is_first.shape, num_latents, self.width)
 
     def _pool_pair(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         key, value = (self.pool.split(part) for part in self.pool_kv(self.pool_norm(x)).chunk(2, -1))
