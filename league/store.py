@@ -499,10 +499,7 @@ def _connect(path: Path, read_only: bool, deadline: float, wait: float) -> duckd
             return duckdb.connect(path, read_only=read_only, config=_CONFIG)
         except duckdb.Error as error:
             text = str(error)
-            is_busy = any(
-                s in text for s in ("Could not set lock", "used by another process", "different configuration")
-            )
-            if not is_busy:
+            if not any(sign in text for sign in _BUSY_SIGNS):
                 raise StoreError(_damage(path, error)) from None
             if time.monotonic() + pause > deadline:
                 raise StoreBusy(_busy(path, text, wait)) from None
@@ -522,6 +519,8 @@ def _damage(path: Path, error: duckdb.Error) -> str:
         return f"store {path} cannot replay its log ({text}); move {path}.wal aside to open it without its last writes"
     if "not a valid DuckDB" in text or "extension" in text:
         return f"{path} is not a league store; pass another --store"
+    if "version number" in text:
+        return f"store {path} was written by a newer DuckDB ({text}); install that, or pass another --store"
     return f"store {path} cannot be used ({text}); free space or rights, restore a copy, or pass another --store"
 
 

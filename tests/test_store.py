@@ -86,7 +86,7 @@ def python(code: str, *args: object) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
     )
     with process:
         try:
@@ -759,7 +759,7 @@ def attacks(folder: Path) -> list[str]:
         "EXPLAIN ANALYZE DELETE FROM run",
         "WITH gone AS (DELETE FROM run RETURNING *) SELECT * FROM gone",
         "CREATE TEMP TABLE t AS SELECT 1",
-        "PRAGMA database_list",
+        "PRAGMA memory_limit = '100GB'",
         "CALL checkpoint()",
         "BEGIN",
         f"SELECT * FROM query('SELECT * FROM read_text(''{secret}'')')",
