@@ -1,9 +1,313 @@
-"""`league`: parse, call one function, print. Heavy imports stay inside the commands."""
+"""`league`: parse, call one function, print. Data goes to stdout, talk to stderr; heavy imports stay in the commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-app = typer.Typer(help=__doc__, no_args_is_help=True)
+from league.errors import LeagueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from league.app import TrainResult
+
+app = typer.Typer(
+    help="Train an agent against its own past and scripted bots; rank everyone with error bars.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+bench_app = typer.Typer(help="Measure how fast the parts are; one JSON object each.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
+
+StoreOption = Annotated[Path, typer.Option("--store", help="The DuckDB file; a run's files lie beside it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Say nothing on stderr but errors.")]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="auto, cuda, mps or cpu.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="One setting; repeatable.")]
+STORE = Path("runs/league.duckdb")
+
+
+@app.command()
+def train(
+    stage: Annotated[str, typer.Option(help="How long: smoke, test50k or 10m.")] = "test50k",
+    preset: Annotated[str, typer.Option(help="How wide: fast, heavy or beast.")] = "fast",
+    env: Annotated[str | None, typer.Option(help="The game: brawl or matrix.")] = None,
+    run: Annotated[str | None, typer.Option(help="The run's name; the next free GAME-N if not given.")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything drawn.")] = 0,
+    device: DeviceOption = None,
+    config: Annotated[Path | None, typer.Option("--config", help="A TOML file laid over the preset.")] = None,
+    overrides: SetOption = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start at step 0 even if a run could be carried on.")] = False,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Train one run, against its own snapshots and the game's bots."""
+    from league.app import train
+    from league.progress import TerminalWatcher
+
+    with TerminalWatcher(0 if quiet else 1) as watcher:
+        result = train(
+            stage,
+            preset=preset,
+            env=env,
+            run=run,
+            seed=seed,
+            device=device,
+            config_file=config,
+            overrides=overrides or (),
+            fresh=fresh,
+            store=store,
+            watcher=watcher,
+        )
+    _finish_training(result, store, as_json)
+
+
+@app.command()
+def resume(
+    run: Annotated[str, typer.Argument(help="A run that was stopped.")],
+    device: DeviceOption = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Carry on a run that was stopped, from its last saved state."""
+    from league.app import resume
+    from league.progress import TerminalWatcher
+
+    with TerminalWatcher(0 if quiet else 1) as watcher:
+        result = resume(run, device=device, store=store, watcher=watcher)
+    _finish_training(result, store, as_json)
+
+
+@app.command()
+def leaderboard(
+    run: Annotated[str | None, typer.Option(help="Only this run's agents and whoever they played.")] = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+) -> None:
+    """Rate everyone from the evaluation matches, with 95 % intervals."""
+    from league.app import leaderboard
+
+    result = leaderboard(run, store=store)
+    if as_json:
+        _print_json(result.to_json())
+        return
+    for board in result.boards:
+        held = f"{board.anchor} is held at 1000" if board.anchor else "the mean is held at 1000"
+        _print_table(
+            f"{board.game}: Bradley-Terry rating from evaluation matches, 95 % interval; {held}",
+            ("", "agent", "rating", "interval", "games", "won", "drawn", "lost"),
+            [
+                (
+                    e.rank,
+                    e.name,
+                    f"{e.rating:.0f}",
+                    f"{e.lower:.0f} to {e.upper:.0f}",
+                    e.games,
+                    e.wins,
+                    e.draws,
+                    e.losses,
+                )
+                for e in board.entries
+            ],
+        )
+        _print_table(
+            "training, as it goes: Elo (start 1000, K 32) of the learners; no interval, it moves",
+            ("run", "Elo", "steps", "status", "games", "won", "drawn", "lost"),
+            [
+                (x.run, f"{x.elo:.0f}", f"{x.steps:,}", x.status, x.games, x.wins, x.draws, x.losses)
+                for x in board.learners
+            ],
+        )
+    if not result.boards:
+        typer.echo("no matches yet", err=True)
+
+
+@app.command()
+def evaluate(
+    agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder.")],
+    against: Annotated[str, typer.Option(metavar="B", help="The same.")],
+    games: Annotated[int, typer.Option(help="How many, seats swapped in pairs, so an even number.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of the matches and of the actions drawn.")] = 0,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Both play their likeliest action instead of sampling.")
+    ] = False,
+    env: Annotated[str | None, typer.Option(help="The game; needed only between two bots.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+) -> None:
+    """Play A against B; the matches go to the store and count for the leaderboard."""
+    from league.app import evaluate
+    from league.progress import describe
+
+    result = evaluate(agent, against, games, seed=seed, greedy=greedy, env=env, device=device, store=store)
+    if as_json:
+        _print_json(result)
+        return
+    s = result.summary
+    typer.echo(f"{result.a} {describe(result.b, s)}")
+    reasons = ", ".join(f"{reason} {count}" for reason, count in s.end_reasons.items())
+    typer.echo(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; stored as {result.run}, seed {result.seed}")
+    _print_table(
+        "mean a match", ("", result.a, result.b), [(k, f"{a:.2f}", f"{b:.2f}") for k, (a, b) in s.metrics.items()]
+    )
+
+
+@app.command()
+def export(
+    agent: Annotated[str, typer.Argument(help="RUN, RUN@STEP, RUN@best or a folder.")],
+    out: Annotated[Path, typer.Argument(help="A new folder, which `league.snapshots.Agent.load` opens.")],
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+) -> None:
+    """Hand an agent out as a folder of safetensors and JSON."""
+    from league.app import export
+
+    manifest = export(agent, out, store=store)
+    if as_json:
+        _print_json({"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step})
+    else:
+        typer.echo(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}")
+
+
+@app.command()
+def runs(store: StoreOption = STORE, as_json: JsonOption = False) -> None:
+    """List the runs of the store."""
+    from league.store import Store
+
+    rows = Store.open(store).runs()
+    if as_json:
+        _print_json([{**asdict(row), "config": json.loads(row.config)} for row in rows])
+        return
+    _print_table(
+        "",
+        ("run", "game", "stage", "status", "steps", "seed", "fingerprint", "started (UTC)"),
+        [
+            (
+                r.run,
+                r.game,
+                r.stage,
+                r.status,
+                f"{r.steps:,}",
+                r.seed,
+                r.fingerprint[:8],
+                f"{r.started_at:%Y-%m-%d %H:%M}",
+            )
+            for r in rows
+        ],
+    )
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event.")],
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the store anything; it can read and nothing else."""
+    from league.store import Store
+
+    columns, rows = Store.open(store).query(sql)
+    if as_json:
+        _print_json({"columns": columns, "rows": rows})
+    else:
+        _print_table("", columns, rows)
+
+
+@bench_app.command("env")
+def bench_env(
+    env: Annotated[str, typer.Option(help="The game.")] = "brawl",
+    rows: Annotated[int, typer.Option(help="Matches side by side.")] = 1024,
+    threads: Annotated[int, typer.Option(help="Threads that step them.")] = 1,
+    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 3.0,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ticks a second of the game alone, random keys, everything written at each decision."""
+    from league.bench import bench_env
+
+    _print_bench(bench_env(env, rows=rows, threads=threads, seconds=seconds, overrides=overrides or ()), as_json)
+
+
+@bench_app.command("learner")
+def bench_learner(
+    preset: Annotated[str, typer.Option(help="How wide.")] = "fast",
+    rows: Annotated[int | None, typer.Option(help="Matches side by side; the preset's if not given.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Torch's threads; its own choice if not given.")] = None,
+    repeats: Annotated[int, typer.Option(help="Rollouts and updates measured; medians are printed.")] = 3,
+    device: DeviceOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Steps a second in play, samples a second in learning, steps a second in training, at the preset's sizes."""
+    from league.bench import bench_learner
+
+    sets = [
+        *(overrides or ()),
+        *([f"env.rows={rows}"] if rows else []),
+        *([f"learner.device={device}"] if device else []),
+    ]
+    _print_bench(bench_learner(preset, threads=threads, repeats=repeats, overrides=sets), as_json)
+
+
+def _finish_training(result: TrainResult, store: Path, as_json: bool) -> None:
+    if as_json:
+        _print_json(result)
+    else:
+        typer.echo(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", err=True)
+        where = "" if store == STORE else f" --store {store}"
+        advice = (
+            f"league leaderboard --run {result.run}" if result.status == "finished" else f"league resume {result.run}"
+        )
+        typer.echo(f"next: {advice}{where}", err=True)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
+
+
+def _print_bench(figures: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(figures))
+    else:
+        _print_table("", ("figure", "value"), list(figures.items()))
+
+
+def _print_json(data: Any) -> None:
+    typer.echo(json.dumps(asdict(data) if is_dataclass(data) and not isinstance(data, type) else data, default=str))
+
+
+def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    for column in columns:
+        table.add_column(Text(str(column)), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(value)) for value in row))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 200
+    console.print(table)
 
 
 def main() -> None:
-    app()
+    """The console script: a known error is one line on stderr and its exit code; a bug keeps its traceback."""
+    try:
+        app()
+    except LeagueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

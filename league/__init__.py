@@ -1,6 +1,10 @@
-"""A self-play league engine: train against your own past and scripted bots, rank everyone with error bars."""
+"""A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
+
+`train`, `resume`, `evaluate`, `leaderboard`, `load`, `export` are the library; the command `league` calls the same.
+"""
 
 from pathlib import Path as _Path
+from typing import TYPE_CHECKING, Any
 
 # In a source checkout envs/, policies/, snapshots/ and cli.py lie beside this folder; a wheel
 # has them inside it. This lets `import league.envs` find them there too.
@@ -8,4 +12,17 @@ _root = _Path(__file__).resolve().parent.parent
 if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_file():
     __path__.append(str(_root))
 
+if TYPE_CHECKING:
+    from league.app import evaluate, export, leaderboard, load, resume, train
+
 __version__ = "0.1.0"
+__all__ = ["evaluate", "export", "leaderboard", "load", "resume", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the library, and with it torch, only when it is used."""
+    if name in __all__:
+        from league import app
+
+        return getattr(app, name)
+    raise AttributeError(f"module 'league' has no attribute {name!r}")

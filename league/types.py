@@ -149,6 +149,41 @@ class MatchResult:
     """Unweighted reward term -> its sum over the match (seat 0, seat 1)."""
 
 
+class PolicyState(Protocol):
+    """What a policy remembers of N rows. Tensors only, so that it can be stored."""
+
+    def clear(self, rows: torch.Tensor) -> None:
+        """Forgets everything of `rows` (n,), as at a match's start."""
+
+    def select(self, rows: torch.Tensor | None) -> PolicyState:
+        """A copy of `rows` (None: of all)."""
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The tensors themselves, by name."""
+
+    def load(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Overwrites this state with what `tensors()` gave."""
+
+
+@dataclass
+class Rollout:
+    """`T` steps of `B` rows as the learner's seat saw them: (T, B) tensors on the device, matches ending anywhere."""
+
+    obs: torch.Tensor  # (T, B, obs_size)
+    mask: torch.Tensor | None  # (T, B, M)
+    action: torch.Tensor  # (T, B, A) int64
+    log_prob: torch.Tensor
+    value: torch.Tensor
+    reward: torch.Tensor
+    next_value: torch.Tensor
+    """Of the state reached, before any reset; 0 where the match terminated."""
+    ends: torch.Tensor  # bool, terminated or truncated in this step
+    is_first: torch.Tensor  # bool, a match begins at this step
+    state: PolicyState
+    """The policy's memory of the B rows when the segment began (a copy)."""
+    finished: list[MatchResult]
+
+
 class Policy(Protocol):
     """A network that plays one seat: one step at a time, or a stored segment at once.
 
@@ -156,13 +191,13 @@ class Policy(Protocol):
     means all, in order.
     """
 
-    def initial_state(self, num_rows: int) -> Any:
+    def initial_state(self, num_rows: int) -> PolicyState:
         """The cleared memory of `num_rows` rows."""
 
     def step(
         self,
         obs: torch.Tensor,
-        state: Any,
+        state: PolicyState,
         *,
         mask: torch.Tensor | None = None,
         rows: torch.Tensor | None = None,
@@ -171,14 +206,14 @@ class Policy(Protocol):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """(action (n, A) int64, log_prob (n,), value (n,)) for obs (n, obs_size); writes `state` in place."""
 
-    def value(self, obs: torch.Tensor, state: Any, *, rows: torch.Tensor | None = None) -> torch.Tensor:
+    def value(self, obs: torch.Tensor, state: PolicyState, *, rows: torch.Tensor | None = None) -> torch.Tensor:
         """The value (n,) of obs (n, obs_size) under `state`, which is left as it is."""
 
     def sequence(
         self,
         obs: torch.Tensor,
         action: torch.Tensor,
-        state: Any,
+        state: PolicyState,
         is_first: torch.Tensor,
         mask: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -7,17 +7,18 @@ import sys
 
 import numpy as np
 import pytest
-from league.envs.brawl.env import FIELDS, KEYS, SPEC, BrawlOptions, make, spec
+from pydantic import ValidationError
+
+from league.envs.brawl.env import FIELDS, KEYS, SPEC, Options, make, spec
 from league.envs.brawl.rules import BOTS, METRICS, TERMS
 from league.types import EXTERNAL, result_dtype
-from pydantic import ValidationError
 
 CONSTANT, RANDOM, BASED = range(3)
 
 
 def test_the_arrays_are_those_of_the_contract():
     """Shapes and types are MatchBatch's, and stepping writes into the same arrays."""
-    batch = make(5, 1, BrawlOptions())
+    batch = make(5, 1, Options())
     arrays = {
         "obs": ((5, 2, 64), np.float32),
         "final_obs": ((5, 2, 64), np.float32),
@@ -38,7 +39,7 @@ def test_the_arrays_are_those_of_the_contract():
     batch.step()
     assert all(getattr(batch, name) is array for name, array in held.items())
     assert (held["obs"] != before).any()
-    assert batch.spec is spec(BrawlOptions()) and batch.num_rows == 5
+    assert batch.spec is spec(Options()) and batch.num_rows == 5
 
 
 def test_the_spec_fits_the_field_table():
@@ -51,7 +52,7 @@ def test_the_spec_fits_the_field_table():
 
 def test_observations_are_finite_and_in_range_under_fuzz():
     """Over lively random play each field keeps to the range of its table, and each seat's halves are the other's."""
-    batch = make(128, 1, BrawlOptions(time_limit_seconds=12.0))
+    batch = make(128, 1, Options(time_limit_seconds=12.0))
     batch.reset(4)
     batch.controllers[::4, 1] = BASED
     low, high = np.array([field[3] for field in FIELDS], np.float32).T
@@ -71,7 +72,7 @@ def test_observations_are_finite_and_in_range_under_fuzz():
 @pytest.mark.parametrize("value", [2, -1, 1 << 20])
 def test_a_key_outside_0_and_1_is_refused(value):
     """An action that is not 0 or 1 raises before anything moves, and is ignored where a bot plays."""
-    batch = make(3, 1, BrawlOptions())
+    batch = make(3, 1, Options())
     before = batch.get_state()
     batch.actions[1, 0, 4] = value
     with pytest.raises(ValueError, match=r"actions\[1, 0\].*0 or 1"):
@@ -84,7 +85,7 @@ def test_a_key_outside_0_and_1_is_refused(value):
 @pytest.mark.parametrize("value", [-2, 3, 300])
 def test_an_unknown_controller_is_refused(value):
     """A controller that is no bot's id raises, naming the place and the value."""
-    batch = make(3, 1, BrawlOptions())
+    batch = make(3, 1, Options())
     batch.controllers[2, 1] = value
     with pytest.raises(ValueError, match=rf"controllers\[2, 1\]={value}"):
         batch.step()
@@ -97,18 +98,18 @@ def test_an_unknown_controller_is_refused(value):
 def test_a_wrong_seed_is_refused(seed):
     """Seeds are ints of 64 bits or one uint64 a row."""
     with pytest.raises(ValueError, match="seed"):
-        make(3, 1, BrawlOptions()).reset(seed)
+        make(3, 1, Options()).reset(seed)
 
 
 def test_wrong_sizes_and_options_are_refused():
     """Rows, threads and options outside their rules raise, naming themselves."""
     with pytest.raises(ValueError, match="rows=0"):
-        make(0, 1, BrawlOptions())
+        make(0, 1, Options())
     with pytest.raises(ValueError, match="threads=0"):
-        make(1, 0, BrawlOptions())
+        make(1, 0, Options())
     for wrong in ({"ticks_per_step": 0}, {"ticks_per_step": 31}, {"stocks": 0}, {"gravity": 1}):
         with pytest.raises(ValidationError, match=next(iter(wrong))):
-            BrawlOptions(**wrong)
+            Options(**wrong)
 
 
 def test_the_spec_needs_no_compiled_module():
@@ -119,7 +120,7 @@ def test_the_spec_needs_no_compiled_module():
 
 def played(first, second, matches, options=None):
     """The results of `matches` matches of two bots, both seatings, `first` always in the first place."""
-    options = options or BrawlOptions()
+    options = options or Options()
     batch = make(matches, 1, options)
     half = matches // 2
     batch.controllers[:half] = (first, second)
@@ -162,7 +163,7 @@ def test_random_lasts_a_while_on_a_stock():
     """`random` destroys itself now and then, but keeps a stock for more than 6 seconds on average."""
     results = played(RANDOM, CONSTANT, 200)
     lost = metric(results, 0, "self_destructs")
-    assert 0.5 < lost
+    assert lost > 0.5
     assert results["ticks"].mean() / 30 / lost > 6
     assert metric(results, 0, "hits") > 0.5
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from league.envs.brawl.env import KEYS, SPEC, BrawlOptions, make, options_hash
+
+from league.envs.brawl.env import KEYS, SPEC, Options, make, options_hash
 from league.envs.brawl.reference import next_seed
 from league.envs.brawl.rules import Rules
 from league.envs.brawl.state import pack_state, unpack_state
 
 TERM = {name: i for i, name in enumerate(SPEC.reward_terms)}
 METRIC = {name: i for i, name in enumerate(SPEC.metrics)}
-OPTIONS = BrawlOptions()
+OPTIONS = Options()
 
 
 def scene(options=OPTIONS, **fields):
@@ -44,7 +45,7 @@ def terms_of(batch, steps):
 
 def test_sums_agree_with_the_metrics_of_the_match():
     """Over whole matches each summed term is the finished match's own count of the same thing."""
-    options = BrawlOptions(time_limit_seconds=15.0, stocks=2)
+    options = Options(time_limit_seconds=15.0, stocks=2)
     batch = make(60, 1, options)
     batch.reset(21)
     batch.controllers[:30] = (1, 2)
@@ -83,7 +84,7 @@ def check_sums(sums, result, options):
 
 def test_nothing_leaks_over_a_match_end():
     """The match after an ended one shows and pays exactly what a batch newly reset to its seed does."""
-    options = BrawlOptions(time_limit_seconds=6.0, stocks=1)
+    options = Options(time_limit_seconds=6.0, stocks=1)
     batch = make(1, 1, options)
     batch.controllers[:] = (1, 2)
     batch.reset(np.array([4], np.uint64))
@@ -174,7 +175,7 @@ def test_a_knock_out_needs_a_recent_hit(credit, credited):
 
 def test_a_hit_gives_credit_for_ninety_ticks():
     """The hit one tick counts; after 90 ticks without another the credit is gone."""
-    batch = scene(BrawlOptions(ticks_per_step=1), **close())
+    batch = scene(Options(ticks_per_step=1), **close())
     press(batch, 0, "light", "right")
     while batch.reward_terms[0, 0, TERM["hit"]] == 0:
         batch.step()

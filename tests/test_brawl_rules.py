@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from league.envs.brawl.env import FIELDS, KEYS, SPEC, BrawlOptions, make, options_hash
+
+from league.envs.brawl.env import FIELDS, KEYS, SPEC, Options, make, options_hash
 from league.envs.brawl.moves import MOVES
 from league.envs.brawl.rules import Rules
 from league.envs.brawl.state import pack_state, unpack_state
 from league.types import DRAW
 
 RULES = Rules()
-TICK = BrawlOptions(ticks_per_step=1)
+TICK = Options(ticks_per_step=1)
 FIELD = {name: i for i, (name, *_) in enumerate(FIELDS)}
 STOCK_LOST = SPEC.reward_terms.index("stock_lost")
 HIT = SPEC.reward_terms.index("hit")
@@ -80,7 +81,7 @@ def test_the_last_stock_decides(y, winner):
 
 def test_a_match_that_ends_within_a_step_ends_there():
     """With ticks of the step left over, the result counts the ticks played and the next match is untouched."""
-    options = BrawlOptions(ticks_per_step=30)
+    options = Options(ticks_per_step=30)
     batch = scene(options, **FALLING, stocks=(1, 1), tick=100)
     press(batch, 0, "right")
     batch.step()
@@ -314,7 +315,7 @@ def test_a_bounce_lifts_the_stunned():
 @pytest.mark.parametrize("ticks_per_step", [1, 3])
 def test_masked_keys_do_nothing(ticks_per_step):
     """Pressing keys whose mask is False changes no bit of the step, but that a jump, dodge or taunt counts as held."""
-    options = BrawlOptions(ticks_per_step=ticks_per_step, time_limit_seconds=20.0)
+    options = Options(ticks_per_step=ticks_per_step, time_limit_seconds=20.0)
     rows = 32
     batch, masked = make(rows, 1, options), make(rows, 1, options)
     batch.reset(1)

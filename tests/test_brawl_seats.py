@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from league.envs.brawl.env import BrawlOptions, make, options_hash
+
+from league.envs.brawl.env import Options, make, options_hash
 from league.envs.brawl.state import pack_state, unpack_state
 from league.types import DRAW, EXTERNAL
 
-OPTIONS = BrawlOptions(ticks_per_step=2, time_limit_seconds=15.0, stocks=2, respawn_seconds=0.5)
+OPTIONS = Options(ticks_per_step=2, time_limit_seconds=15.0, stocks=2, respawn_seconds=0.5)
 
 
 def exchanged(blob, rows, options):
@@ -66,7 +67,7 @@ def assert_exchanged(batch, mirror):
 @pytest.mark.parametrize("bot", [1, 2])
 def test_mirror_matches_are_even(bot):
     """A bot against itself wins from both seats and from both sides equally often, within 4 sigma of 3,000 matches."""
-    options = BrawlOptions()
+    options = Options()
     batch = make(500, 1, options)
     batch.controllers[:] = bot
     batch.reset(17)
@@ -97,7 +98,7 @@ def trace(batch, steps, actions):
 
 def test_a_match_depends_only_on_its_seed_controllers_and_actions():
     """The same seeds in other rows, and stepped by other numbers of threads, give the same matches bit for bit."""
-    options = BrawlOptions(time_limit_seconds=4.0)
+    options = Options(time_limit_seconds=4.0)
     rows, steps = 12, 120
     seeds = np.arange(100, 100 + rows, dtype=np.uint64)
     rng = np.random.default_rng(0)
@@ -115,7 +116,7 @@ def test_a_match_depends_only_on_its_seed_controllers_and_actions():
 
 def test_seeds_matter():
     """Different seeds start matches on either side, and the same array of one seed starts equal ones."""
-    batch = make(64, 1, BrawlOptions())
+    batch = make(64, 1, Options())
     batch.reset(1)
     assert 16 < (batch.obs[:, 0, 0] > 0).sum() < 48
     batch.controllers[:] = 2

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from league.envs.brawl.env import BrawlOptions, make, options_hash
+
+from league.envs.brawl.env import Options, make, options_hash
 from league.envs.brawl.state import HEADER_SIZE, STATE_DTYPE, pack_state, unpack_state
 
-OPTIONS = BrawlOptions(time_limit_seconds=5.0, stocks=1)
+OPTIONS = Options(time_limit_seconds=5.0, stocks=1)
 HASH = options_hash(OPTIONS)
 
 
@@ -50,7 +51,7 @@ def test_a_restored_match_goes_on_identically():
 
 def test_set_state_clears_what_belonged_to_the_step_before():
     """Rewards and ends of the step before do not outlive a restored state."""
-    batch = played(options=BrawlOptions(time_limit_seconds=1.0), steps=10)
+    batch = played(options=Options(time_limit_seconds=1.0), steps=10)
     assert batch.terminated.any() and batch.reward_terms.any()
     batch.set_state(batch.get_state())
     assert not (batch.terminated.any() or batch.reward_terms.any() or batch.final_obs.any())
@@ -68,7 +69,7 @@ def test_set_state_clears_what_belonged_to_the_step_before():
         (lambda b: b[:12] + b"\x07" + b[13:], "rows"),
         (lambda b: b[:16] + bytes(16) + b[32:], "options"),
         (lambda b: b[:-5] + bytes([b[-5] ^ 1]) + b[-4:], "checksum"),
-        (lambda b: make(6, 1, BrawlOptions()).get_state(), "options"),
+        (lambda b: make(6, 1, Options()).get_state(), "options"),
         (lambda b: make(5, 1, OPTIONS).get_state(), "rows"),
     ],
 )

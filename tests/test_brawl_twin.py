@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from league.envs.brawl.env import BrawlOptions, make, rules_of
+
+from league.envs.brawl.env import Options, make, rules_of
 from league.envs.brawl.reference import ReferenceMatch, next_seed, row_seed
 from league.envs.brawl.rules import END_REASONS, METRICS, TERMS
 from league.envs.brawl.state import HEADER_SIZE, STATE_DTYPE
@@ -55,7 +56,7 @@ def assert_same_end(batch, i, out):
 @pytest.mark.parametrize("seed", [0, 7, 2**64 - 1])
 def test_twin_is_equal_bit_for_bit(seed, ticks_per_step):
     """State, observations, masks, rewards and results equal the twin's over random keys and every controller."""
-    options = BrawlOptions(ticks_per_step=ticks_per_step, **SHORT)
+    options = Options(ticks_per_step=ticks_per_step, **SHORT)
     pairs = [(EXTERNAL, EXTERNAL), (EXTERNAL, 2), (1, EXTERNAL), (1, 1), (2, 2), (0, 2), (1, 2), (2, EXTERNAL)]
     batch = make(len(pairs), 1, options)
     batch.controllers[:] = pairs
@@ -78,7 +79,7 @@ def test_twin_is_equal_bit_for_bit(seed, ticks_per_step):
 
 def test_twin_test_reaches_every_mechanic():
     """The keys of the twin test bring about every move, dodges, taunts, bounces, knock-outs and respawns."""
-    options = BrawlOptions(**SHORT)
+    options = Options(**SHORT)
     batch = make(32, 1, options)
     batch.reset(3)
     batch.controllers[:8] = (EXTERNAL, 2)
@@ -101,7 +102,7 @@ def test_twin_test_reaches_every_mechanic():
 
 def test_seeds_follow_from_the_row_and_the_match_before():
     """reset(int) seeds row i by splitmix64 of (seed, i), and a row's next seed follows from its last one."""
-    batch = make(4, 1, BrawlOptions(time_limit_seconds=1.0))
+    batch = make(4, 1, Options(time_limit_seconds=1.0))
     batch.reset(99)
     expected = [row_seed(99, i) for i in range(4)]
     for _ in range(3):

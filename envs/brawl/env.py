@@ -12,13 +12,13 @@ from league.envs.brawl.moves import MOVES
 from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, Rules
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["FIELDS", "KEYS", "SPEC", "BrawlOptions", "make", "rules_of", "spec"]
+__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "rules_of", "spec"]
 
 HALF = 32
 VERSION = 1
 
 
-class BrawlOptions(BaseModel):
+class Options(BaseModel):
     """What a user may change about brawl. Equal options are the same game."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,12 +80,12 @@ SPEC = GameSpec(
 )
 
 
-def spec(options: BrawlOptions) -> GameSpec:
+def spec(options: Options) -> GameSpec:
     """The spec of brawl under `options`; none of them changes it."""
     return SPEC
 
 
-def rules_of(options: BrawlOptions) -> Rules:
+def rules_of(options: Options) -> Rules:
     """Every number of the game under `options`, seconds rounded to ticks."""
     return Rules(
         ticks_per_step=options.ticks_per_step,
@@ -96,14 +96,14 @@ def rules_of(options: BrawlOptions) -> Rules:
     )
 
 
-def options_hash(options: BrawlOptions) -> bytes:
+def options_hash(options: Options) -> bytes:
     """16 bytes of sha256 over the version, the rules and the moves: what a state blob must agree with."""
     moves = {name: dataclasses.asdict(move) for name, move in MOVES.items()}
     parts = [SPEC.name, SPEC.version, dataclasses.asdict(rules_of(options)), moves]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()[:16]
 
 
-def make(rows: int, threads: int, options: BrawlOptions) -> MatchBatch:
+def make(rows: int, threads: int, options: Options) -> MatchBatch:
     """`rows` matches side by side, stepped in up to `threads` threads.
 
     Raises:

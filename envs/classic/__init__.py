@@ -1,0 +1,1 @@
+"""Small games whose right answers are known."""

@@ -1,0 +1,244 @@
+"""A repeated two-seat matrix game, zero-sum, with any payoff matrix: rock-paper-scissors unless told otherwise.
+
+Numpy only, every match at once. A bot's draw in a round depends on its seat's stream and the round alone, so an
+exchanged match draws the same numbers for the exchanged bots.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, result_dtype
+
+BOTS = ("constant", "random", "biased")
+CONSTANT, RANDOM, BIASED = range(len(BOTS))
+
+MATCH = np.dtype(
+    [
+        ("seed", np.uint64),
+        ("round", np.int32),  # rounds played
+        ("streams", np.uint64, (SEATS,)),  # each seat's random numbers
+        ("last", np.int32, (SEATS,)),  # action of the last round, or NO_ACTION
+        ("payoff", np.float64, (SEATS,)),  # sum so far
+        ("first", np.int32, (SEATS,)),  # rounds in which action 0 was played
+    ]
+)
+"""The state of one match, as it lies in `get_state()` behind the header."""
+NO_ACTION = -1
+HEADER = struct.Struct("<8s16sII")
+"""Magic, digest of the options, rows, CRC of the rest."""
+MAGIC = b"matrix1\n"
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+UInts = npt.NDArray[np.uint64]
+
+
+class Options(BaseModel):
+    """What changes the game."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    payoff: list[list[float]] = [[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]]
+    """Seat 0's payoff for (its action, seat 1's action); seat 1 gets the negative."""
+    rounds: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    """Rounds of a match."""
+    continuing: bool = False
+    """Whether the last round is a cut from outside (truncated) instead of an end, and progress is hidden."""
+    bot_mix: list[float] = [0.6, 0.2, 0.2]
+    """Probability of each action of the bot `biased`."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Options:
+        size = len(self.payoff)
+        widths = sorted({len(row) for row in self.payoff})
+        if size < 2 or widths != [size]:
+            raise ValueError(
+                f"env.payoff has {size} rows of {widths} entries; it must be square and at least 2 x 2, "
+                f"so that both seats have the same actions; give as many rows as columns"
+            )
+        total = sum(self.bot_mix)
+        if len(self.bot_mix) != size or min(self.bot_mix) < 0 or abs(total - 1) > 1e-6:
+            raise ValueError(
+                f"env.bot_mix={self.bot_mix} must be one probability for each of the {size} actions of env.payoff, "
+                f"together 1 (now {total:g}); set it with --set env.bot_mix={[round(1 / size, 3)] * size}"
+            )
+        return self
+
+
+def spec(options: Options) -> GameSpec:
+    """The game's figures: n actions, 2 (n + 1) observed numbers.
+
+    Each half of the observation is the last action (one-hot, zero before the first round) and the share of the
+    rounds that is played (zero where `continuing`); first the seat's own half, then the opponent's.
+    """
+    size = len(options.payoff)
+    return GameSpec(
+        name="matrix",
+        version=1,
+        obs_size=2 * (size + 1),
+        opponent_slice=(size + 1, 2 * (size + 1)),
+        action=ActionSpec("multi_discrete", (size,)),
+        reward_terms=("payoff", "win"),
+        metrics=("payoff", "first_action_share"),
+        end_reasons=("rounds", "cut"),
+        bots=BOTS,
+        tick_rate=1.0,
+    )
+
+
+def make(rows: int, threads: int, options: Options) -> MatrixBatch:
+    """`rows` matches; `threads` is not needed, as one call steps them all."""
+    del threads
+    return MatrixBatch(rows, options)
+
+
+def mix64(value: UInts) -> UInts:
+    """The output function of splitmix64 (Steele, Lea, Flood 2014), a bijection of uint64."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+class MatrixBatch:
+    """`MatchBatch` of the matrix game; the fields are described there."""
+
+    mask: None = None
+
+    def __init__(self, rows: int, options: Options) -> None:
+        self.spec = spec(options)
+        self.num_rows = rows
+        self._options = options
+        self._payoff = np.array(options.payoff, dtype=np.float64)
+        self._cumulative = np.cumsum(options.bot_mix)[:-1]
+        self._digest = hashlib.sha256(options.model_dump_json().encode()).digest()[:16]
+        self._match = np.zeros(rows, MATCH)
+        self._row = np.arange(rows)
+        self.obs = np.zeros((rows, SEATS, self.spec.obs_size), np.float32)
+        self.final_obs = np.zeros_like(self.obs)
+        self.actions = np.zeros((rows, SEATS, 1), np.int32)
+        self.reward_terms = np.zeros((rows, SEATS, len(self.spec.reward_terms)), np.float32)
+        self.terminated = np.zeros(rows, np.bool_)
+        self.truncated = np.zeros(rows, np.bool_)
+        self.result = np.zeros(rows, result_dtype(len(self.spec.metrics)))
+        self.controllers = np.full((rows, SEATS), EXTERNAL, np.int16)
+        self.reset(0)
+
+    def reset(self, seed: int | npt.NDArray[np.uint64]) -> None:
+        """Starts every match anew: row i from a seed derived from (`seed`, i), or from `seed[i]` itself."""
+        if isinstance(seed, np.ndarray):
+            if seed.shape != (self.num_rows,):
+                raise ValueError(f"seed has shape {seed.shape}, not one seed for each of {self.num_rows} rows")
+            seeds = seed.astype(np.uint64)
+        else:
+            base = mix64(np.full(self.num_rows, int(seed) % 2**64, np.uint64))
+            seeds = mix64(base + (self._row.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+        self._start(np.ones(self.num_rows, np.bool_), seeds)
+        self.terminated[:] = self.truncated[:] = False
+        self._observe(self.obs)
+
+    def step(self) -> None:
+        """One round of every match.
+
+        Raises:
+            ValueError: an action, or a bot's id, that the game does not have.
+        """
+        match, action = self._match, self._choose()
+        gain = self._payoff[action[:, 0], action[:, 1]]
+        payoff = np.stack([gain, -gain], axis=1)
+        match["payoff"] += payoff
+        match["first"] += action == 0
+        match["last"] = action
+        match["round"] += 1
+
+        ended = match["round"] >= self._options.rounds
+        lead = np.sign(match["payoff"][:, 0]).astype(np.int8)
+        self.reward_terms[:, :, 0] = payoff
+        self.reward_terms[:, :, 1] = np.where(ended, lead, 0)[:, None] * np.array([1, -1])
+        self.terminated[:] = ended & (not self._options.continuing)
+        self.truncated[:] = ended & self._options.continuing
+        self._observe(self.obs)
+        if ended.any():
+            self.final_obs[ended] = self.obs[ended]
+            self._write_result(ended, lead)
+            self._start(ended, mix64(match["seed"] + GOLDEN))
+            self._observe(self.obs)
+
+    def get_state(self) -> bytes:
+        """Header, matches, controllers."""
+        body = self._match.tobytes() + self.controllers.tobytes()
+        return HEADER.pack(MAGIC, self._digest, self.num_rows, zlib.crc32(body)) + body
+
+    def set_state(self, state: bytes) -> None:
+        """Restores `get_state()` of a batch with the same options and rows.
+
+        Raises:
+            ValueError: the blob is damaged or of another game, version, options or size; nothing is changed.
+        """
+        split = HEADER.size + self._match.nbytes
+        if len(state) < HEADER.size:
+            raise ValueError(f"the state has {len(state)} bytes, fewer than a header")
+        magic, digest, rows, crc = HEADER.unpack_from(state)
+        if magic != MAGIC or digest != self._digest:
+            raise ValueError("the state is not of this game, version and options")
+        if rows != self.num_rows or len(state) != split + self.controllers.nbytes:
+            raise ValueError(f"the state has {rows} rows in {len(state)} bytes; this batch has {self.num_rows} rows")
+        if zlib.crc32(state[HEADER.size :]) != crc:
+            raise ValueError("the state is damaged: its checksum does not fit")
+        self._match[:] = np.frombuffer(state[HEADER.size : split], MATCH)
+        self.controllers[:] = np.frombuffer(state[split:], np.int16).reshape(self.num_rows, SEATS)
+        self._observe(self.obs)
+
+    def _start(self, which: npt.NDArray[np.bool_], seeds: UInts) -> None:
+        fresh = np.zeros(self.num_rows, MATCH)
+        fresh["seed"] = seeds
+        fresh["streams"] = mix64(mix64(seeds)[:, None] + np.arange(1, SEATS + 1, dtype=np.uint64) * GOLDEN)
+        fresh["last"] = NO_ACTION
+        self._match[which] = fresh[which]
+
+    def _choose(self) -> npt.NDArray[np.int32]:
+        """The action of each seat (B, 2): the engine's, or the bot's."""
+        size = len(self._payoff)
+        by_engine = self.controllers == EXTERNAL
+        if (self.controllers[~by_engine] < 0).any() or (self.controllers >= len(BOTS)).any():
+            raise ValueError(f"a controller is no bot of this game: ids are 0 to {len(BOTS) - 1}, or EXTERNAL")
+        given = self.actions[:, :, 0]
+        if ((given < 0) | (given >= size))[by_engine].any():
+            raise ValueError(f"an action is outside 0 to {size - 1}")
+        counter = (self._match["round"].astype(np.uint64) + np.uint64(1))[:, None]
+        unit = (mix64(self._match["streams"] + counter * GOLDEN) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        action = np.select(
+            [by_engine, self.controllers == RANDOM, self.controllers == BIASED],
+            [given, np.floor(unit * size), np.searchsorted(self._cumulative, unit, side="right")],
+            default=0,
+        )
+        return action.astype(np.int32)
+
+    def _observe(self, out: npt.NDArray[np.float32]) -> None:
+        """Writes (B, 2, 2 (n + 1)): own last action and progress, then the opponent's."""
+        match, size = self._match, len(self._payoff)
+        progress = 0.0 if self._options.continuing else match["round"] / self._options.rounds
+        for seat in range(SEATS):
+            for half, who in enumerate((seat, 1 - seat)):
+                start = half * (size + 1)
+                out[:, seat, start : start + size] = match["last"][:, who, None] == np.arange(size)
+                out[:, seat, start + size] = progress
+
+    def _write_result(self, ended: npt.NDArray[np.bool_], lead: npt.NDArray[np.int8]) -> None:
+        match = self._match[ended]
+        result: npt.NDArray[Any] = np.zeros(int(ended.sum()), self.result.dtype)
+        result["winner"] = np.select([lead[ended] > 0, lead[ended] < 0], [0, 1], default=DRAW)
+        result["end_reason"] = self.spec.end_reasons.index("cut" if self._options.continuing else "rounds")
+        result["ticks"] = match["round"]
+        result["seed"] = match["seed"]
+        result["metrics"][:, :, 0] = match["payoff"]
+        result["metrics"][:, :, 1] = match["first"] / match["round"][:, None]
+        self.result[ended] = result

@@ -1,0 +1,5 @@
+"""`python -m league` is `league`."""
+
+from league.cli import main
+
+main()

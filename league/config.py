@@ -1,0 +1,486 @@
+"""The one hyperparameter source: `hyperparameters.toml` loaded into frozen, strict models (DESIGN, section 2).
+
+The models say what a setting means, its unit and its bounds; every figure is in the TOML file. Layers are applied in
+the order base, game, preset, stage, file, `--set`; a later layer wins key by key, except that `pool.mix` given as a
+table replaces the whole mix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from league.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from league.types import GameSpec
+
+SOURCE = Path(__file__).with_name("hyperparameters.toml")
+MIN_UPDATES = 20
+"""A stage with fewer updates says nothing about learning."""
+MIN_SNAPSHOTS = 5
+"""Self-play against fewer past selves is play against one's mirror."""
+
+Layer = dict[str, dict[str, Any]]
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Option = bool | int | float | str | list[Any]
+
+
+def _as_tuple(value: Any) -> Any:
+    """TOML and JSON have lists only."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _off_as_none(value: Any) -> Any:
+    """TOML has no null."""
+    return None if value == "off" else value
+
+
+class Frozen(BaseModel):
+    """Unchangeable, strict (an int serves as a float, nothing else is converted) and closed to unknown keys."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class AgentConfig(Frozen):
+    """The network's sizes."""
+
+    opponent_encoder: bool
+    """Whether the opponent's history is encoded at all."""
+    encoder_layers: Count
+    """Layers of the opponent encoder."""
+    encoder_heads: Count
+    """Attention heads; must divide encoder_width into an even width a head (rotary positions come in pairs)."""
+    encoder_width: Count
+    """Features of a history token."""
+    encoder_feedforward: Count
+    """Hidden features of the encoder's feed-forward part."""
+    history_frames: Count
+    """Opponent history, in game ticks; history tokens are these divided by the ticks of a step."""
+    latents: Count
+    """Learned queries that read the history."""
+    observation_width: Count
+    """Features of the embedded observation."""
+    lstm_size: Count
+    """Features of the LSTM's state."""
+    head_sizes: Annotated[tuple[Count, ...], BeforeValidator(_as_tuple)]
+    """Hidden features of the actor's and of the critic's head, layer by layer."""
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> AgentConfig:
+        width, heads = self.encoder_width, self.encoder_heads
+        if width % (2 * heads):
+            raise ValueError(
+                f"agent.encoder_width={width} is not an even number of features for each of "
+                f"agent.encoder_heads={heads}; set agent.encoder_width to a multiple of {2 * heads}"
+            )
+        return self
+
+
+class LearnerConfig(Frozen):
+    """PPO."""
+
+    learning_rate: Positive
+    """Adam's step size, constant over the run."""
+    adam_epsilon: Positive
+    """Adam's epsilon."""
+    gamma: Share
+    """Discount of one step."""
+    gae_lambda: Share
+    """Lambda of the generalised advantage."""
+    rollout_steps: Count
+    """T: decisions of each row between two updates."""
+    minibatches: Count
+    """Splits of the rows in one epoch; must divide env.rows."""
+    epochs: Count
+    """Passes over a rollout in one update."""
+    clip: Annotated[float, Field(gt=0, lt=1)]
+    """PPO's clip range of the probability ratio."""
+    value_coefficient: NotNegative
+    """Weight of the value loss."""
+    entropy_coefficient: NotNegative
+    """Weight of the entropy bonus."""
+    max_gradient_norm: Positive
+    """The gradient's norm is clipped to this."""
+    target_kl: Annotated[Positive | None, BeforeValidator(_off_as_none)]
+    """An update's epochs stop when the approximate KL, in nats, passes this; "off" never stops them."""
+    precision: Literal["float32", "bf16"]
+    """Number format of the network's matrix products."""
+    device: Literal["auto", "cuda", "mps", "cpu"]
+    """Where the network runs; auto takes CUDA, then MPS, then the CPU."""
+
+
+class PoolConfig(Frozen):
+    """Who the learner plays, and when it is frozen into a snapshot."""
+
+    mix: dict[str, Share]
+    """Group (`self_play`) or member (`bot:NAME`) -> its share of the matches; the shares sum to 1."""
+    sampler: Literal["recent", "uniform", "latest"]
+    """How a snapshot is drawn inside self_play."""
+    recent_window: Count
+    """Snapshots that `recent` draws among."""
+    live_nets: Count
+    """K: frozen nets that rows draw among at one time."""
+    snapshot_every: Count
+    """Steps between snapshots, up to snapshot_every_until."""
+    snapshot_every_until: Annotated[int, Field(ge=0)]
+    """Steps; beyond these, snapshot_every_after holds."""
+    snapshot_every_after: Count
+    """Steps between snapshots later on."""
+
+    @model_validator(mode="after")
+    def _shares_sum_to_one(self) -> PoolConfig:
+        total = sum(self.mix.values())
+        if abs(total - 1.0) > 1e-6:
+            shares = " + ".join(f"{name} {share:g}" for name, share in self.mix.items()) or "nothing"
+            raise ValueError(f"pool.mix sums to {total:g} ({shares}), not to 1; change a share by {1.0 - total:+g}")
+        for name in self.mix:
+            if name != "self_play" and not (name.startswith("bot:") and len(name) > len("bot:")):
+                raise ValueError(f"pool.mix names `{name}`, which is no group or member; write self_play or bot:NAME")
+        return self
+
+
+class EnvConfig(Frozen):
+    """The game and how many matches of it run side by side."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """The game's registered name."""
+    rows: Count
+    """B: matches side by side."""
+    threads: Annotated[int, Field(ge=0)]
+    """Threads that step the matches; 0 chooses by the rows and the cores."""
+    strict_masks: bool
+    """Whether an action that the mask forbids is an error."""
+    options: dict[str, Option]
+    """The game's own options; the game checks them."""
+
+
+class RunConfig(Frozen):
+    """How long, and what is looked at on the way. Nothing here changes what is learned."""
+
+    total_steps: Count
+    """Steps; the run ends at the first update boundary at or past them."""
+    evaluate_every: Annotated[int, Field(ge=0)]
+    """Steps between evaluations; 0 evaluates at the end only."""
+    evaluate_games: Annotated[int, Field(ge=2, multiple_of=2)]
+    """Games of each pair in an evaluation, seats swapped, so an even number."""
+    checkpoint_minutes: Positive
+    """Minutes between checkpoints."""
+    verbosity: Annotated[int, Field(ge=0, le=2)]
+    """0 says nothing, 1 shows progress, 2 shows every update."""
+    continues: str
+    """The stage whose newest finished run, of equal fingerprint and seed, this one carries on; empty for none."""
+    allow_short: bool
+    """Whether the run may have too few updates, snapshots or rows to learn anything."""
+
+
+class Config(Frozen):
+    """Every setting of a run, resolved."""
+
+    agent: AgentConfig
+    learner: LearnerConfig
+    pool: PoolConfig
+    env: EnvConfig
+    rewards: dict[str, float]
+    """The game's reward term -> weight."""
+    run: RunConfig
+
+
+SECTIONS: dict[str, type[Frozen] | None] = {
+    "agent": AgentConfig,
+    "learner": LearnerConfig,
+    "pool": PoolConfig,
+    "env": EnvConfig,
+    "rewards": None,
+    "run": RunConfig,
+}
+COMMON_ENV_KEYS = tuple(key for key in EnvConfig.model_fields if key != "options")
+"""The keys of [env] that every game has; the others are the game's own."""
+
+
+def load(
+    stage: str = "test50k",
+    preset: str = "fast",
+    env: str | None = None,
+    config_file: str | Path | None = None,
+    overrides: Iterable[str] = (),
+) -> Config:
+    """The resolved settings.
+
+    Args:
+        stage: How long, one of `stages()`.
+        preset: How wide, one of `presets()`.
+        env: The game, the same as the override `env.name=...`.
+        config_file: A TOML file with any of the six sections.
+        overrides: `section.key=value`; a value is a TOML literal, else a string.
+
+    Raises:
+        ConfigError: an unknown stage, preset or key, a value outside its rule, or an unreadable file.
+    """
+    source = _read_toml(SOURCE, "the hyperparameter source")
+    file_layer = _sections(_read_toml(Path(config_file), "--config"), f"--config {config_file}") if config_file else {}
+    sets = [_parse_override(text) for text in overrides]
+    if env is not None:
+        sets.insert(0, ("env", "name", env))
+
+    base = _sections({name: source.get(name, {}) for name in SECTIONS}, "base")
+    named = [table["env"]["name"] for table in (base, file_layer) if "name" in table.get("env", {})]
+    named += [value for section, key, value in sets if (section, key) == ("env", "name")]
+    game = source["game"].get(str(named[-1]), {}) if named else {}
+
+    merged: Layer = {}
+    _merge(merged, base)
+    _merge(merged, _sections(game, "game", known=set(SECTIONS) - {"run"}))
+    _merge(merged, _sections(_pick(source, "preset", preset), f"preset.{preset}", known=set(SECTIONS) - {"run"}))
+    _merge(merged, _stage_layer(source, stage))
+    _merge(merged, file_layer)
+    for section, key, value in sets:
+        _set(merged, section, key, value)
+    return _validate(_nest_env(merged))
+
+
+def stages() -> tuple[str, ...]:
+    """The names of the stages, shortest first."""
+    table = _read_toml(SOURCE, "the hyperparameter source")["stage"]
+    return tuple(sorted(table, key=lambda name: int(table[name]["run"]["total_steps"])))
+
+
+def presets() -> tuple[str, ...]:
+    """The names of the presets, as listed in the source."""
+    return tuple(_read_toml(SOURCE, "the hyperparameter source")["preset"])
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    """The settings as a dict of JSON values; `from_json` gives an equal `Config` back."""
+    return config.model_dump(mode="json")
+
+
+def from_json(data: Mapping[str, Any]) -> Config:
+    """The settings kept by `to_json`.
+
+    Raises:
+        ConfigError: a key is missing, unknown or has a value outside its rule.
+    """
+    return _validate(dict(data))
+
+
+def with_options(config: Config, options: Mapping[str, Option]) -> Config:
+    """`config` with the game's options replaced by `options`, such as those that the game checked and completed."""
+    return from_json({**to_json(config), "env": {**to_json(config)["env"], "options": dict(options)}})
+
+
+def fingerprint(config: Config) -> str:
+    """sha256, in hex, of what decides learning: everything but [run], threads, mask checks and the device."""
+    data = to_json(config)
+    del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def steps_per_rollout(config: Config) -> int:
+    """Steps between two updates: rows times rollout steps."""
+    return config.env.rows * config.learner.rollout_steps
+
+
+def num_updates(config: Config) -> int:
+    """Updates of the run: it ends at the first boundary at or past `run.total_steps`."""
+    return -(-config.run.total_steps // steps_per_rollout(config))
+
+
+def next_snapshot_mark(config: Config, steps: int) -> int:
+    """The first mark of the snapshot schedule after `steps`.
+
+    Marks are the multiples of `snapshot_every` up to `snapshot_every_until`, then those of `snapshot_every_after`.
+    """
+    pool = config.pool
+    mark = (steps // pool.snapshot_every + 1) * pool.snapshot_every
+    if mark <= pool.snapshot_every_until:
+        return mark
+    start = max(steps, pool.snapshot_every_until)
+    return (start // pool.snapshot_every_after + 1) * pool.snapshot_every_after
+
+
+def snapshot_marks(config: Config, upto: int) -> tuple[int, ...]:
+    """The marks of the snapshot schedule in (0, `upto`], in steps."""
+    marks: list[int] = []
+    while (mark := next_snapshot_mark(config, marks[-1] if marks else 0)) <= upto:
+        marks.append(mark)
+    return tuple(marks)
+
+
+def check(config: Config) -> None:
+    """Refuses a run that cannot work or, unless `run.allow_short`, is too short or too narrow to learn.
+
+    Raises:
+        ConfigError: with the arithmetic and what to change.
+    """
+    rows, total, size = config.env.rows, config.run.total_steps, steps_per_rollout(config)
+    product = f"env.rows={rows} x learner.rollout_steps={config.learner.rollout_steps} = {size} steps"
+    if rows % config.learner.minibatches:
+        divisor = max(n for n in range(1, config.learner.minibatches) if rows % n == 0)
+        raise ConfigError(
+            f"env.rows={rows} is not divisible by learner.minibatches={config.learner.minibatches} "
+            f"(remainder {rows % config.learner.minibatches}); set learner.minibatches={divisor}"
+        )
+    if size > total:
+        raise ConfigError(
+            f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows or take --stage"
+        )
+    if config.run.allow_short:
+        return
+    if num_updates(config) < MIN_UPDATES:
+        raise ConfigError(
+            f"run.total_steps={total} makes {num_updates(config)} updates of {product}, fewer than {MIN_UPDATES}; "
+            f"make a rollout at most {(total - 1) // (MIN_UPDATES - 1)} steps, or take a longer --stage"
+        )
+    boundaries = {-(-mark // size) for mark in snapshot_marks(config, num_updates(config) * size)}
+    if len(boundaries) < MIN_SNAPSHOTS:
+        raise ConfigError(
+            f"run.total_steps={total} with pool.snapshot_every={config.pool.snapshot_every} makes {len(boundaries)} "
+            f"snapshots, fewer than {MIN_SNAPSHOTS}; lower pool.snapshot_every or take a longer --stage"
+        )
+    for name, share in config.pool.mix.items():
+        if 0 < share * rows < 1:
+            raise ConfigError(
+                f"pool.mix gives {name} {share:g} of env.rows={rows}, which is {share * rows:g} rows, less than one; "
+                f"set env.rows to at least {math.ceil(1 / share)}, or that share to 0"
+            )
+
+
+def check_rewards(config: Config, spec: GameSpec) -> tuple[float, ...]:
+    """The weights in the order of `spec.reward_terms`; a term that [rewards] leaves out weighs 0.
+
+    Raises:
+        ConfigError: a term that the game does not have, or no weight but 0.
+    """
+    for term, weight in config.rewards.items():
+        if term not in spec.reward_terms:
+            raise ConfigError(
+                f"rewards.{term}={weight:g}: {spec.name} has no such reward term{nearest(term, spec.reward_terms)}"
+            )
+    weights = tuple(config.rewards.get(term, 0.0) for term in spec.reward_terms)
+    if not any(weights):
+        raise ConfigError(
+            f"every weight in [rewards] is 0, so there is nothing to learn; "
+            f"set one with --set rewards.{spec.reward_terms[0]}=1.0"
+        )
+    return weights
+
+
+def _read_toml(path: Path, what: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{what} {path}: {error.strerror or error}; give a TOML file that can be read") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{what} {path} is not TOML: {_one_line(error)}; mend the file") from None
+
+
+def _pick(source: Mapping[str, Any], kind: str, name: str) -> Any:
+    if name not in source[kind]:
+        raise ConfigError(f"--{kind} {name!r} is not a {kind}{nearest(name, source[kind])}")
+    return source[kind][name]
+
+
+def _sections(table: Mapping[str, Any], where: str, known: Iterable[str] = SECTIONS) -> Layer:
+    """`table` as a layer: only `known` sections, each a table."""
+    known = tuple(known)
+    for name, content in table.items():
+        if name not in known:
+            raise ConfigError(f"{where}: [{name}] cannot be set here{nearest(name, known)}")
+        if not isinstance(content, dict):
+            raise ConfigError(f"{where}: {name}={content!r} is not a table; write [{name}] and its keys below")
+    return dict(table)
+
+
+def _stage_layer(source: Mapping[str, Any], stage: str) -> Layer:
+    """The stage's table, refused where it sets what could change learning."""
+    layer = _pick(source, "stage", stage)
+    for section, table in layer.items():
+        for key, value in table.items() if isinstance(table, dict) else [("", table)]:
+            if section != "run" and (section, key) != ("env", "strict_masks"):
+                raise ConfigError(
+                    f"stage.{stage}.{section}.{key}={value!r}: a stage may set only [run] and env.strict_masks, "
+                    f"so that a short stage is the start of a long one; move it to a preset"
+                )
+    return _sections(layer, f"stage.{stage}")
+
+
+def _parse_override(text: str) -> tuple[str, str, Any]:
+    """`section.key=value` as (section, key, value)."""
+    path, equals, literal = text.partition("=")
+    section, dot, key = path.strip().partition(".")
+    if not equals or not dot or not key:
+        raise ConfigError(f"--set {text!r} is not section.key=value; write it like --set learner.gamma=0.995")
+    if section not in SECTIONS:
+        raise ConfigError(f"--set {text!r}: [{section}] is not a section{nearest(section, SECTIONS)}")
+    try:
+        parsed = tomllib.loads(f"value = {literal.strip()}")
+    except tomllib.TOMLDecodeError:
+        parsed = {}
+    return section, key, parsed["value"] if set(parsed) == {"value"} else literal.strip()
+
+
+def _merge(merged: Layer, layer: Layer) -> None:
+    for section, table in layer.items():
+        merged.setdefault(section, {}).update(table)
+
+
+def _set(merged: Layer, section: str, key: str, value: Any) -> None:
+    """One override; `pool.mix.NAME` sets one share and keeps the others."""
+    if section == "pool" and key.startswith("mix.") and isinstance(merged["pool"].get("mix"), dict):
+        merged["pool"]["mix"] = {**merged["pool"]["mix"], key.removeprefix("mix."): value}
+    else:
+        merged[section][key] = value
+
+
+def _nest_env(merged: Layer) -> dict[str, Any]:
+    """Moves the keys of [env] that belong to the game into `options`."""
+    env = merged["env"]
+    common = {key: value for key, value in env.items() if key in COMMON_ENV_KEYS}
+    options = {key: value for key, value in env.items() if key not in COMMON_ENV_KEYS}
+    return {**merged, "env": {**common, "options": options}}
+
+
+def _validate(data: dict[str, Any]) -> Config:
+    try:
+        return Config.model_validate(data)
+    except ValidationError as errors:
+        raise ConfigError(_explain(errors)) from None
+
+
+def _explain(errors: ValidationError) -> str:
+    """The first problem on one line: the setting, its value, the rule, the next step."""
+    error = errors.errors(include_url=False)[0]
+    path = [str(part) for part in error["loc"]]
+    if error["type"] == "value_error":
+        return _one_line(error["ctx"]["error"])
+    if path[:2] == ["env", "options"]:
+        path, error["msg"] = ["env", *path[2:3]], "must be true or false, a number, a string or a list"
+    name, model = ".".join(path), SECTIONS.get(path[0])
+    if error["type"] == "extra_forbidden":
+        known = model.model_fields if model and len(path) > 1 else SECTIONS
+        return _one_line(f"{name} is not a setting{nearest(path[-1], known)}")
+    if error["type"] == "missing":
+        return f"{name} has no value; set it with --set {name}=VALUE or in a --config file"
+    field = model.model_fields.get(path[1]) if model and len(path) > 1 else None
+    meaning = f" ({field.description.rstrip('.')})" if field and field.description else ""
+    rule = error["msg"].replace("Input should be", "must be")
+    setting = ".".join(path[:2])
+    return _one_line(f"{name}={error['input']!r}: {rule}{meaning}; change it with --set {setting}=VALUE or in --config")
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

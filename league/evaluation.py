@@ -1,0 +1,189 @@
+"""Matches between fixed agents: seats swapped in pairs that share a seed, a fixed number of matches a row so that
+short ones are not over-counted, and random numbers of their own, so that evaluating never changes a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from league.device import autocast
+from league.errors import UsageError
+from league.rollout import SeatView, bot_id, match_result
+from league.types import DRAW, EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyState
+
+MAX_PAIRS = 32
+"""Pairs played side by side."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who plays: `agent_id` is written into the rows; `policy` is None for a native bot."""
+
+    agent_id: str
+    policy: Policy | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What A did against B: counts, the score (win 1, draw 1/2) with its 95 % interval, and means a match."""
+
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    score: float
+    lower: float
+    upper: float
+    metrics: dict[str, tuple[float, float]]
+    """Behaviour metric -> mean a match of (A, B)."""
+    end_reasons: dict[str, int]
+    mean_ticks: float
+
+
+def play(
+    make_batch: Callable[[int], MatchBatch],
+    a: Contestant,
+    b: Contestant,
+    games: int,
+    seed: int,
+    *,
+    run: str,
+    update: int,
+    game_id: str,
+    first_row: int = 0,
+    greedy: bool = False,
+    device: torch.device | None = None,
+    precision: str = "float32",
+) -> list[MatchResult]:
+    """Plays `games` matches of A against B, as evaluation rows sorted by (row, ordinal).
+
+    Rows 2i and 2i + 1 play the same seeds, A in seat 0 of the first and in seat 1 of the second.
+
+    Args:
+        make_batch: a batch of the game with the given number of rows.
+        games: even.
+        seed: of the matches and of the actions drawn.
+        run, update, game_id: written into the rows.
+        first_row: added to the row numbers, so that several calls of one update have keys of their own.
+        greedy: both sides play their likeliest action, instead of sampling as in training.
+
+    Raises:
+        UsageError: `games` is odd or not positive.
+    """
+    if games <= 0 or games % 2:
+        raise UsageError(
+            f"games={games}: seats are swapped in pairs, so it must be a positive even number; try {max(2, games + games % 2)}"
+        )
+    device = device or torch.device("cpu")
+    pairs = games // 2
+    num_rows = SEATS * min(pairs, MAX_PAIRS)
+    batch = make_batch(num_rows)
+    a_seats = torch.arange(num_rows) % SEATS
+    quota = np.array([pairs // (num_rows // 2) + (row // 2 < pairs % (num_rows // 2)) for row in range(num_rows)])
+    generator = torch.Generator(device).manual_seed(seed)
+    sides = [_Side(batch, a, a_seats, generator, greedy), _Side(batch, b, 1 - a_seats, generator, greedy)]
+    pair_seeds = np.random.SeedSequence(seed).generate_state(num_rows // 2, np.uint64)
+    batch.reset(np.repeat(pair_seeds, SEATS))
+    played = np.zeros(num_rows, np.int64)
+    steps = np.zeros(num_rows, np.int64)
+    results: list[MatchResult] = []
+    with autocast(device, precision):
+        while len(results) < games:
+            active = torch.from_numpy(np.flatnonzero(played < quota))
+            for side in sides:
+                side.act(active)
+            batch.step()
+            steps += 1
+            ended = np.flatnonzero((batch.terminated | batch.truncated) & (played < quota))
+            for row in ended:
+                first = a if a_seats[row] == 0 else b
+                result = match_result(
+                    batch,
+                    int(row),
+                    run=run,
+                    kind="evaluation",
+                    update=update,
+                    ordinal=int(played[row]),
+                    game_id=game_id,
+                    agents=(first.agent_id, (b if first is a else a).agent_id),
+                    steps=int(steps[row]),
+                    sampling="greedy" if greedy else "sample",
+                )
+                results.append(replace(result, row=int(row) + first_row))
+            played[ended] += 1
+            steps[ended] = 0
+            for side in sides:
+                side.clear(torch.from_numpy(ended))
+    return sorted(results, key=lambda result: (result.row, result.ordinal))
+
+
+class _Side:
+    """One contestant in its seat of every row."""
+
+    def __init__(
+        self, batch: MatchBatch, who: Contestant, seats: Tensor, generator: torch.Generator, greedy: bool
+    ) -> None:
+        self.policy, self.seats, self.generator, self.greedy = who.policy, seats, generator, greedy
+        self.view = SeatView(batch, generator.device)
+        controller = EXTERNAL if who.policy is not None else bot_id(batch, who.agent_id)
+        batch.controllers[np.arange(batch.num_rows), seats.numpy()] = controller
+        self.state: PolicyState | None = None if who.policy is None else who.policy.initial_state(batch.num_rows)
+
+    def act(self, rows: Tensor) -> None:
+        if self.policy is None or self.state is None:
+            return
+        seats = self.seats[rows]
+        action, _, _ = self.policy.step(
+            self.view.obs(rows, seats),
+            self.state,
+            mask=self.view.mask(rows, seats),
+            rows=rows.to(self.view.device),
+            generator=self.generator,
+            greedy=self.greedy,
+        )
+        self.view.act(rows, seats, action)
+
+    def clear(self, rows: Tensor) -> None:
+        if self.state is not None and len(rows):
+            self.state.clear(rows.to(self.view.device))
+
+
+def summarise(results: Sequence[MatchResult], agent_id: str) -> Summary:
+    """What `agent_id` did in `results`, all of which it played; its opponents are B, taken together."""
+    seats = [result.agents.index(agent_id) for result in results]
+    wins = sum(result.winner == seat for result, seat in zip(results, seats, strict=True))
+    draws = sum(result.winner == DRAW for result in results)
+    games = len(results)
+    score = (wins + draws / 2) / games
+    lower, upper = wilson(score, games)
+    reasons = [result.end_reason for result in results]
+    return Summary(
+        games=games,
+        wins=wins,
+        draws=draws,
+        losses=games - wins - draws,
+        score=score,
+        lower=lower,
+        upper=upper,
+        metrics={name: _mean_pair(results, seats, name) for name in results[0].metrics},
+        end_reasons={reason: reasons.count(reason) for reason in sorted(set(reasons))},
+        mean_ticks=sum(result.ticks for result in results) / games,
+    )
+
+
+def _mean_pair(results: Sequence[MatchResult], seats: Sequence[int], name: str) -> tuple[float, float]:
+    own = sum(result.metrics[name][seat] for result, seat in zip(results, seats, strict=True))
+    other = sum(result.metrics[name][1 - seat] for result, seat in zip(results, seats, strict=True))
+    return own / len(results), other / len(results)
+
+
+def wilson(score: float, games: int, z: float = 1.959964) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide."""
+    centre = (score + z * z / (2 * games)) / (1 + z * z / games)
+    half = z / (1 + z * z / games) * math.sqrt(score * (1 - score) / games + z * z / (4 * games * games))
+    return centre - half, centre + half

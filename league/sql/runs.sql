@@ -1,0 +1,6 @@
+-- All runs, oldest first.
+SELECT
+    run, game, game_id, fingerprint, seed, stage, config, status, steps, "update", device, started_at, updated_at,
+    parent
+FROM run
+ORDER BY started_at, run;

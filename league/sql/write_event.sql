@@ -1,0 +1,2 @@
+-- Appends the events in `batch`.
+INSERT INTO event BY NAME SELECT * FROM batch;

@@ -1,0 +1,523 @@
+"""The match store: one DuckDB file with every run, agent, snapshot, match, rating, metric and event.
+
+DuckDB lets one process hold the file, so nobody keeps it open: a write opens it, makes one transaction and closes it,
+a reader opens it read-only, and both try again for a while when somebody else is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import numpy as np
+
+from league.errors import StoreError, UsageError, nearest
+from league.ratings import PairCounts
+from league.records import (
+    COLUMNS,
+    AgentRow,
+    RatingRow,
+    RunRow,
+    RunStatus,
+    SnapshotRow,
+    TrainingRecord,
+    as_arrays,
+    match_from_values,
+    match_values,
+    naive,
+    now,
+    run_from_values,
+    run_values,
+    snapshot_from_values,
+    snapshot_values,
+)
+from league.sql import migrations, sql
+from league.types import MatchResult
+
+__all__ = ["AgentRow", "RatingRow", "RunRow", "SnapshotRow", "Store", "StoreBusy", "TrainingRecord"]
+
+LOCK_SECONDS = 10.0
+"""How long a read or an unavoidable write waits for another process to let go of the file."""
+PATIENCE_SECONDS = 1.0
+"""How long a write that can be put off waits."""
+FLUSH_SECONDS = 5.0
+"""The least time between two writes that can be put off."""
+QUERY_SECONDS = 30.0
+MAX_QUERY_ROWS = 1_000_000
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 2,
+    "memory_limit": "1GB",
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "temp_directory": "",  # DuckDB refuses it before enable_external_access
+    "lock_configuration": True,
+}
+_BUGS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
+_BUSY_SIGNS = ("Could not set lock", "used by another process", "different configuration")
+_log = logging.getLogger(__name__)
+_process_lock = threading.RLock()
+"""Held while this process has a store open: a file can be open in one process either to read or to write."""
+
+
+class StoreBusy(StoreError):
+    """Another process kept the store for longer than one waits."""
+
+
+class Store:
+    """A league store. Make one with `Store.create` or `Store.open`.
+
+    What `add_*` and `update_run` are given waits in memory until `flush`; readers see what has been written. Not for
+    use by several threads at once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rows: dict[str, dict[Any, tuple[Any, ...]]] = {table: {} for table in COLUMNS}
+        self._progress: dict[str, dict[str, Any]] = {}
+        self._status: dict[str, RunStatus] = {}
+        self._next_flush = 0.0
+        self._reader: duckdb.DuckDBPyConnection | None = None
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str]) -> Store:
+        """The store at `path`, made if it is not there, and brought up to the newest schema.
+
+        Raises:
+            StoreError: what is there is not a league store, is damaged, or nothing can be written there.
+        """
+        store = cls(Path(path))
+        if not os.path.lexists(store.path):
+            _make(store.path)
+        store._bring_up_to_date()
+        return store
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Store:
+        """The store at `path`, which must exist; brought up to the newest schema.
+
+        Raises:
+            StoreError: it is missing, not a league store, or damaged.
+        """
+        store = cls(Path(path))
+        if not store.path.exists():
+            raise StoreError(f"no store at {store.path}; run `league train` first, or pass --store")
+        store._bring_up_to_date()
+        return store
+
+    # Writing
+
+    @property
+    def num_waiting(self) -> int:
+        """Rows in memory that are not in the file yet."""
+        return sum(map(len, self._rows.values())) + len(self._progress)
+
+    def add_matches(self, matches: Iterable[MatchResult]) -> None:
+        """Buffers finished matches; one replaces an earlier one of the same (run, kind, update, row, ordinal).
+
+        Raises:
+            ValueError: a match holds a value that cannot be.
+        """
+        finished_at = now()
+        for match in matches:
+            values = match_values(match, finished_at)
+            self._rows["match"][values[:5]] = values
+
+    def add_metrics(self, run: str, update: int, steps: int, metrics: Mapping[str, float]) -> None:
+        """Buffers measurements of one update; one replaces an earlier one of its (run, update, name). NaN is NULL."""
+        for name, value in metrics.items():
+            self._rows["metric"][run, update, name] = (run, update, steps, name, float(value))
+
+    def add_event(self, run: str, update: int, kind: str, message: str) -> None:
+        """Buffers something worth remembering: a skipped update, a restart, a stop."""
+        events = self._rows["event"]
+        events[len(events)] = (run, update, kind, message, naive(now()))
+
+    def add_agent(self, agent: AgentRow) -> None:
+        """Buffers an agent; it replaces an earlier one of the same (game_id, agent_id)."""
+        values = (agent.game_id, agent.agent_id, agent.kind, agent.name)
+        self._rows["agent"][values[:2]] = values
+
+    def add_snapshot(self, snapshot: SnapshotRow) -> None:
+        """Buffers a snapshot, which becomes an agent named RUN@STEP; it replaces an earlier one of its run and step."""
+        self._rows["snapshot"][snapshot.run, snapshot.step] = snapshot_values(snapshot)
+
+    def add_ratings(self, ratings: Iterable[RatingRow]) -> None:
+        """Buffers ratings as they stood; one replaces an earlier one of the same (run, update, system, agent_id)."""
+        for r in ratings:
+            values = (r.run, r.update, r.system, r.agent_id, r.rating, r.lower, r.upper, r.games)
+            self._rows["rating"][values[:4]] = values
+
+    def update_run(
+        self, run: str, *, status: RunStatus | None = None, steps: int | None = None, update: int | None = None
+    ) -> None:
+        """Notes how far a run is. A change of status is written at once, with all that waits; the rest can wait.
+
+        Raises:
+            StoreBusy: the status changed, and the store was busy for 10 seconds.
+            StoreError: the status changed, and it could not be written.
+        """
+        progress = self._progress.setdefault(run, {"status": None, "steps": None, "update": None})
+        given = {"status": status, "steps": steps, "update": update}
+        progress.update({name: value for name, value in given.items() if value is not None}, updated_at=naive(now()))
+        is_changed = status is not None and status != self._status.get(run)
+        self.flush(force=is_changed)
+        if is_changed and status is not None:
+            self._status[run] = status
+
+    def begin_run(self, run: RunRow) -> None:
+        """Writes a new run at once.
+
+        Raises:
+            UsageError: the name is taken.
+            StoreError: the store cannot be written.
+        """
+        with self._transaction(LOCK_SECONDS) as con:
+            is_new = con.execute(sql("begin_run"), run_values(run)).fetchone() is not None
+        if not is_new:
+            raise UsageError(
+                f"run `{run.run}` is already in {self.path}; carry it on with `league resume`, or pass another --run"
+            )
+        self._status[run.run] = run.status
+
+    def flush(self, force: bool = False) -> bool:
+        """Writes everything that waits, in one transaction.
+
+        Without `force` it does nothing within 5 seconds of the last time, and a store that cannot be written is only
+        warned about: the rows stay in memory for the next time. With `force` it writes now or raises; the rows stay
+        in memory all the same.
+
+        Returns:
+            Whether nothing waits any more.
+
+        Raises:
+            StoreBusy: with `force`, another process kept the store for 10 seconds.
+            StoreError: with `force`, the store cannot be written.
+        """
+        if not self.num_waiting:
+            return True
+        if not force and time.monotonic() < self._next_flush:
+            return False
+        try:
+            with self._transaction(LOCK_SECONDS if force else PATIENCE_SECONDS) as con:
+                self._write(con)
+        except StoreError as error:
+            if force:
+                raise
+            _log.warning("%d rows wait in memory: %s", self.num_waiting, error)
+            return False
+        finally:
+            self._next_flush = time.monotonic() + FLUSH_SECONDS
+        for rows in self._rows.values():
+            rows.clear()
+        self._progress.clear()
+        return True
+
+    def delete_after(self, run: str, update: int) -> None:
+        """Forgets what a run's training wrote past `update`, in the file and in memory, in one transaction.
+
+        Matches of kind training, metrics, events, ratings and snapshots go, and the agents that those snapshots were.
+        Evaluation matches stay: they are replaced by their key when they are played again.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._transaction(LOCK_SECONDS) as con:
+            for name in ("matches", "metrics", "events", "ratings", "agents", "snapshots"):
+                con.execute(sql(f"delete_{name}_after"), {"run": run, "update": update})
+        for table, rows in self._rows.items():
+            if "update" in COLUMNS[table]:
+                place = list(COLUMNS[table]).index("update")
+                self._rows[table] = {
+                    key: values
+                    for key, values in rows.items()
+                    if values[0] != run or values[place] <= update or (table == "match" and values[1] != "training")
+                }
+        self._rows["event"] = dict(enumerate(self._rows["event"].values()))
+
+    def _write(self, con: duckdb.DuckDBPyConnection) -> None:
+        for table, rows in self._rows.items():
+            if rows:
+                con.register("batch", as_arrays(table, list(rows.values())))
+                con.execute(sql(f"write_{table}"))
+                con.unregister("batch")
+        if self._rows["snapshot"]:
+            con.execute(sql("name_snapshots"))
+        for run, progress in self._progress.items():
+            con.execute(sql("update_run"), {"run": run, **progress})
+
+    # Reading
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Within it all readers share one opening of the file, and so see the same moment. Keep it short.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._read():
+            yield
+
+    def runs(self) -> list[RunRow]:
+        """All runs, oldest first."""
+        with self._read() as con:
+            rows = con.execute(sql("runs")).fetchall()
+        return [run_from_values(row) for row in rows]
+
+    def find_run(self, run: str) -> RunRow:
+        """The run of that name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        runs = {row.run: row for row in self.runs()}
+        if run not in runs:
+            raise UsageError(f"no run `{run}` in {self.path}{nearest(run, runs)}")
+        return runs[run]
+
+    def snapshots(self, run: str) -> list[SnapshotRow]:
+        """A run's snapshots, oldest first."""
+        with self._read() as con:
+            rows = con.execute(sql("snapshots"), {"run": run}).fetchall()
+        return [snapshot_from_values(row) for row in rows]
+
+    def find_snapshot(self, run: str, step: int) -> SnapshotRow:
+        """The snapshot RUN@STEP.
+
+        Raises:
+            UsageError: there is none.
+        """
+        snapshots = {str(row.step): row for row in self.snapshots(run)}
+        if str(step) not in snapshots:
+            raise UsageError(f"no snapshot `{run}@{step}` in {self.path}{nearest(str(step), snapshots)}")
+        return snapshots[str(step)]
+
+    def agents(self, game_id: str) -> list[AgentRow]:
+        """The agents known in one game."""
+        with self._read() as con:
+            rows = con.execute(sql("agents"), {"game_id": game_id}).fetchall()
+        return [AgentRow(agent_id, kind, name, game) for game, agent_id, kind, name in rows]
+
+    def games(self) -> dict[str, str]:
+        """Game id -> the game's name (empty where no run tells), the latest run's first."""
+        with self._read() as con:
+            return dict(con.execute(sql("games")).fetchall())
+
+    def matches(self, run: str, kind: Literal["training", "evaluation"]) -> list[MatchResult]:
+        """A run's matches of one kind, in key order."""
+        with self._read() as con:
+            rows = con.execute(sql("matches"), {"run": run, "kind": kind}).fetchall()
+        return [match_from_values(row) for row in rows]
+
+    def pair_counts(
+        self, game_id: str, kind: Literal["training", "evaluation"] = "evaluation", run: str | None = None
+    ) -> PairCounts:
+        """Games of every ordered pair of agents in one game, of all runs or one."""
+        with self._read() as con:
+            found = con.execute(sql("pair_counts"), {"game_id": game_id, "kind": kind, "run": run}).fetchall()
+        seat0, seat1, wins, draws, losses = zip(*found, strict=True) if found else ((),) * 5
+        return PairCounts(seat0, seat1, *(np.array(column, dtype=np.int64) for column in (wins, draws, losses)))
+
+    def training_games(self, run: str) -> list[tuple[str, float]]:
+        """A run's training games in key order: the opponent, and the learner's score (1, 0.5 or 0)."""
+        with self._read() as con:
+            return con.execute(sql("training_games"), {"run": run}).fetchall()
+
+    def training_records(self, run: str) -> list[TrainingRecord]:
+        """A run's training games, won, drawn and lost by the learner, against each opponent."""
+        with self._read() as con:
+            rows = con.execute(sql("training_records"), {"run": run}).fetchall()
+        return [TrainingRecord(*row) for row in rows]
+
+    def query(
+        self, statement: str, limit: int | None = None, *, seconds: float = QUERY_SECONDS
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Runs one SELECT or EXPLAIN that somebody typed, and can change or reach nothing but this store's rows.
+
+        limit: the most rows that are wanted; without it a result of more than 1,000,000 rows is refused.
+
+        Returns:
+            The columns' names and the rows.
+
+        Raises:
+            UsageError: it is not one read, not SQL, or its result is too large.
+            StoreError: it took longer than `seconds`, or the store cannot be read.
+        """
+        with self._read() as con:
+            timer = threading.Timer(seconds, con.interrupt)
+            timer.daemon = True
+            try:
+                _refuse_all_but_a_read(con, statement)
+                timer.start()
+                result = con.execute(statement)
+                columns = [column[0] for column in result.description or ()]
+                rows = result.fetchmany(MAX_QUERY_ROWS + 1 if limit is None else limit)
+            except duckdb.InterruptException:
+                raise StoreError(f"the query took longer than {seconds:g} s and was stopped; ask for less") from None
+            except duckdb.Error as error:
+                if isinstance(error, duckdb.IOException) or type(error) is duckdb.Error:
+                    raise  # the file, not the statement
+                raise UsageError(f"the query was refused: {_first_line(error)}") from None
+            finally:
+                timer.cancel()
+        if len(rows) > MAX_QUERY_ROWS:
+            raise UsageError(f"the query's result has more than {MAX_QUERY_ROWS:,} rows; add LIMIT")
+        return columns, rows
+
+    # Opening and closing
+
+    def _bring_up_to_date(self) -> None:
+        wanted = migrations()
+        if self._schema_number() == wanted[-1][0]:
+            return
+        with self._session(read_only=False, wait=LOCK_SECONDS) as con:
+            _migrate(con, wanted, self.path)
+
+    def _schema_number(self) -> int:
+        with self._session(read_only=True, wait=LOCK_SECONDS) as con:
+            return _schema_number(con, self.path)
+
+    @contextlib.contextmanager
+    def _read(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        if self._reader is not None:
+            yield self._reader
+            return
+        with self._session(read_only=True, wait=LOCK_SECONDS) as con:
+            self._reader = con
+            try:
+                yield con
+            finally:
+                self._reader = None
+
+    @contextlib.contextmanager
+    def _transaction(self, wait: float) -> Iterator[duckdb.DuckDBPyConnection]:
+        with self._session(read_only=False, wait=wait) as con:
+            con.begin()
+            yield con
+            con.commit()
+
+    @contextlib.contextmanager
+    def _session(self, *, read_only: bool, wait: float) -> Iterator[duckdb.DuckDBPyConnection]:
+        deadline = time.monotonic() + wait
+        if not _process_lock.acquire(timeout=wait):
+            raise StoreBusy(f"store {self.path} is in use by another thread; wait for it and try again")
+        try:
+            con = _connect(self.path, read_only, deadline, wait)
+            try:
+                yield con
+            except _BUGS:
+                raise
+            except duckdb.Error as error:
+                raise StoreError(_damage(self.path, error)) from error
+            finally:
+                con.close()
+        finally:
+            _process_lock.release()
+
+
+def _make(path: Path) -> None:
+    """Builds a store beside `path` and moves it there, so that whatever lies at `path` is always whole."""
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _process_lock, contextlib.closing(duckdb.connect(draft, config=_CONFIG)) as con:
+            _migrate(con, migrations(), draft, number=0)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass  # another process was first, and its store is whole too
+        except OSError:
+            if not path.exists():  # a file system without hard links
+                draft.rename(path)
+    except (OSError, duckdb.IOException) as error:
+        raise StoreError(f"no store can be made at {path}: {_first_line(error)}; pass another --store") from None
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def _migrate(
+    con: duckdb.DuckDBPyConnection, wanted: tuple[tuple[int, str], ...], path: Path, number: int | None = None
+) -> None:
+    """Applies the migrations that are missing, each in one transaction with its record."""
+    done = _schema_number(con, path) if number is None else number
+    if done > wanted[-1][0]:
+        raise StoreError(
+            f"store {path} has schema {done}, this league knows {wanted[-1][0]}; install a newer one, or pass --store"
+        )
+    for number, name in wanted:
+        if number > done:
+            con.begin()
+            con.execute(sql(name))
+            con.execute(sql("record_migration"), {"number": number, "name": name, "applied_at": naive(now())})
+            con.commit()
+            con.execute("CHECKPOINT")
+
+
+def _schema_number(con: duckdb.DuckDBPyConnection, path: Path) -> int:
+    try:
+        row = con.execute(sql("schema_number")).fetchone()
+    except (duckdb.CatalogException, duckdb.BinderException):
+        row = None
+    if row is None or not isinstance(row[0], int):
+        raise StoreError(f"{path} is a DuckDB file but not a league store; pass another --store")
+    return row[0]
+
+
+def _connect(path: Path, read_only: bool, deadline: float, wait: float) -> duckdb.DuckDBPyConnection:
+    """Opens the store, trying again until the deadline while somebody else has it."""
+    pause = 0.01
+    while True:
+        try:
+            if not path.is_file():
+                kind = "is a folder, not a league store" if path.is_dir() else "is gone or no file"
+                raise StoreError(f"{path} {kind}; pass another --store")
+            return duckdb.connect(path, read_only=read_only, config=_CONFIG)
+        except duckdb.Error as error:
+            text = str(error)
+            is_busy = any(
+                s in text for s in ("Could not set lock", "used by another process", "different configuration")
+            )
+            if not is_busy:
+                raise StoreError(_damage(path, error)) from None
+            if time.monotonic() + pause > deadline:
+                raise StoreBusy(_busy(path, text, wait)) from None
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.2)
+
+
+def _busy(path: Path, text: str, wait: float) -> str:
+    held = re.search(r"PID (\d+)", text)
+    by = f"process {held[1]}" if held else "another user"
+    return f"store {path} is held by {by} (waited {wait:g} s); let it finish or end it, then try again"
+
+
+def _damage(path: Path, error: duckdb.Error) -> str:
+    text = _first_line(error)
+    if "WAL" in text:
+        return f"store {path} cannot replay its log ({text}); move {path}.wal aside to open it without its last writes"
+    if "not a valid DuckDB" in text or "extension" in text:
+        return f"{path} is not a league store; pass another --store"
+    return f"store {path} cannot be used ({text}); free space or rights, restore a copy, or pass another --store"
+
+
+def _refuse_all_but_a_read(con: duckdb.DuckDBPyConnection, statement: str) -> None:
+    kinds = [found.type.name for found in con.extract_statements(statement)]
+    if len(kinds) != 1:
+        raise UsageError(f"a query is one statement, not {len(kinds)}; pass one SELECT")
+    if kinds[0] not in ("SELECT", "EXPLAIN"):
+        raise UsageError(f"a query reads: SELECT or EXPLAIN, not {kinds[0]}; the store is changed by `league` alone")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0]

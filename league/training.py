@@ -1,0 +1,264 @@
+"""The league's main loop, in acts: snapshot, evaluate, play, learn, write down."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from league.config import Config, next_snapshot_mark
+from league.evaluation import Contestant, Summary, play, summarise
+from league.learner import Learner
+from league.pool import Pool
+from league.rollout import BOT_PREFIX, Collector
+from league.store import Store
+from league.types import DRAW, MatchBatch, MatchResult, Policy, Rollout
+
+WINDOW = 100
+"""Matches that a displayed win-rate looks back on."""
+
+
+@dataclass
+class Counters:
+    """Where a run stands. With the parts' own states it is all that a restart needs."""
+
+    update: int = 0
+    steps: int = 0
+    next_snapshot: int = 0
+    next_evaluation: int = 0
+    newest: str = ""
+    """Agent id of the newest snapshot."""
+    newest_steps: int = -1
+    evaluated: str = ""
+    """Agent id of the snapshot that was evaluated last."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One update, for whoever watches."""
+
+    steps: int
+    total_steps: int
+    update: int
+    steps_per_second: float
+    seconds_left: float
+    metrics: dict[str, float]
+    win_rates: dict[str, float]
+    """Group of the mix -> score of the learner over its last `WINDOW` matches against it."""
+
+
+class Watcher(Protocol):
+    """Is told how training goes; a terminal, a log, or nobody."""
+
+    def report(self, report: Report) -> None:
+        """After every update."""
+
+    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
+        """After the matches of an evaluation against one opponent."""
+
+    def say(self, message: str) -> None:
+        """Something that a user should read."""
+
+
+@dataclass
+class Run:
+    """The parts of one run, wired by `league.app`."""
+
+    name: str
+    config: Config
+    game_id: str
+    seed: int
+    device: torch.device
+    policy: Policy
+    batch: MatchBatch
+    make_batch: Callable[[int], MatchBatch]
+    load_policy: Callable[[str], Policy]
+    """The frozen policy of an agent id."""
+    save_snapshot: Callable[[Counters], str]
+    """Stores the policy as it is now and returns its agent id."""
+    save_state: Callable[[dict[str, Any]], None]
+    """Stores what a restart needs."""
+    store: Store
+    watcher: Watcher
+    should_stop: Callable[[], bool] = field(default=lambda: False)
+    counters: Counters = field(default_factory=Counters)
+
+
+def train(run: Run, state: dict[str, Any] | None = None) -> None:
+    """Trains until the stage's steps are done or `should_stop` says so; `run.counters` says where it stands.
+
+    Args:
+        run: the parts.
+        state: what `save_state` was given by an earlier call; the run goes on from there, bit for bit on a CPU.
+    """
+    config = run.config
+    pool_rng, learner_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(run.seed).spawn(2))
+    learner = Learner(run.policy, config.learner, learner_rng, run.device)
+    pool = Pool(config.pool, run.load_policy, pool_rng)
+    collector = Collector(
+        run.batch,
+        run.policy,
+        pool,
+        weights=config.rewards,
+        run=run.name,
+        game_id=run.game_id,
+        generator=torch.Generator(run.device).manual_seed(run.seed),
+        precision=config.learner.precision,
+    )
+    if state:
+        run.counters = _restore(state, learner, pool, collector)
+    counters = run.counters
+    scores = Scores(pool)
+    saved_at = time.monotonic()
+
+    while True:
+        is_stopped = run.should_stop()
+        is_last = is_stopped or counters.steps >= config.run.total_steps
+
+        if counters.steps >= counters.next_snapshot and not is_stopped:
+            pool.admit(take_snapshot(run, counters))
+            counters.next_snapshot = next_snapshot_mark(config, counters.steps)
+        if is_evaluation_due(counters, config, is_last and not is_stopped):
+            evaluate_newest(run, pool, counters)
+        if is_last or time.monotonic() - saved_at > 60 * config.run.checkpoint_minutes:
+            run.store.flush(force=True)
+            run.save_state(_state(counters, learner, pool, collector))
+            saved_at = time.monotonic()
+        if is_last:
+            return
+
+        pool.refresh_targets(collector.opponents_in_use())
+        if counters.update == 0:
+            collector.start(run.seed)
+
+        started = time.monotonic()
+        rollout = collector.collect(config.learner.rollout_steps, counters.update)
+        played = time.monotonic()
+        metrics = learner.update(rollout)
+        learned = time.monotonic()
+
+        counters.update += 1
+        counters.steps += rollout.reward.numel()
+        scores.add(rollout.finished, run.name)
+        metrics |= match_metrics(rollout, run.name, config.rewards)
+        metrics |= {"play_seconds": played - started, "learn_seconds": learned - played}
+        run.store.add_matches(rollout.finished)
+        run.store.add_metrics(run.name, counters.update, counters.steps, metrics)
+        run.store.update_run(run.name, status="running", steps=counters.steps, update=counters.update)
+        run.store.flush()
+        run.watcher.report(_report(counters, config, metrics, scores, learned - started))
+
+
+def take_snapshot(run: Run, counters: Counters) -> str:
+    """Stores the weights of now and remembers them as the newest snapshot."""
+    counters.newest = run.save_snapshot(counters)
+    counters.newest_steps = counters.steps
+    return counters.newest
+
+
+def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> bool:
+    """At the cadence's marks (0: none) from step 0 on, and when the stage is finished."""
+    every = config.run.evaluate_every
+    return is_finished or bool(every and counters.steps >= counters.next_evaluation)
+
+
+def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
+    """Plays the newest snapshot against every native bot and the step-0 snapshot, unless that was done already.
+
+    A finished stage without a snapshot of its last weights takes one first; it does not join the pool.
+    """
+    config = run.config
+    if config.run.evaluate_every:
+        counters.next_evaluation = (counters.steps // config.run.evaluate_every + 1) * config.run.evaluate_every
+    if counters.steps >= config.run.total_steps and counters.newest_steps != counters.steps:
+        take_snapshot(run, counters)
+    newest = counters.newest
+    if newest == counters.evaluated:
+        return
+    counters.evaluated = newest
+    opponents = [Contestant(BOT_PREFIX + bot) for bot in run.batch.spec.bots]
+    if pool.snapshots[0] != newest:
+        opponents.append(Contestant(pool.snapshots[0], run.load_policy(pool.snapshots[0])))
+    contestant = Contestant(newest, run.load_policy(newest))
+    first_row = 0
+    for opponent in opponents:
+        results = play(
+            run.make_batch,
+            contestant,
+            opponent,
+            config.run.evaluate_games,
+            seed=int(np.random.SeedSequence([run.seed, counters.update, first_row]).generate_state(1)[0]),
+            run=run.name,
+            update=counters.update,
+            game_id=run.game_id,
+            first_row=first_row,
+            device=run.device,
+            precision=config.learner.precision,
+        )
+        first_row += config.run.evaluate_games
+        run.store.add_matches(results)
+        run.watcher.evaluated(counters.newest_steps, opponent.agent_id, summarise(results, newest))
+    run.store.flush(force=True)
+
+
+class Scores:
+    """The learner's recent scores by group of the mix."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._recent: dict[str, deque[float]] = {}
+
+    def add(self, finished: list[MatchResult], learner: str) -> None:
+        """Counts finished training matches: win 1, draw 1/2, loss 0."""
+        for result in finished:
+            seat = result.agents.index(learner)
+            score = 0.5 if result.winner == DRAW else float(result.winner == seat)
+            group = self._pool.group_of(result.agents[1 - seat])
+            self._recent.setdefault(group, deque(maxlen=WINDOW)).append(score)
+
+    def rates(self) -> dict[str, float]:
+        """Group -> mean score of its last `WINDOW` matches."""
+        return {group: sum(scores) / len(scores) for group, scores in sorted(self._recent.items())}
+
+
+def match_metrics(rollout: Rollout, learner: str, weights: dict[str, float]) -> dict[str, float]:
+    """Means a finished match of the learner's seat: `match/METRIC`, and `reward/TERM` with its weight applied."""
+    finished = rollout.finished
+    metrics = {"matches": float(len(finished))}
+    if not finished:
+        return metrics
+    seats = [result.agents.index(learner) for result in finished]
+    for name in finished[0].metrics:
+        metrics[f"match/{name}"] = float(np.mean([r.metrics[name][s] for r, s in zip(finished, seats, strict=True)]))
+    for term in finished[0].rewards:
+        total = float(np.mean([r.rewards[term][s] for r, s in zip(finished, seats, strict=True)]))
+        metrics[f"reward/{term}"] = total * weights.get(term, 0.0)
+    metrics["match/steps"] = float(np.mean([r.steps for r in finished]))
+    return metrics
+
+
+def _report(counters: Counters, config: Config, metrics: dict[str, float], scores: Scores, seconds: float) -> Report:
+    rate = config.learner.rollout_steps * config.env.rows / seconds
+    left = max(0, config.run.total_steps - counters.steps) / rate
+    return Report(counters.steps, config.run.total_steps, counters.update, rate, left, metrics, scores.rates())
+
+
+def _state(counters: Counters, learner: Learner, pool: Pool, collector: Collector) -> dict[str, Any]:
+    return {
+        "counters": asdict(counters),
+        "learner": learner.state_dict(),
+        "pool": pool.state_dict(),
+        "collector": collector.state_dict(),
+    }
+
+
+def _restore(state: dict[str, Any], learner: Learner, pool: Pool, collector: Collector) -> Counters:
+    learner.load_state_dict(state["learner"])
+    pool.load_state_dict(state["pool"])
+    collector.load_state_dict(state["collector"])
+    return Counters(**state["counters"])

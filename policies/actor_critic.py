@@ -1,0 +1,225 @@
+"""The agent's network: opponent encoder -> cross-attention -> LSTM -> actor and critic (implements `Policy`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from league.policies.heads import make_head
+from league.policies.opponent_encoder import Attention, EncoderMemory, OpponentEncoder
+from league.types import ActionSpec, GameSpec
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The sizes of an `ActorCritic`; all that is needed, with the weights, to build it again."""
+
+    obs_size: int
+    opponent_slice: tuple[int, int]
+    action: ActionSpec
+    opponent_encoder: bool
+    encoder_layers: int
+    encoder_heads: int
+    encoder_width: int
+    encoder_feedforward: int
+    history_tokens: int
+    latents: int
+    observation_width: int
+    lstm_size: int
+    head_sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, spec: GameSpec, *, history_tokens: int, **sizes: Any) -> Architecture:
+        """The architecture for a game, `sizes` being the rest of the fields."""
+        return cls(spec.obs_size, spec.opponent_slice, spec.action, history_tokens=history_tokens, **sizes)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict for the manifest."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Architecture:
+        """The inverse of `to_json`."""
+        action = ActionSpec(data["action"]["kind"], tuple(data["action"]["choices"]))
+        start, stop = data["opponent_slice"]
+        rest = {k: v for k, v in data.items() if k not in ("action", "opponent_slice", "head_sizes")}
+        return cls(action=action, opponent_slice=(start, stop), head_sizes=tuple(data["head_sizes"]), **rest)
+
+
+@dataclass
+class PolicyState:
+    """What a policy remembers of N rows: the LSTM's state (N, lstm_size) and, with an encoder, its memory."""
+
+    hidden: Tensor
+    cell: Tensor
+    memory: EncoderMemory | None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors themselves by name; the row is axis 1 of `keys` and `values`, axis 0 of the rest."""
+        named = {"hidden": self.hidden, "cell": self.cell}
+        if self.memory is not None:
+            named |= {"keys": self.memory.keys, "values": self.memory.values, "count": self.memory.count}
+        return named
+
+    def clear(self, rows: Tensor) -> None:
+        """Forgets everything of `rows` (n,), as at a match's start."""
+        self.hidden[rows] = 0
+        self.cell[rows] = 0
+        if self.memory is not None:
+            self.memory.count[rows] = 0
+
+    def select(self, rows: Tensor | None) -> PolicyState:
+        """A copy of `rows` (None: of all)."""
+        index = slice(None) if rows is None else rows
+
+        def pick(x: Tensor) -> Tensor:
+            return x[index].clone() if rows is None else x[index]
+
+        memory = self.memory
+        if memory is not None:
+            keys, values = memory.keys[:, index], memory.values[:, index]
+            if rows is None:
+                keys, values = keys.clone(), values.clone()
+            memory = EncoderMemory(keys, values, pick(memory.count))
+        return PolicyState(pick(self.hidden), pick(self.cell), memory)
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Overwrites this state with what `tensors()` gave."""
+        for name, target in self.tensors().items():
+            target.copy_(tensors[name])
+
+
+def _mlp(sizes: list[int], out: int, gain: float) -> nn.Sequential:
+    """Tanh layers of `sizes`, then a linear layer of `out`; orthogonal weights, the last of the given gain."""
+    layers: list[nn.Module] = []
+    for size_in, size in zip(sizes, sizes[1:], strict=False):
+        linear = nn.Linear(size_in, size)
+        nn.init.orthogonal_(linear.weight, math.sqrt(2))
+        nn.init.zeros_(linear.bias)
+        layers += [linear, nn.Tanh()]
+    last = nn.Linear(sizes[-1], out)
+    nn.init.orthogonal_(last.weight, gain)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(*layers, last)
+
+
+class ActorCritic(nn.Module):
+    """The full-size agent, or with `opponent_encoder=False` a plain LSTM one. See `league.types.Policy`."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        a = self.architecture = architecture
+        self.head = make_head(a.action)
+        self.observe = nn.Sequential(nn.Linear(a.obs_size, a.observation_width), nn.GELU())
+        lstm_input = a.observation_width
+        self.encoder: OpponentEncoder | None = None
+        if a.opponent_encoder:
+            start, stop = a.opponent_slice
+            width = a.encoder_width
+            self.encoder = OpponentEncoder(
+                stop - start,
+                width=width,
+                layers=a.encoder_layers,
+                heads=a.encoder_heads,
+                feedforward=a.encoder_feedforward,
+                history=a.history_tokens,
+                latents=a.latents,
+            )
+            self.cross_query = nn.Linear(a.observation_width, width)
+            self.cross_kv = nn.Linear(width, 2 * width, bias=False)
+            self.cross = Attention(width, a.encoder_heads)
+            lstm_input += width
+        self.lstm = nn.LSTM(lstm_input, a.lstm_size, batch_first=True)
+        sizes = [a.lstm_size, *a.head_sizes]
+        self.actor = _mlp(sizes, a.action.mask_size, gain=0.01)
+        self.critic = _mlp(sizes, 1, gain=1.0)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.lstm.weight_hh_l0.device
+
+    def initial_state(self, num_rows: int) -> PolicyState:
+        """See `Policy.initial_state`."""
+        zeros = self.lstm.weight_hh_l0.new_zeros(num_rows, self.architecture.lstm_size)
+        memory = None if self.encoder is None else self.encoder.initial_memory(num_rows)
+        return PolicyState(zeros, zeros.clone(), memory)
+
+    @torch.no_grad()
+    def step(
+        self,
+        obs: Tensor,
+        state: PolicyState,
+        *,
+        mask: Tensor | None = None,
+        rows: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        greedy: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See `Policy.step`."""
+        features = self._step_features(obs, state, rows)
+        action, log_prob = self.head.sample(self.actor(features), mask, generator=generator, greedy=greedy)
+        return action, log_prob, self.critic(features)[:, 0].to(log_prob.dtype)
+
+    @torch.no_grad()
+    def value(self, obs: Tensor, state: PolicyState, *, rows: Tensor | None = None) -> Tensor:
+        """See `Policy.value`."""
+        features = self._step_features(obs, state.select(rows), None)
+        result: Tensor = self.critic(features)[:, 0]
+        return result
+
+    def sequence(
+        self, obs: Tensor, action: Tensor, state: PolicyState, is_first: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See `Policy.sequence`."""
+        x = self.observe(obs)
+        if self.encoder is not None:
+            assert state.memory is not None
+            latents = self.encoder.sequence(self._token(obs), state.memory, is_first)
+            x = torch.cat([x, self._look(x.flatten(0, 1), latents.flatten(0, 1)).unflatten(0, is_first.shape)], -1)
+        features = self._remember(x, state.hidden, state.cell, is_first)
+        log_prob, entropy = self.head.evaluate(self.actor(features), action, mask)
+        return log_prob, entropy, self.critic(features)[..., 0].to(log_prob.dtype)
+
+    def _token(self, obs: Tensor) -> Tensor:
+        start, stop = self.architecture.opponent_slice
+        return obs[..., start:stop]
+
+    def _look(self, x: Tensor, latents: Tensor) -> Tensor:
+        """Cross-attention of x (n, observation_width) to the latents (n, latents, width) -> (n, width)."""
+        query = self.cross.split(self.cross_query(x)[:, None])
+        key, value = (self.cross.split(part) for part in self.cross_kv(latents).chunk(2, -1))
+        result: Tensor = self.cross(query, key, value, None)[:, 0]
+        return result
+
+    def _step_features(self, obs: Tensor, state: PolicyState, rows: Tensor | None) -> Tensor:
+        """The LSTM's output (n, lstm_size) for one step; writes `state`."""
+        index = slice(None) if rows is None else rows
+        x = self.observe(obs)
+        if self.encoder is not None:
+            assert state.memory is not None
+            x = torch.cat([x, self._look(x, self.encoder.step(self._token(obs), state.memory, rows))], -1)
+        # One cell on the LSTM's own weights: nn.LSTM re-packs 2M weights at each call, 3 to 7 times the time of one step.
+        before = state.hidden[index].to(x.dtype), state.cell[index].to(x.dtype)
+        hidden, cell = torch.lstm_cell(x, before, *(weight.to(x.dtype) for weight in self.lstm._flat_weights))
+        state.hidden[index] = hidden.to(state.hidden.dtype)
+        state.cell[index] = cell.to(state.cell.dtype)
+        return hidden
+
+    def _remember(self, x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor) -> Tensor:
+        """The LSTM over a segment x (B, T, .), its state cleared where a match begins -> (B, T, lstm_size).
+
+        The segment is cut at every step at which any row begins a match; each piece is one fused call.
+        """
+        cuts = [0, *(t for t in is_first.any(0).nonzero()[:, 0].tolist() if t > 0), x.shape[1]]
+        state = hidden[None].to(x.dtype), cell[None].to(x.dtype)
+        pieces = []
+        for start, stop in zip(cuts, cuts[1:], strict=False):
+            keep = ~is_first[:, start][None, :, None]
+            features, state = self.lstm(x[:, start:stop], (state[0] * keep, state[1] * keep))
+            pieces.append(features)
+        return torch.cat(pieces, 1)

@@ -1,0 +1,116 @@
+"""The house's rules: imports run one way, starting is light, nothing unpickles, a wheel has one top level."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = {"envs", "policies", "snapshots"}
+ERRORS = {"league.errors"}
+BASE = ERRORS | {"league.types"}
+MATHS = {"league.returns", "league.losses", "league.ratings", "league.matchmaking"}
+ALLOWED = {
+    "league.errors": set(),
+    "league.types": set(),
+    "league.config": BASE,
+    "league.device": ERRORS,
+    **dict.fromkeys(MATHS, BASE),
+    "league.records": BASE,
+    "league.sql": ERRORS,
+    "league.store": BASE | {"league.ratings", "league.records", "league.sql"},
+    "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
+    "league.pool": BASE | {"league.config", "league.matchmaking"},
+    "league.rollout": BASE | {"league.device", "league.pool"},
+    "league.learner": BASE | MATHS | {"league.config", "league.device"},
+    "league.evaluation": BASE | {"league.device", "league.rollout"},
+}
+ENGINE = {"league.training", "league.progress"}
+WIRING = {"league.app", "league.bench", "league.cli", "league.__init__", "league.__main__"}
+
+
+def modules() -> dict[str, ast.Module]:
+    """Module name -> syntax tree, of everything that is installed."""
+    paths = {ROOT / "cli.py": "league.cli"}
+    for folder in ("league", *FOLDERS):
+        prefix = "" if folder == "league" else "league."
+        for path in (ROOT / folder).rglob("*.py"):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            paths[path] = prefix + name
+    return {name: ast.parse(path.read_text()) for path, name in paths.items()}
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The modules of ours that a module imports anywhere but under `if TYPE_CHECKING`."""
+    found: set[str] = set()
+    skipped = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for child in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name for name in found if name.split(".")[0] in {"league", *FOLDERS}}
+
+
+def test_imports_run_one_way() -> None:
+    """Each module imports only what lies below it; games, networks and snapshots know nothing of the engine."""
+    trees = modules()
+    names = set(trees) | {name.removesuffix(".__init__") for name in trees}
+    for name, tree in trees.items():
+        uses = {target for target in imported(tree) if target in names} - {"league"}
+        folder = name.split(".")[1]
+        if name in WIRING:
+            continue
+        if folder in FOLDERS:
+            friends = {"snapshots": ("league.snapshots", "league.policies")}.get(folder, (f"league.{folder}",))
+            strangers = {t for t in uses - BASE if not t.startswith(friends)}
+        elif name in ENGINE:
+            strangers = {t for t in uses if t.split(".")[1] in FOLDERS | {"app", "cli", "bench"}}
+        else:
+            strangers = uses - ALLOWED[name.removesuffix(".__init__")]
+        assert not strangers, f"{name} imports {strangers}"
+
+
+def test_only_the_store_imports_duckdb_and_nothing_unpickles() -> None:
+    """duckdb stays in league/store.py; pickle and torch.load are nowhere."""
+    for name, tree in modules().items():
+        source = ast.unparse(tree)
+        assert name == "league.store" or not re.search(r"\bimport duckdb\b|\bfrom duckdb\b", source), name
+        assert not re.search(r"\bpickle\b|torch\.(load|save)\(", source), name
+
+
+@pytest.mark.parametrize(
+    "code", ["import league", "from league.cli import app; app(['--help'], standalone_mode=False)"]
+)
+def test_starting_is_light(code: str) -> None:
+    """`import league` and `league --help` load neither torch nor duckdb."""
+    check = f"import sys\n{code}\nheavy = {{'torch', 'duckdb', 'numpy'}} & set(sys.modules)\nassert not heavy, heavy"
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("folder", sorted(FOLDERS))
+def test_folders_refuse_their_bare_name(folder: str) -> None:
+    """`import envs` at the root is refused: every class would exist twice."""
+    done = subprocess.run([sys.executable, "-c", f"import {folder}"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and f"import league.{folder}, not {folder}" in done.stderr
+
+
+def test_every_package_is_installed() -> None:
+    """Each folder with Python in it is listed in pyproject.toml, so that a wheel has it."""
+    text = (ROOT / "pyproject.toml").read_text()
+    for folder in ("league", *FOLDERS):
+        for init in (ROOT / folder).rglob("__init__.py"):
+            package = ".".join(init.parent.relative_to(ROOT).parts)
+            name = package if folder == "league" else f"league.{package}"
+            assert f'"{name}"' in text, f"{name} is missing from [tool.setuptools] packages"
