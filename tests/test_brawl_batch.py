@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from league.envs.base import check_match_batch
 from league.envs.brawl.env import FIELDS, KEYS, SPEC, Options, make, spec
 from league.envs.brawl.rules import BOTS, METRICS, TERMS
 from league.types import EXTERNAL, result_dtype
@@ -40,6 +41,11 @@ def test_the_arrays_are_those_of_the_contract():
     assert all(getattr(batch, name) is array for name, array in held.items())
     assert (held["obs"] != before).any()
     assert batch.spec is spec(Options()) and batch.num_rows == 5
+
+
+def test_brawl_keeps_the_contract():
+    """The public checker of match batches finds nothing wrong."""
+    check_match_batch(lambda rows, threads: make(rows, threads, Options(time_limit_seconds=10.0)), steps=300)
 
 
 def test_the_spec_fits_the_field_table():
