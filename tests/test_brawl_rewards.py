@@ -106,7 +106,7 @@ def test_nothing_leaks_over_a_match_end():
 
 
 def test_walking_back_and_forth_gains_nothing():
-    """A walker's approach to an idle opponent is start distance less end distance, however often it turns."""
+    """Before an idle opponent a walker's approach is its start distance less its end distance, turn as it may."""
     batch = scene(x=(-3.0, 4.0), on_ground=(1, 1))
     start = 7.0
     total = np.zeros(2)

@@ -151,13 +151,11 @@ def test_hits_trade():
         ("neutral_air", ("light", "right"), 0),
         ("down_air", ("light", "down"), 0),
         ("recovery", ("heavy", "right"), 0),
-        ("ground_pound", ("heavy", "down"), 0),
     ],
 )
 def test_each_move_starts_from_its_keys_and_takes_its_ticks(name, keys, ground):
     """The keys start the move of the table, which leaves no control until start-up, active and recovery are over."""
-    height = 11.0 if name == "ground_pound" else 5.0
-    batch = scene(x=(0 if ground else 10, 1), y=(0 if ground else height, 0), on_ground=(ground, 1))
+    batch = scene(y=(0 if ground else 5, 0), on_ground=(ground, 1), vy=(0 if ground else 8, 0))
     press(batch, 0, *keys)
     move = MOVES[name]
     first = run(batch, 1)[0]
@@ -168,6 +166,20 @@ def test_each_move_starts_from_its_keys_and_takes_its_ticks(name, keys, ground):
         assert state["move"] == first["move"] and not batch.mask[0, 0, KEYS.index("light")]
     assert run(batch, 1)[0]["move"] == -1
     assert batch.mask[0, 0, KEYS.index("light")]
+
+
+def test_landing_cuts_an_air_move_to_its_recovery():
+    """A ground pound dives, and once it meets the stage it leaves no control for its recovery's ticks."""
+    batch = scene(y=(6, 0), on_ground=(0, 1))
+    press(batch, 0, "heavy", "down")
+    move = MOVES["ground_pound"]
+    ticks = 0
+    while not run(batch, 1)["on_ground"][0]:
+        ticks += 1
+    assert move.startup < ticks < move.startup + move.active
+    press(batch, 0)
+    assert run(batch, move.recovery - 2)["move"][0] == list(MOVES).index("ground_pound")
+    assert run(batch, 1)["move"][0] == -1
 
 
 def test_recovery_is_once_an_airtime():

@@ -91,8 +91,8 @@ class Rules:
     bounce_speed: float = 5.0
     """Falling speed below which a stunned fighter does not bounce."""
 
-    bot_reach_x: float = 1.9
-    bot_reach_y: float = 1.5
+    bot_reach_x: float = 2.4
+    bot_reach_y: float = 1.8
     """`based` strikes within this box."""
     bot_margin: float = 1.2
     """`based` turns back this far inside the edge."""
