@@ -186,7 +186,7 @@ def test_a_hit_gives_credit_for_ninety_ticks():
 
 
 def test_danger_zone_is_seconds_over_the_side():
-    """One second off stage is 1.0, and standing on the stage is 0."""
-    batch = scene(x=(10.0, 0.0), y=(11.0, 0.0), on_ground=(0, 1))
+    """One second off stage is 1.0, and one in the air over the stage is 0."""
+    batch = scene(x=(10.0, 0.0), y=(11.0, 11.0), on_ground=(0, 0))
     sums = terms_of(batch, 10)
     assert sums[:, TERM["danger_zone"]] == pytest.approx([1.0, 0.0])

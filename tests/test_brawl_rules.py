@@ -257,14 +257,16 @@ def test_a_held_jump_is_no_fresh_press():
 
 def test_walking_off_the_edge_falls_past_the_wall():
     """A walker leaves the stage at its edge, falls beside its wall without entering it, and loses a stock."""
-    batch = scene(x=(6.0, 0.0))
+    batch = scene(x=(7.0, 0.0))
     press(batch, 0, "right")
-    run(batch, 30)
+    while run(batch, 1)["on_ground"][0]:
+        pass
     press(batch, 0, "left")
-    for _ in range(60):
-        state = run(batch, 1)[0]
-        assert state["respawn"] or state["y"] >= 0 or state["x"] >= RULES.edge
-    assert state["stocks"] == 2 and state["self_destructs"] == 1
+    met_wall = False
+    while not (state := run(batch, 1)[0])["respawn"]:
+        assert state["y"] < 0 and state["x"] >= RULES.edge
+        met_wall |= state["x"] == RULES.edge and state["vx"] == 0
+    assert met_wall and state["stocks"] == 2 and state["self_destructs"] == 1
 
 
 def test_left_and_right_cancel():
