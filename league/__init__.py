@@ -3,8 +3,13 @@
 `train`, `resume`, `evaluate`, `leaderboard`, `load`, `export` are the library; the command `league` calls the same.
 """
 
+import os as _os
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
+
+# libgomp's threads spin for milliseconds before they sleep; on a busy machine that stalls a step of a small batch a
+# hundredfold (docs/performance.md). It reads this once, when torch is loaded.
+_os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 # In a source checkout envs/, policies/, snapshots/ and cli.py lie beside this folder; a wheel
 # has them inside it. This lets `import league.envs` find them there too.
