@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -254,9 +253,8 @@ def snapshot_from_values(values: Sequence[Any]) -> SnapshotRow:
 
 
 def pairs_to_json(pairs: Mapping[str, Iterable[float]]) -> str:
-    """{name: (seat 0, seat 1)} as JSON; NaN and the infinities become strings, which the database reads as numbers."""
-    plain = {name: [float(v) if math.isfinite(v) else str(float(v)) for v in values] for name, values in pairs.items()}
-    return json.dumps(plain)
+    """{name: (seat 0, seat 1)} as JSON with NaN and Infinity, which the database reads too."""
+    return json.dumps({name: [float(value) for value in values] for name, values in pairs.items()})
 
 
 def naive(at: datetime) -> datetime:

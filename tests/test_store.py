@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import league
@@ -176,6 +176,7 @@ def test_every_match_comes_back_as_it_went(tmp_path_factory: pytest.TempPathFact
 
     @settings(max_examples=25, deadline=None)
     @given(st.lists(results, min_size=1, max_size=6))
+    @example([make_match(metrics={"x": (math.nan, math.inf)}, rewards={"x": (-math.inf, 5e-324)})])
     def check(matches: list[MatchResult]) -> None:
         store.add_matches(matches)
         store.flush(force=True)
@@ -419,6 +420,15 @@ def test_a_change_of_status_is_written_at_once(store: Store) -> None:
     store.update_run("a", status="stopped")
     assert (store.find_run("a").steps, store.find_run("a").status) == (5, "stopped")
     assert len(store.matches("a", "training")) == 2
+
+
+def test_a_write_is_whole_or_not_at_all(store: Store) -> None:
+    """When one row is refused by the table, nothing that waited with it is written, and all of it still waits."""
+    store.add_matches([make_match()])
+    store.add_ratings([RatingRow("a", 1, "elo", "h", 1000.0, None, None, -1)])
+    with pytest.raises(duckdb.ConstraintException):
+        store.flush(force=True)
+    assert store.matches("a", "training") == [] and store.num_waiting == 2
 
 
 # Several processes
