@@ -18,7 +18,7 @@ slow: build
 lint: build
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint $(CYTHON)
+	PATH=$(CURDIR)/$(BIN):$$PATH cython-lint $(CYTHON)
 
 types: build build/typed/league
 	$(BIN)/mypy

@@ -100,8 +100,8 @@ class Learner:
             norm = nn.utils.clip_grad_norm_(self._parameters, config.max_gradient_norm, error_if_nonfinite=True)
         except RuntimeError as error:
             raise LeagueError(
-                f"learner: a gradient is not finite (policy loss {float(loss.policy):.3g}, value loss"
-                f" {float(loss.value):.3g}); lower learner.learning_rate={config.learning_rate} or use"
+                f"learner: a gradient is not finite (policy loss {loss.policy.item():.3g}, value loss"
+                f" {loss.value.item():.3g}); lower learner.learning_rate={config.learning_rate} or use"
                 f" learner.precision=float32, and start from the last checkpoint"
             ) from error
         self.optimizer.step()

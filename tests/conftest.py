@@ -1,0 +1,5 @@
+"""One thread a process: small tensors gain nothing from more, and on a busy machine threads wait for each other."""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"

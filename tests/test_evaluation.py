@@ -1,0 +1,89 @@
+"""Evaluation: exactly N games in seat-swapped pairs, every row its share, honest intervals."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from league.envs import registry
+from league.errors import UsageError
+from league.evaluation import MAX_PAIRS, Contestant, play, summarise, wilson
+from league.types import MatchResult
+
+BASED, RANDOM = Contestant("bot:based"), Contestant("bot:random")
+
+
+def meet(a: Contestant, b: Contestant, games: int, seed: int = 0) -> list[MatchResult]:
+    """Short brawl matches between native bots."""
+    options: dict[str, Any] = {"time_limit_seconds": 5.0, "stocks": 1}
+    return play(
+        lambda rows: registry.make("brawl", rows=rows, threads=1, options=options),
+        a,
+        b,
+        games,
+        seed,
+        run="e",
+        update=3,
+        game_id="g",
+        first_row=1000,
+    )
+
+
+@pytest.mark.parametrize("games", [2, 10, 2 * MAX_PAIRS, 2 * MAX_PAIRS + 6])
+def test_every_seed_is_played_in_both_seatings(games: int) -> None:
+    """N games are N / 2 pairs of one seed with the seats exchanged, keys unique, no row favoured."""
+    results = meet(BASED, RANDOM, games)
+    assert len(results) == games == len({(r.row, r.ordinal) for r in results})
+    seatings = Counter((result.seed, result.agents) for result in results)
+    seeds = {result.seed for result in results}
+    assert len(seeds) == games // 2
+    for seed in seeds:
+        assert seatings[seed, ("bot:based", "bot:random")] == seatings[seed, ("bot:random", "bot:based")] == 1
+    a_row = Counter(result.row for result in results).values()
+    assert max(a_row) - min(a_row) <= 1, "rows with short matches must not play more of them"
+    assert min(result.row for result in results) >= 1000
+
+
+def test_seats_and_names_do_not_matter() -> None:
+    """A against B is B against A: same seeds, same matches, the exchanged outcome."""
+    forth, back = meet(BASED, RANDOM, 12), meet(RANDOM, BASED, 12)
+    key = {(r.seed, r.agents): (r.winner, r.ticks, r.metrics) for r in forth}
+    assert {(r.seed, r.agents): (r.winner, r.ticks, r.metrics) for r in back} == key
+    assert summarise(forth, "bot:based").score == pytest.approx(1 - summarise(back, "bot:random").score)
+
+
+def test_same_seed_same_matches() -> None:
+    """A seed gives the same matches again, another seed others."""
+    assert meet(BASED, RANDOM, 8, seed=1) == meet(BASED, RANDOM, 8, seed=1)
+    assert meet(BASED, RANDOM, 8, seed=1) != meet(BASED, RANDOM, 8, seed=2)
+
+
+def test_summary_counts_from_as_side() -> None:
+    """Wins, draws, losses and means are A's whichever seat it had."""
+    results = meet(BASED, RANDOM, 20)
+    summary = summarise(results, "bot:based")
+    wins = sum(r.winner >= 0 and r.agents[r.winner] == "bot:based" for r in results)
+    draws = sum(r.winner < 0 for r in results)
+    assert (summary.wins, summary.draws, summary.losses) == (wins, draws, 20 - wins - draws)
+    dealt = [r.metrics["damage_dealt"][r.agents.index("bot:based")] for r in results]
+    assert summary.metrics["damage_dealt"][0] == pytest.approx(sum(dealt) / 20)
+    assert sum(summary.end_reasons.values()) == 20 and summary.lower < summary.score < summary.upper
+
+
+def test_wilson_interval_has_the_published_values() -> None:
+    """Newcombe 1998 (Statistics in Medicine 17:857), table I, method 3: 81/263, 15/148, 0/20, 1/29."""
+    published = {
+        (81, 263): (0.2553, 0.3662),
+        (15, 148): (0.0624, 0.1605),
+        (0, 20): (0.0, 0.1611),
+        (1, 29): (0.0061, 0.1718),
+    }
+    for (successes, trials), interval in published.items():
+        assert wilson(successes / trials, trials) == pytest.approx(interval, abs=5e-5)
+
+
+@pytest.mark.parametrize("games", [0, -2, 7])
+def test_odd_or_no_games_are_refused(games: int) -> None:
+    """One line that names the number and the rule."""
+    with pytest.raises(UsageError, match=f"games={games}: .*even"):
+        meet(BASED, RANDOM, games)

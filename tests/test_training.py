@@ -1,0 +1,173 @@
+"""The loop: what it writes, on which schedule, and that a bad update changes nothing."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import league
+from league import config as settings
+from league.envs import registry
+from league.errors import LeagueError
+from league.learner import Learner
+from league.policies.actor_critic import ActorCritic, Architecture
+from league.pool import Pool
+from league.rollout import Collector
+from league.snapshots import io
+from league.store import Store
+from league.types import Rollout
+
+TINY = [
+    "env.rounds=3",
+    "env.rows=8",
+    "learner.rollout_steps=8",
+    "learner.minibatches=2",
+    "learner.epochs=2",
+    "pool.snapshot_every=100",
+    "run.allow_short=true",
+    "run.evaluate_games=4",
+    "run.total_steps=640",
+    "run.evaluate_every=256",
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """The store of one tiny run called `tiny`: 10 updates of 64 steps."""
+    path = tmp_path_factory.mktemp("runs") / "league.duckdb"
+    league.train("smoke", env="matrix", run="tiny", overrides=TINY, store=path)
+    return Store.open(path)
+
+
+def test_every_finished_match_is_a_row(trained: Store) -> None:
+    """Training rows hold every match that 8 rows of 80 steps finish, the learner in either seat by turns."""
+    matches = trained.matches("tiny", "training")
+    assert len(matches) == 8 * (80 // 3)
+    by_row = {row: [m for m in matches if m.row == row] for row in range(8)}
+    for row, played in by_row.items():
+        seats = [match.agents.index("tiny") for match in played]
+        assert seats == [(row + i) % 2 for i in range(len(seats))]
+        assert len({match.seed for match in played}) == len(played)
+    assert all(match.update_begin <= match.update_end == match.update for match in matches)  # type: ignore[operator]
+    assert any(match.update_begin < match.update_end for match in matches)  # type: ignore[operator]
+    assert all(match.steps == 3 and match.sampling == "sample" for match in matches)
+
+
+def test_opponents_are_snapshots_taken_before_and_the_bots_of_the_mix(trained: Store) -> None:
+    """Whom a match was played against existed when the match began."""
+    taken = {row.agent_id: row.update for row in trained.snapshots("tiny")}
+    for match in trained.matches("tiny", "training"):
+        opponent = match.agents[1 - match.agents.index("tiny")]
+        assert opponent in {"bot:biased", "bot:random"} or taken[opponent] <= match.update_begin  # type: ignore[operator]
+
+
+def test_snapshots_follow_the_schedule_and_their_hash(trained: Store) -> None:
+    """One at step 0 and at the first update boundary at or past each mark; the file's hash is the agent's id."""
+    rows = trained.snapshots("tiny")
+    boundaries = [0, *(-(-mark // 64) * 64 for mark in range(100, 641, 100))]
+    assert [row.step for row in rows] == boundaries
+    for row, parent in zip(rows, [None, *rows], strict=False):
+        manifest, tensors = io.load(trained.path.parent / row.path)
+        assert manifest.agent_id == row.agent_id == io.content_hash(tensors)
+        assert row.parent == (parent.agent_id if parent else None)
+        assert manifest.fingerprint == trained.find_run("tiny").fingerprint
+    assert len({row.agent_id for row in rows}) == len(rows)
+
+
+def test_evaluations_are_seat_swapped_pairs_at_the_cadence(trained: Store) -> None:
+    """Each pair of games has one seed and both seatings; they are played at steps 0, 256, 512 and at the end."""
+    matches = trained.matches("tiny", "evaluation")
+    assert sorted({match.update for match in matches}) == [0, 4, 8, 10]
+    pairs: dict[tuple[int, int, int], list[tuple[str, str]]] = {}
+    for match in matches:
+        pairs.setdefault((match.update, match.row // 2, match.seed), []).append(match.agents)
+    assert all(len(agents) == 2 and agents[0] == agents[1][::-1] for agents in pairs.values())
+    final = {agent for match in matches if match.update == 10 for agent in match.agents}
+    first, *_, newest = (row.agent_id for row in trained.snapshots("tiny"))
+    assert final == {newest, first, "bot:constant", "bot:random", "bot:biased"}
+
+
+def test_metrics_of_every_update_are_kept(trained: Store) -> None:
+    """Losses, entropy and reward terms can be asked for by SQL, one value an update."""
+    _, rows = trained.query("SELECT name, count(*) FROM metric GROUP BY name")
+    counts = dict(rows)
+    assert counts["entropy"] == counts["approx_kl"] == counts["explained_variance"] == 10
+    assert counts["reward/payoff"] >= 9
+
+
+def test_evaluating_changes_nothing_that_is_learned(trained: Store, tmp_path: Path) -> None:
+    """The same run without evaluations plays the same matches and reaches the same weights."""
+    path = tmp_path / "league.duckdb"
+    league.train("smoke", env="matrix", run="tiny", overrides=[*TINY, "run.evaluate_every=0"], store=path)
+    other = Store.open(path)
+    assert [r.agent_id for r in other.snapshots("tiny")] == [r.agent_id for r in trained.snapshots("tiny")]
+    assert other.matches("tiny", "training") == trained.matches("tiny", "training")
+
+
+def learner_and_rollout() -> tuple[Learner, Rollout]:
+    """A small learner on the matrix game with one rollout."""
+    config = settings.load("smoke", env="matrix", overrides=TINY)
+    options = registry.check_options("matrix", config.env.options)
+    spec = registry.spec("matrix", options)
+    torch.manual_seed(0)
+    sizes = config.agent.model_dump(exclude={"history_frames"})
+    policy = ActorCritic(Architecture.of(spec, history_tokens=4, **sizes))
+    pool = Pool(config.pool.model_copy(update={"mix": {"bot:biased": 1.0}}), lambda _: policy, np.random.default_rng(0))
+    pool.admit("unused")
+    pool.refresh_targets(set())
+    collector = Collector(
+        registry.make("matrix", rows=8, threads=1, options=options),
+        policy,
+        pool,
+        weights=config.rewards,
+        run="me",
+        game_id="g",
+        generator=torch.Generator().manual_seed(0),
+    )
+    collector.start(0)
+    learner = Learner(policy, config.learner, np.random.default_rng(0), torch.device("cpu"))
+    return learner, collector.collect(8, 0)
+
+
+@pytest.mark.parametrize("name", ["reward", "value", "log_prob"])
+def test_a_gradient_that_is_not_finite_stops_with_the_weights_as_they_were(name: str) -> None:
+    """NaN in a minibatch raises one clear line and not a single weight is touched by it."""
+    learner, rollout = learner_and_rollout()
+    learner.config = learner.config.model_copy(update={"minibatches": 1})
+    before = {key: value.clone() for key, value in learner.policy.state_dict().items()}
+    broken = getattr(rollout, name).clone()
+    broken[3, 2] = float("nan")
+    with pytest.raises(LeagueError, match=r"gradient is not finite.*learning_rate") as caught:
+        learner.update(dataclasses.replace(rollout, **{name: broken}))
+    assert "\n" not in str(caught.value)
+    assert all(torch.equal(value, before[key]) for key, value in learner.policy.state_dict().items())
+
+
+def test_restored_learner_takes_the_same_next_step() -> None:
+    """Weights, moments and the shuffling RNG all travel: the next update is bit for bit the same."""
+    learner, rollout = learner_and_rollout()
+    learner.update(rollout)
+    state = learner.state_dict()
+    state = {
+        "policy": {k: v.clone() for k, v in state["policy"].items()},
+        "optimizer": {i: {k: v.clone() for k, v in moments.items()} for i, moments in state["optimizer"].items()},
+        "rng": state["rng"],
+    }
+    state["rng"] = {**state["rng"], "state": dict(state["rng"]["state"])}
+    expected = learner.update(rollout)
+    other, _ = learner_and_rollout()
+    other.load_state_dict(state)
+    assert other.update(rollout) == expected
+    for key, value in learner.policy.state_dict().items():
+        assert torch.equal(value, other.policy.state_dict()[key])
+
+
+def test_first_minibatch_has_no_kl_and_clipping_starts_later() -> None:
+    """Before the first optimiser step new and old policy are one: KL and clip share are 0."""
+    learner, rollout = learner_and_rollout()
+    learner.config = learner.config.model_copy(update={"epochs": 1, "minibatches": 1})
+    metrics = learner.update(rollout)
+    assert abs(metrics["approx_kl"]) < 1e-6 and metrics["clip_share"] == 0
+    assert metrics["minibatches"] == 1
