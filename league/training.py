@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from league.config import Config, next_snapshot_mark
+from league.errors import StoreError
 from league.evaluation import Contestant, Summary, play, summarise
 from league.learner import Learner
 from league.pool import Pool
@@ -126,8 +127,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
         if is_evaluation_due(counters, config, is_last and not is_stopped):
             evaluate_newest(run, pool, counters)
         if is_last or time.monotonic() - saved_at > 60 * config.run.checkpoint_minutes:
-            run.store.flush(force=True)
-            run.save_state(_state(counters, learner, pool, collector))
+            checkpoint(run, _state(counters, learner, pool, collector), must_succeed=is_last)
             saved_at = time.monotonic()
         if is_last:
             return
@@ -159,6 +159,22 @@ def take_snapshot(run: Run, counters: Counters) -> str:
     counters.newest = run.save_snapshot(counters)
     counters.newest_steps = counters.steps
     return counters.newest
+
+
+def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> None:
+    """Writes what waits for the store, then the state: a restart never goes on from a state whose matches are lost.
+
+    Raises:
+        StoreError: `must_succeed`, and the store stayed busy or refused; otherwise the older state just stands.
+    """
+    try:
+        run.store.flush(force=True)
+    except StoreError as error:
+        if must_succeed:
+            raise
+        run.watcher.say(f"no checkpoint now: {error}")
+        return
+    run.save_state(state)
 
 
 def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> bool:
@@ -203,7 +219,7 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
         first_row += config.run.evaluate_games
         run.store.add_matches(results)
         run.watcher.evaluated(counters.newest_steps, opponent.agent_id, summarise(results, newest))
-    run.store.flush(force=True)
+    run.store.flush()
 
 
 class Scores:
