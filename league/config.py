@@ -162,7 +162,7 @@ class EnvConfig(Frozen):
     threads: Annotated[int, Field(ge=0)]
     """Threads that step the matches; 0 chooses by the rows and the cores."""
     strict_masks: bool
-    """Whether an action that the mask forbids is an error."""
+    """Whether each step checks masks, observations and actions against the game's state."""
     options: dict[str, Option]
     """The game's own options; the game checks them."""
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from league.device import autocast
 from league.pool import Pool
+from league.strict import StrictMasks
 from league.types import EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyState, Rollout
 
 BOT_PREFIX = "bot:"
@@ -63,6 +64,7 @@ class Collector:
         run, game_id: written into every match row.
         generator: draws the actions, on the policy's device.
         precision: `float32` or `bf16`.
+        strict: checked before every step, if given.
     """
 
     def __init__(
@@ -76,7 +78,9 @@ class Collector:
         game_id: str,
         generator: torch.Generator,
         precision: str = "float32",
+        strict: StrictMasks | None = None,
     ) -> None:
+        self._strict = strict
         self.batch, self.policy, self.pool = batch, policy, pool
         self.run, self.game_id = run, game_id
         self.generator, self.precision = generator, precision
@@ -128,6 +132,8 @@ class Collector:
         action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self.generator)
         self.view.act(rows, seats, action)
         self._play_opponents(seats)
+        if self._strict is not None:
+            self._strict.check()
         self.batch.step()
         self._steps += 1
         self._sums += self.batch.reward_terms

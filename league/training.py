@@ -18,6 +18,7 @@ from league.learner import Learner
 from league.pool import Pool
 from league.rollout import BOT_PREFIX, Collector
 from league.store import Store
+from league.strict import StrictMasks
 from league.types import DRAW, MatchBatch, MatchResult, Policy, Rollout
 
 WINDOW = 100
@@ -110,6 +111,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
         game_id=run.game_id,
         generator=torch.Generator(run.device).manual_seed(run.seed),
         precision=config.learner.precision,
+        strict=StrictMasks(run.batch, run.make_batch(config.env.rows)) if config.env.strict_masks else None,
     )
     if state:
         run.counters = _restore(state, learner, pool, collector)

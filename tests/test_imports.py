@@ -23,7 +23,8 @@ ALLOWED = {
     "league.store": BASE | {"league.ratings", "league.records", "league.sql"},
     "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
     "league.pool": BASE | {"league.config", "league.matchmaking"},
-    "league.rollout": BASE | {"league.device", "league.pool"},
+    "league.strict": BASE,
+    "league.rollout": BASE | {"league.device", "league.pool", "league.strict"},
     "league.learner": BASE | MATHS | {"league.config", "league.device"},
     "league.evaluation": BASE | {"league.device", "league.rollout"},
 }
