@@ -55,8 +55,8 @@ class StrictMasks:
 def legal(spec: ActionSpec, actions: np.ndarray[tuple[int, ...], np.dtype[np.int32]], mask: BoolArray) -> BoolArray:
     """(B, S): whether each action (B, S, A) keeps to its mask (B, S, M)."""
     if spec.kind == "multi_binary":
-        pressed_legally: BoolArray = (mask | (actions == 0)).all(-1)
-        return pressed_legally
-    offsets = np.cumsum([0, *spec.choices[:-1]])
-    chosen_legally: BoolArray = np.take_along_axis(mask, actions + offsets, axis=-1).all(-1)
-    return chosen_legally
+        kept = mask | (actions == 0)
+    else:
+        offsets = np.cumsum([0, *spec.choices[:-1]])
+        kept = np.take_along_axis(mask, actions + offsets, axis=-1)
+    return np.asarray(kept.all(-1), np.bool_)
