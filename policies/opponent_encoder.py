@@ -98,8 +98,11 @@ class Block(nn.Module):
 
     def project(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated query, rotated key and value, each (..., heads, d), of x (..., width)."""
-        query, key, value = (self.attention.split(part) for part in self.qkv(self.norm(x)).chunk(3, -1))
-        return _rotate(query, rotation), _rotate(key, rotation), value
+        qkv = self.qkv(self.norm(x))
+        pair, value = qkv.split((2 * x.shape[-1], x.shape[-1]), -1)
+        both = pair.view(*pair.shape[:-1], 2 * self.attention.heads, self.attention.head_width)
+        query, key = _rotate(both, rotation).chunk(2, -2)
+        return query, key, self.attention.split(value)
 
     def mix(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
         """x (n, Q, width) after attention and the feed-forward part."""
@@ -152,7 +155,9 @@ class OpponentEncoder(nn.Module):
             keys, values = memory.keys[layer], memory.values[layer]
             keys[every, slot] = key.flatten(-2).to(keys.dtype)
             values[every, slot] = value.flatten(-2).to(values.dtype)
-            return self.pool.split(keys[index]), self.pool.split(values[index])
+            if rows is not None:
+                keys, values = keys.index_select(0, rows), values.index_select(0, rows)
+            return self.pool.split(keys), self.pool.split(values)
 
         x = self.embed(token)
         for layer, block in enumerate(self.layers):
