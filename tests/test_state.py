@@ -1,5 +1,6 @@
 """The state of a run on disk: everything comes back as it was, damage is named, a crash costs nothing."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -131,10 +132,8 @@ def test_every_flipped_or_cut_byte_is_found(name: str, tmp_path: Path) -> None:
     content = path.read_bytes()
     for place in range(len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-        try:
-            assert equal(load_state(tmp_path), whole), "a flip that changes nothing (a letter of an unused key)"
-        except SnapshotError:
-            pass
+        with contextlib.suppress(SnapshotError):
+            assert equal(load_state(tmp_path), whole), f"byte {place}"
         if place % 7 == 0:
             path.write_bytes(content[:place])
             refusal(tmp_path)
