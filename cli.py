@@ -271,7 +271,7 @@ def bench_learner(
 
     sets = [
         *(overrides or ()),
-        *([f"env.rows={rows}"] if rows else []),
+        *([] if rows is None else [f"env.rows={rows}"]),
         *([f"learner.device={device}"] if device else []),
     ]
     _print_bench(bench_learner(preset, threads=threads, repeats=repeats, overrides=sets), as_json)

@@ -494,7 +494,7 @@ def find_agent(store: Store | None, name: str) -> Named:
         return Named(name, name, None)
     run, at, which = name.partition("@")
     runs = [] if store is None else [row.run for row in store.runs()]
-    if is_path(name) or (run not in runs and Path(name).is_dir()):
+    if is_path(name) or (name and run not in runs and Path(name).is_dir()):
         manifest, _ = snapshot_files.load(Path(name))
         return Named(manifest.agent_id, f"{manifest.run}@{manifest.step}", Path(name))
     if store is None or run not in runs:
@@ -642,7 +642,7 @@ def leaderboard(run: str | None = None, *, store: str | Path = DEFAULT_STORE) ->
 def _store_for(store: str | Path, *names: str) -> Store | None:
     """The store, which must be there if one of the agents' names can only be a run's; None if it is not there."""
     path = Path(store)
-    needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or Path(n).is_dir())]
+    needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or (n and Path(n).is_dir()))]
     return Store.open(path) if needs or os.path.lexists(path) else None
 
 
