@@ -196,4 +196,4 @@ def wilson(score: float, games: int, z: float = 1.959964) -> tuple[float, float]
     """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide."""
     centre = (score + z * z / (2 * games)) / (1 + z * z / games)
     half = z / (1 + z * z / games) * math.sqrt(score * (1 - score) / games + z * z / (4 * games * games))
-    return centre - half, centre + half
+    return max(0.0, centre - half), min(1.0, centre + half)

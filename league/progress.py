@@ -60,7 +60,7 @@ class TerminalWatcher:
 
     def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
         """One line an opponent."""
-        self.say(f"evaluation at {steps:,}: {describe(opponent, summary)}")
+        self.say(f"at {steps:,} {describe(opponent, summary)}")
 
     def say(self, message: str) -> None:
         """One line, unless quiet."""
