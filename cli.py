@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,10 +53,12 @@ def train(
     quiet: QuietOption = False,
 ) -> None:
     """Train one run, against its own snapshots and the game's bots."""
+    from league import config as settings
     from league.app import train
     from league.progress import TerminalWatcher
 
-    with TerminalWatcher(0 if quiet else 1) as watcher:
+    verbosity = settings.load(stage, preset, env, config, overrides or ()).run.verbosity
+    with TerminalWatcher(0 if quiet else verbosity) as watcher:
         result = train(
             stage,
             preset=preset,
@@ -66,7 +72,7 @@ def train(
             store=store,
             watcher=watcher,
         )
-    _finish_training(result, store, as_json)
+    _finish_training(result, store, as_json, quiet)
 
 
 @app.command()
@@ -80,10 +86,12 @@ def resume(
     """Carry on a run that was stopped, from its last saved state."""
     from league.app import resume
     from league.progress import TerminalWatcher
+    from league.store import Store
 
-    with TerminalWatcher(0 if quiet else 1) as watcher:
+    verbosity = json.loads(Store.open(store).find_run(run).config)["run"]["verbosity"]
+    with TerminalWatcher(0 if quiet else verbosity) as watcher:
         result = resume(run, device=device, store=store, watcher=watcher)
-    _finish_training(result, store, as_json)
+    _finish_training(result, store, as_json, quiet)
 
 
 @app.command()
@@ -91,6 +99,7 @@ def leaderboard(
     run: Annotated[str | None, typer.Option(help="Only this run's agents and whoever they played.")] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Rate everyone from the evaluation matches, with 95 % intervals."""
     from league.app import leaderboard
@@ -100,9 +109,11 @@ def leaderboard(
         _print_json(result.to_json())
         return
     for board in result.boards:
+        if not board.entries:
+            _say(f"{board.game}: no evaluation matches yet", quiet)
         held = f"{board.anchor} is held at 1000" if board.anchor else "the mean is held at 1000"
         _print_table(
-            f"{board.game}: Bradley-Terry rating from evaluation matches, 95 % interval; {held}",
+            f"{board.game} {board.game_id[:8]}: Bradley-Terry rating from evaluation matches, 95 % interval; {held}",
             ("", "agent", "rating", "interval", "games", "won", "drawn", "lost"),
             [
                 (
@@ -127,7 +138,7 @@ def leaderboard(
             ],
         )
     if not result.boards:
-        typer.echo("no matches yet", err=True)
+        _say("no matches yet", quiet)
 
 
 @app.command()
@@ -143,11 +154,13 @@ def evaluate(
     device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Play A against B; the matches go to the store and count for the leaderboard."""
     from league.app import evaluate
     from league.progress import describe
 
+    _say(f"playing {games} games of {agent} against {against}", quiet)
     result = evaluate(agent, against, games, seed=seed, greedy=greedy, env=env, device=device, store=store)
     if as_json:
         _print_json(result)
@@ -155,7 +168,8 @@ def evaluate(
     s = result.summary
     typer.echo(f"{result.a} {describe(result.b, s)}")
     reasons = ", ".join(f"{reason} {count}" for reason, count in s.end_reasons.items())
-    typer.echo(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; stored as {result.run}, seed {result.seed}")
+    stored = f"stored as {result.run}" if result.run else f"not stored: no store at {store}"
+    typer.echo(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; seed {result.seed}; {stored}")
     _print_table(
         "mean a match", ("", result.a, result.b), [(k, f"{a:.2f}", f"{b:.2f}") for k, (a, b) in s.metrics.items()]
     )
@@ -167,6 +181,7 @@ def export(
     out: Annotated[Path, typer.Argument(help="A new folder, which `league.snapshots.Agent.load` opens.")],
     store: StoreOption = STORE,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Hand an agent out as a folder of safetensors and JSON."""
     from league.app import export
@@ -179,11 +194,13 @@ def export(
 
 
 @app.command()
-def runs(store: StoreOption = STORE, as_json: JsonOption = False) -> None:
+def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """List the runs of the store."""
     from league.store import Store
 
     rows = Store.open(store).runs()
+    if not rows:
+        _say("no runs yet", quiet)
     if as_json:
         _print_json([{**asdict(row), "config": json.loads(row.config)} for row in rows])
         return
@@ -211,11 +228,13 @@ def query(
     sql: Annotated[str, typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event.")],
     store: StoreOption = STORE,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Ask the store anything; it can read and nothing else."""
     from league.store import Store
 
     columns, rows = Store.open(store).query(sql)
+    _say(f"{len(rows):,} rows", quiet)
     if as_json:
         _print_json({"columns": columns, "rows": rows})
     else:
@@ -252,35 +271,54 @@ def bench_learner(
 
     sets = [
         *(overrides or ()),
-        *([f"env.rows={rows}"] if rows else []),
+        *([] if rows is None else [f"env.rows={rows}"]),
         *([f"learner.device={device}"] if device else []),
     ]
     _print_bench(bench_learner(preset, threads=threads, repeats=repeats, overrides=sets), as_json)
 
 
-def _finish_training(result: TrainResult, store: Path, as_json: bool) -> None:
+def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: bool) -> None:
+    where = "" if store == STORE else f" --store {store}"
+    verb = "leaderboard --run" if result.status == "finished" else "resume"
+    _say(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", quiet)
+    _say(f"next: league {verb} {result.run}{where}", quiet)
     if as_json:
         _print_json(result)
-    else:
-        typer.echo(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", err=True)
-        where = "" if store == STORE else f" --store {store}"
-        advice = (
-            f"league leaderboard --run {result.run}" if result.status == "finished" else f"league resume {result.run}"
-        )
-        typer.echo(f"next: {advice}{where}", err=True)
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
 
+def _say(message: str, quiet: bool) -> None:
+    if not quiet:
+        typer.echo(message, err=True)
+
+
 def _print_bench(figures: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(figures))
+        _print_json(figures)
     else:
         _print_table("", ("figure", "value"), list(figures.items()))
 
 
 def _print_json(data: Any) -> None:
-    typer.echo(json.dumps(asdict(data) if is_dataclass(data) and not isinstance(data, type) else data, default=str))
+    typer.echo(json.dumps(_plain(data), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON has it: a number that is not finite is null, times are ISO 8601, bytes hex."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(item) for item in value]
+    if isinstance(value, float | Decimal):
+        return float(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, date | datetime | time):
+        return value.isoformat()
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -289,7 +327,7 @@ def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(Text(str(column)), overflow="fold")
     for row in rows:
@@ -297,6 +335,8 @@ def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 200
+    if title:
+        console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(table)
 
 
@@ -305,7 +345,7 @@ def main() -> None:
     try:
         app()
     except LeagueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(error.exit_code)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import shutil
 import signal
+import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,16 +24,16 @@ from league import config as settings
 from league.config import Config
 from league.device import choose_device, describe_device
 from league.envs import registry
-from league.errors import ConfigError, UsageError, nearest
-from league.evaluation import Contestant, Summary, play, summarise
+from league.errors import ConfigError, SnapshotError, StoreError, UsageError, nearest
+from league.evaluation import Contestant, Summary, check_games, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import SELF_PLAY
 from league.records import AgentKind, AgentRow, RunRow, RunStatus, SnapshotRow
 from league.rollout import BOT_PREFIX
 from league.snapshots import io as snapshot_files
-from league.snapshots.agent import Agent, load_policy
+from league.snapshots.agent import MAX_SEED, Agent, load_policy
 from league.snapshots.export import export as export_snapshot
-from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
+from league.snapshots.manifest import About, GameRecord, Manifest, spec_from_json, spec_to_json
 from league.snapshots.state import load_state, save_state
 from league.standings import Leaderboard, best_snapshot
 from league.standings import leaderboard as rank
@@ -39,6 +41,9 @@ from league.store import Store
 from league.training import Counters, Run, Watcher
 from league.training import train as run_training
 from league.types import GameSpec, MatchBatch
+
+if sys.platform != "win32":
+    import fcntl
 
 DEFAULT_STORE = Path("runs/league.duckdb")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -61,9 +66,9 @@ class TrainResult:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The matches of A against B; `run` is their name in the store."""
+    """The matches of A against B; `run` is their name in the store, None where there is no store."""
 
-    run: str
+    run: str | None
     a: str
     b: str
     seed: int
@@ -128,21 +133,25 @@ def train(
     settings.check(config)
     settings.check_rewards(config, spec)
     check_mix(config, spec)
-    if not 0 <= seed < 2**63:
-        raise UsageError(f"seed={seed}: must be from 0 to 2^63 - 1; pass another --seed")
+    check_seed(seed)
+    if run is not None and not RUN_NAME.fullmatch(run):
+        raise UsageError(
+            f"run={run!r}: letters, digits, '.', '_' and '-' only, at most 64, a letter or digit first;"
+            f" pass another --run"
+        )
     torch_device = choose_device(config.learner.device)
     opened = Store.create(Path(store))
     earlier, reason = find_earlier(opened, config, seed, run, fresh)
     if reason:
         watcher.say(reason)
-    name = earlier.run if earlier else new_run_name(opened, run, config.env.name)
+    name = earlier.run if earlier else claim_run_name(opened, run, config.env.name)
     watcher.say(f"run {name}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
     parts = _wire(name, config, spec, seed, torch_device, opened, watcher)
-    if earlier is None:
+    if earlier is not None:
+        return _go_on(parts, stage)
+    with _alone(parts):
         opened.begin_run(_run_row(parts, stage))
         return _run(parts, None)
-    opened.extend_run(name, stage=stage, config=json.dumps(settings.to_json(config)))
-    return _run(parts, _last_state(parts))
 
 
 def resume(
@@ -151,8 +160,8 @@ def resume(
     """Carries on a run that was stopped, from its last saved state, with the settings that it was started with.
 
     Raises:
-        UsageError: there is no such run, or it is finished.
-        SnapshotError: its state is missing or damaged.
+        UsageError: there is no such run, it is finished, another process trains it, or its game has changed since.
+        SnapshotError: its state is missing or damaged; nothing has been changed.
     """
     watcher = watcher or Silent()
     opened = Store.open(Path(store))
@@ -166,8 +175,22 @@ def resume(
     spec = registry.spec(config.env.name, config.env.options)
     watcher.say(f"run {run}: resuming {row.stage}, seed {row.seed}, on {describe_device(torch_device)}")
     parts = _wire(run, config, spec, row.seed, torch_device, opened, watcher)
-    opened.extend_run(run, stage=row.stage, config=row.config)
-    return _run(parts, _last_state(parts))
+    if parts.game_id != row.game_id:
+        raise UsageError(
+            f"run={run}: it was trained on game {row.game_id[:8]}, this league's {spec.name} is {parts.game_id[:8]};"
+            f" begin a new one with `league train`"
+        )
+    return _go_on(parts, row.stage)
+
+
+def check_seed(seed: int) -> None:
+    """Refuses a seed that the random number generators cannot all take.
+
+    Raises:
+        UsageError: it is negative or too large.
+    """
+    if not 0 <= seed <= MAX_SEED:
+        raise UsageError(f"seed={seed}: must be from 0 to 2^63 - 1; pass another --seed")
 
 
 def check_mix(config: Config, spec: GameSpec) -> None:
@@ -192,29 +215,59 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
     if run is not None:
         return None, f"starting at step 0: --run {run} names a new run"
     mark = settings.fingerprint(config)
-    finished = [row for row in store.runs() if row.stage == stage and row.status == "finished" and row.seed == seed]
-    same = [row for row in finished if row.fingerprint == mark]
-    if same:
-        newest = max(same, key=lambda row: row.started_at)
-        return newest, f"carrying on {newest.run} ({stage}, same fingerprint and seed) from step {newest.steps:,}"
-    why = "other settings" if finished else f"seed {seed}"
-    return None, f"starting at step 0: no finished {stage} with this fingerprint and seed ({why})"
+    game_id = registry.game_id(config.env.name, config.env.options)
+    finished = [row for row in store.runs() if row.stage == stage and row.status == "finished"]
+    if not finished:
+        return None, f"starting at step 0: there is no finished {stage} in {store.path}"
+    seeded = [row for row in finished if row.seed == seed]
+    if not seeded:
+        seeds = ", ".join(str(n) for n in sorted({row.seed for row in finished}))
+        return None, f"starting at step 0: no finished {stage} has seed {seed} (there are: {seeds})"
+    same = [row for row in seeded if (row.fingerprint, row.game_id) == (mark, game_id)]
+    if not same:
+        newest = max(seeded, key=lambda row: row.started_at)
+        why = _differences(settings.to_json(config), json.loads(newest.config)) or "the game's version"
+        return None, f"starting at step 0: {newest.run}, the newest finished {stage} of seed {seed}, differs in {why}"
+    newest = max(same, key=lambda row: row.started_at)
+    return newest, f"carrying on {newest.run} ({stage}, same fingerprint and seed) from step {newest.steps:,}"
 
 
-def new_run_name(store: Store, wanted: str | None, game: str) -> str:
-    """`wanted` if it may be used, else the next free `GAME-N`.
+def _differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:
+    """The settings that differ between two configs as JSON and count for the fingerprint, at most three by name."""
+    ignored = {"run", "env.threads", "env.strict_masks", "learner.device"}
+    names = [
+        f"{section}.{key}"
+        for section in now
+        if section not in ignored
+        for key in {**now[section], **then.get(section, {})}
+        if now[section].get(key) != then.get(section, {}).get(key) and f"{section}.{key}" not in ignored
+    ]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def claim_run_name(store: Store, wanted: str | None, game: str) -> str:
+    """Makes the new run's folder, called `wanted` or the next free `GAME-N`, and returns its name.
 
     Raises:
-        UsageError: `wanted` is taken or no file name.
+        UsageError: `wanted` is taken.
+        StoreError: no folder can be made there.
     """
-    taken = {row.run for row in store.runs()} | {path.name for path in store.path.parent.glob("*") if path.is_dir()}
-    if wanted is None:
-        return next(name for n in range(1, len(taken) + 2) if (name := f"{game}-{n}") not in taken)
-    if not RUN_NAME.fullmatch(wanted):
-        raise UsageError(f"run={wanted!r}: letters, digits, '.', '_' and '-' only, at most 64; pass another --run")
-    if wanted in taken:
-        raise UsageError(f"run={wanted}: that run exists already in {store.path}; pass another --run")
-    return wanted
+    taken = {row.run for row in store.runs()}
+    for name in [wanted] if wanted else (f"{game}-{n}" for n in itertools.count(1)):
+        try:
+            if name not in taken:
+                _folder(store, name).mkdir()
+                return name
+        except FileExistsError:
+            continue  # also where another process was first
+        except OSError as error:
+            raise StoreError(
+                f"{_folder(store, name)}: no folder can be made ({error.strerror or error}); pass another --store"
+            ) from None
+    raise UsageError(
+        f"run={wanted}: a run, file or folder of that name is already in {store.path.parent};"
+        f" carry a stopped run on with `league resume`, or pass another --run"
+    )
 
 
 def architecture_of(config: Config, spec: GameSpec) -> Architecture:
@@ -309,16 +362,58 @@ def _run_row(run: Run, stage: str, parent: str | None = None) -> RunRow:
 
 def _run(run: Run, state: dict[str, Any] | None) -> TrainResult:
     """Trains, and leaves the run's true status in the store whatever happens."""
-    status: RunStatus = "failed"
-    try:
-        with _stop_on_signals(run) as received:
+    with _stop_on_signals(run) as received:
+        try:
             run_training(run, state)
-        status = "finished" if run.counters.steps >= run.config.run.total_steps else "stopped"
-    finally:
-        run.store.update_run(run.name, status=status, steps=run.counters.steps, update=run.counters.update)
-        run.store.flush(force=True)
-    stopped_by = received[0] if status == "stopped" else 0
+        except BaseException:
+            with suppress(StoreError):  # the error that ended the run is the one to tell
+                _note(run, "failed")
+            raise
+        is_finished = run.counters.steps >= run.config.run.total_steps
+        _note(run, "finished" if is_finished else "stopped")
+    stopped_by = 0 if is_finished else received[0]
+    status = "finished" if is_finished else "stopped"
     return TrainResult(run.name, run.counters.steps, run.counters.update, status, run.counters.newest, stopped_by)
+
+
+def _note(run: Run, status: RunStatus) -> None:
+    run.store.update_run(run.name, status=status, steps=run.counters.steps, update=run.counters.update)
+    run.store.flush(force=True)
+
+
+def _go_on(run: Run, stage: str) -> TrainResult:
+    """Trains from the run's last saved state, which is read before anything is changed."""
+    if not _folder(run.store, run.name).is_dir():
+        raise SnapshotError(
+            f"run={run.name}: its folder {_folder(run.store, run.name)} is gone; put it back, or begin a new run with"
+            f" `league train --fresh`"
+        )
+    with _alone(run):
+        state = _last_state(run)
+        run.store.extend_run(run.name, stage=stage, config=json.dumps(settings.to_json(run.config)))
+        return _run(run, state)
+
+
+@contextmanager
+def _alone(run: Run) -> Iterator[None]:
+    """Keeps other processes from training the run; the system lets go of it when this process ends, however it ends.
+
+    Raises:
+        UsageError: another process trains it.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(_folder(run.store, run.name) / "lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise UsageError(f"run={run.name}: another process trains it; let that finish, or stop it") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _folder(store: Store, run: str) -> Path:
@@ -339,9 +434,12 @@ def _stop_on_signals(run: Run) -> Iterator[list[int]]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         if received:
+            if sys.stderr.isatty():
+                os.write(2, b"\x1b[?25h\r\n")  # a progress bar hides the cursor
             os._exit(128 + number)
         received.append(number)
-        run.watcher.say("stopping after this update; press again to quit at once")
+        with suppress(RuntimeError):  # the signal came in the middle of another write
+            run.watcher.say("stopping after this update; press again to quit at once")
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     run.should_stop = lambda: bool(received)
@@ -353,11 +451,21 @@ def _stop_on_signals(run: Run) -> Iterator[list[int]]:
 
 
 def _last_state(run: Run) -> dict[str, Any]:
-    """The run's saved state; what was written past it is removed, since it will be played again."""
+    """The run's saved state; what was written past it is removed, since it will be played again.
+
+    Raises:
+        SnapshotError: the state is missing, damaged or of another version; nothing has been removed.
+    """
     folder = _folder(run.store, run.name)
     state = load_state(folder / "state")
-    counters = Counters(**state["counters"])
+    try:
+        counters = Counters(**state["counters"])
+    except (KeyError, TypeError) as error:
+        raise SnapshotError(
+            f"{folder / 'state'}: written by another version of league ({error}); begin a new run with --fresh"
+        ) from None
     run.store.delete_after(run.name, counters.update)
+    snapshot_files.clean(folder / "snapshots")
     for path in (folder / "snapshots").glob("*"):
         if path.name.isdigit() and int(path.name) > counters.steps:
             shutil.rmtree(path)
@@ -376,30 +484,36 @@ class Named:
 def find_agent(store: Store | None, name: str) -> Named:
     """The agent called `RUN` (its newest snapshot), `RUN@STEP`, `RUN@best`, `bot:NAME`, or a folder's path.
 
+    A run of the store goes before a folder of its name; `./NAME` is always the folder.
+
     Raises:
         UsageError: there is no such agent.
         SnapshotError: the folder is no snapshot.
     """
     if name.startswith(BOT_PREFIX):
         return Named(name, name, None)
-    if "/" in name or Path(name).is_dir():
+    run, at, which = name.partition("@")
+    runs = [] if store is None else [row.run for row in store.runs()]
+    if is_path(name) or (name and run not in runs and Path(name).is_dir()):
         manifest, _ = snapshot_files.load(Path(name))
         return Named(manifest.agent_id, f"{manifest.run}@{manifest.step}", Path(name))
-    if store is None:
-        raise UsageError(f"agent {name!r}: no store to look it up in; pass --store, or an exported folder's path")
-    run, _, which = name.partition("@")
-    store.find_run(run)
+    if store is None or run not in runs:
+        raise UsageError(
+            f"agent {name!r}: no run `{run}`{f' in {store.path}' if store else ''}{nearest(run, runs)};"
+            f" name RUN, RUN@STEP, RUN@best, bot:NAME or an exported folder"
+        )
     snapshots = store.snapshots(run)
     if not snapshots:
-        raise UsageError(f"agent {name!r}: run {run} has no snapshot yet; wait for its first update")
+        raise UsageError(f"agent {name!r}: run {run} has no snapshot yet; train it further")
     if which == "best":
         best = best_snapshot(store, run)
         row = next(row for row in snapshots if row.agent_id == best)
-    elif which:
+    elif at:
         steps = {str(row.step): row for row in snapshots}
         if which not in steps:
             raise UsageError(
-                f"agent {name!r}: run {run} has no snapshot at step {which}; known: {', '.join(steps)}, best"
+                f"agent {name!r}: run {run} has no snapshot at step {which or '(none given)'}"
+                f"{nearest(which, [*steps, 'best'])}"
             )
         row = steps[which]
     else:
@@ -407,21 +521,33 @@ def find_agent(store: Store | None, name: str) -> Named:
     return Named(row.agent_id, f"{run}@{row.step}", store.path.parent / row.path)
 
 
+def is_path(name: str) -> bool:
+    """Whether an agent's name can only be a folder's path."""
+    return "/" in name or os.sep in name
+
+
 def load(name: str, *, store: str | Path = DEFAULT_STORE, device: str = "cpu") -> Agent:
     """The agent called `name` (see `find_agent`), ready to play.
 
     Raises:
-        UsageError: there is no such agent, or it is a bot inside a game.
+        UsageError: there is no such agent, it is a bot inside a game, or this machine has no such device.
+        StoreError: the name is a run's, and there is no store.
+        SnapshotError: the agent's files are missing or damaged.
     """
-    found = find_agent(_store_or_none(store), name)
+    found = find_agent(_store_for(store, name), name)
     if found.folder is None:
         raise UsageError(f"agent {name!r}: a native bot plays inside its game only; name a run, a snapshot or a folder")
-    return Agent.load(found.folder, device)
+    return Agent.load(found.folder, str(choose_device(device)))
 
 
 def export(name: str, out: str | Path, *, store: str | Path = DEFAULT_STORE) -> Manifest:
-    """Copies the agent called `name` to the new folder `out`, which `Agent.load` opens; returns its manifest."""
-    found = find_agent(_store_or_none(store), name)
+    """Copies the agent called `name` to the new folder `out`, which `Agent.load` opens; returns its manifest.
+
+    Raises:
+        UsageError, StoreError: as `load`.
+        SnapshotError: its files are missing or damaged, or `out` holds something else.
+    """
+    found = find_agent(_store_for(store, name), name)
     if found.folder is None:
         raise UsageError(f"agent {name!r}: a native bot has no weights to export; name a run, a snapshot or a folder")
     return export_snapshot(found.folder, Path(out))
@@ -450,16 +576,27 @@ def evaluate(
         store: the DuckDB file.
 
     Raises:
-        UsageError: an unknown agent, agents of different games, or an odd number of games.
+        UsageError: an unknown agent, the same one twice, agents of different games, an odd number of games, a seed out
+            of range, or no such device.
+        StoreError: a name is a run's and there is no store, or it cannot be used.
+        SnapshotError: an agent's files are missing or damaged.
     """
-    opened = _store_or_none(store)
+    check_games(games)
+    check_seed(seed)
+    torch_device = choose_device(device)
+    opened = _store_for(store, a, against)
     first, second = find_agent(opened, a), find_agent(opened, against)
     if first.agent_id == second.agent_id:
         raise UsageError(f"{a} and {against} are the same agent ({first.label}); name two different ones")
-    torch_device = choose_device(device)
     loaded = {n.agent_id: load_policy(n.folder, torch_device) for n in (first, second) if n.folder is not None}
     game = _common_game([manifest.game for manifest, _ in loaded.values()], env)
     spec = registry.spec(game.name, game.options)
+    for manifest, _ in loaded.values():
+        if game.game_id != registry.game_id(game.name, game.options) or spec_from_json(manifest.spec) != spec:
+            raise UsageError(
+                f"agent {manifest.run}@{manifest.step} plays {game.name} version {manifest.game.version}, which is not"
+                f" the one of this league (version {spec.version}); evaluate it with the league that it came from"
+            )
     for named in (first, second):
         bot = named.agent_id.removeprefix(BOT_PREFIX)
         if named.folder is None and bot not in spec.bots:
@@ -479,13 +616,16 @@ def evaluate(
         device=torch_device,
     )
     if opened is not None:
+        known = {agent.agent_id for agent in opened.agents(game.game_id)}
         for named in (first, second):
             kind: AgentKind = "bot" if named.folder is None else "import"
-            opened.add_agent(AgentRow(named.agent_id, kind, named.label, game.game_id))
+            if named.agent_id not in known:
+                opened.add_agent(AgentRow(named.agent_id, kind, named.label, game.game_id))
         opened.add_matches(results)
         opened.flush(force=True)
     summary = summarise(results, first.agent_id)
-    return Evaluation(name, first.label, second.label, seed, summary, tuple(result.seed for result in results))
+    seeds = tuple(result.seed for result in results)
+    return Evaluation(name if opened else None, first.label, second.label, seed, summary, seeds)
 
 
 def leaderboard(run: str | None = None, *, store: str | Path = DEFAULT_STORE) -> Leaderboard:
@@ -499,8 +639,11 @@ def leaderboard(run: str | None = None, *, store: str | Path = DEFAULT_STORE) ->
     return rank(opened, run)
 
 
-def _store_or_none(store: str | Path) -> Store | None:
-    return Store.open(Path(store)) if Path(store).exists() else None
+def _store_for(store: str | Path, *names: str) -> Store | None:
+    """The store, which must be there if one of the agents' names can only be a run's; None if it is not there."""
+    path = Path(store)
+    needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or (n and Path(n).is_dir()))]
+    return Store.open(path) if needs or os.path.lexists(path) else None
 
 
 def _common_game(games: Sequence[GameRecord], env: str | None) -> GameRecord:
@@ -508,6 +651,8 @@ def _common_game(games: Sequence[GameRecord], env: str | None) -> GameRecord:
     if len({game.game_id for game in games}) > 1:
         names = " and ".join(f"{game.name} {game.game_id[:8]}" for game in games)
         raise UsageError(f"the agents play different games ({names}), so they cannot meet; name agents of one game")
+    if games and env not in (None, games[0].name):
+        raise UsageError(f"env={env}: the agents named play {games[0].name}; leave --env out")
     if games:
         return games[0]
     config = settings.load(env=env)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import statistics
@@ -17,6 +18,7 @@ from league.app import architecture_of
 from league.config import Config
 from league.device import choose_device, describe_device
 from league.envs import registry
+from league.errors import UsageError
 from league.learner import Learner
 from league.policies.actor_critic import ActorCritic
 from league.pool import Pool
@@ -25,7 +27,14 @@ from league.types import EXTERNAL, GameSpec
 
 
 def bench_env(env: str, *, rows: int, threads: int, seconds: float, overrides: Iterable[str] = ()) -> dict[str, Any]:
-    """Ticks a second of `rows` matches of the game alone, with random actions for both seats."""
+    """Ticks a second of `rows` matches of the game alone, with random actions for both seats.
+
+    Raises:
+        UsageError: a number that cannot be measured with.
+    """
+    _need(rows >= 1, f"rows={rows}", "at least 1", "--rows 1024")
+    _need(threads >= 0, f"threads={threads}", "at least 0 (0 chooses)", "--threads 1")
+    _need(0 < seconds < math.inf, f"seconds={seconds:g}", "above 0 and finite", "--seconds 3")
     config = settings.load(env=env, overrides=overrides)
     options = registry.check_options(config.env.name, config.env.options)
     batch = registry.make(config.env.name, rows=rows, threads=threads, options=options)
@@ -61,12 +70,15 @@ def bench_learner(
     `play_steps_per_second` counts steps of learner rows with the frozen opponents of the mix beside them;
     `learn_samples_per_second` counts a sample once for every epoch that it is learned from.
     """
+    _need(repeats >= 1, f"repeats={repeats}", "at least 1", "--repeats 3")
+    _need(threads is None or threads >= 1, f"threads={threads}", "at least 1", "--threads 2")
     if threads:
         torch.set_num_threads(threads)
     config = settings.load(preset=preset, overrides=overrides)
     options = registry.check_options(config.env.name, config.env.options)
     config = settings.with_options(config, options)
     spec = registry.spec(config.env.name, options)
+    settings.check_rows(config)
     device = choose_device(config.learner.device)
     collector, learner = _parts(config, spec, device)
     size = settings.steps_per_rollout(config)
@@ -129,6 +141,11 @@ def _parts(config: Config, spec: GameSpec, device: torch.device) -> tuple[Collec
     )
     collector.start(0)
     return collector, Learner(policy, config.learner, np.random.default_rng(0), device)
+
+
+def _need(holds: bool, setting: str, rule: str, instead: str) -> None:
+    if not holds:
+        raise UsageError(f"{setting}: must be {rule}; pass {instead}")
 
 
 def _machine() -> dict[str, Any]:

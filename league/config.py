@@ -320,20 +320,30 @@ def snapshot_marks(config: Config, upto: int) -> tuple[int, ...]:
     return tuple(marks)
 
 
-def check(config: Config) -> None:
-    """Refuses a run that cannot work or, unless `run.allow_short`, is too short or too narrow to learn.
+def check_rows(config: Config) -> None:
+    """Refuses rows that the minibatches do not divide.
 
     Raises:
-        ConfigError: with the arithmetic and what to change.
+        ConfigError: with a number of minibatches that does.
     """
-    rows, total, size = config.env.rows, config.run.total_steps, steps_per_rollout(config)
-    product = f"env.rows={rows} x learner.rollout_steps={config.learner.rollout_steps} = {size} steps"
+    rows = config.env.rows
     if rows % config.learner.minibatches:
         divisor = max(n for n in range(1, config.learner.minibatches) if rows % n == 0)
         raise ConfigError(
             f"env.rows={rows} is not divisible by learner.minibatches={config.learner.minibatches} "
             f"(remainder {rows % config.learner.minibatches}); set learner.minibatches={divisor}"
         )
+
+
+def check(config: Config) -> None:
+    """Refuses a run that cannot work or, unless `run.allow_short`, is too short or too narrow to learn.
+
+    Raises:
+        ConfigError: with the arithmetic and what to change.
+    """
+    check_rows(config)
+    rows, total, size = config.env.rows, config.run.total_steps, steps_per_rollout(config)
+    product = f"env.rows={rows} x learner.rollout_steps={config.learner.rollout_steps} = {size} steps"
     if size > total:
         raise ConfigError(
             f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows or take --stage"

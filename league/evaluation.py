@@ -75,11 +75,7 @@ def play(
     Raises:
         UsageError: `games` is odd or not positive.
     """
-    if games <= 0 or games % 2:
-        raise UsageError(
-            f"games={games}: seats are swapped in pairs, so it must be a positive even number;"
-            f" try {max(2, games + games % 2)}"
-        )
+    check_games(games)
     device = device or torch.device("cpu")
     pairs = games // 2
     num_rows = SEATS * min(pairs, MAX_PAIRS)
@@ -121,6 +117,19 @@ def play(
             for side in sides:
                 side.clear(torch.from_numpy(ended))
     return sorted(results, key=lambda result: (result.row, result.ordinal))
+
+
+def check_games(games: int) -> None:
+    """Refuses a number of games that cannot be played in pairs.
+
+    Raises:
+        UsageError: `games` is odd or not positive.
+    """
+    if games <= 0 or games % 2:
+        raise UsageError(
+            f"games={games}: seats are swapped in pairs, so it must be a positive even number;"
+            f" try {max(2, games + games % 2)}"
+        )
 
 
 class _Side:
@@ -187,4 +196,4 @@ def wilson(score: float, games: int, z: float = 1.959964) -> tuple[float, float]
     """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide."""
     centre = (score + z * z / (2 * games)) / (1 + z * z / games)
     half = z / (1 + z * z / games) * math.sqrt(score * (1 - score) / games + z * z / (4 * games * games))
-    return centre - half, centre + half
+    return max(0.0, centre - half), min(1.0, centre + half)

@@ -1,13 +1,14 @@
-"""How a training run looks in a terminal: one live line, or plain lines where there is no terminal."""
+"""How a training run looks in a terminal: two live lines, or plain lines where there is no terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.text import Text
 
 from league.evaluation import Summary
 from league.training import Report
@@ -20,19 +21,17 @@ class TerminalWatcher:
     """A `league.training.Watcher` that writes to stderr.
 
     Args:
-        verbosity: 0 says only what must be read, 1 shows progress, 2 a line for every update.
+        verbosity: 0 says only errors, 1 shows progress, 2 a line for every update.
     """
 
     def __init__(self, verbosity: int = 1) -> None:
         self.verbosity = verbosity
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console = Console(stderr=True, highlight=False)
         self._is_live = verbosity == 1 and self.console.is_terminal
-        self._progress = Progress(
-            TextColumn("{task.completed:>10,.0f}/{task.total:,.0f} steps"),
+        self._progress = _TwoLines(
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps"),
             BarColumn(bar_width=20),
             TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[detail]}"),
             console=self.console,
             disable=not self._is_live,
         )
@@ -49,39 +48,62 @@ class TerminalWatcher:
 
     def report(self, report: Report) -> None:
         """Moves the bar, or writes a line."""
+        rate = f"{report.steps_per_second:,.0f}/s  {_duration(report.seconds_left)} left"
         if self._is_live:
             if self._task is None:
-                self._task = self._progress.add_task("", total=report.total_steps, rate="", detail="")
-            self._progress.update(
-                self._task, completed=report.steps, rate=f"{report.steps_per_second:,.0f}/s", detail=_detail(report)
-            )
-        elif self.verbosity == 2 or (self.verbosity == 1 and report.update % PLAIN_EVERY == 0):
-            left = f"{report.seconds_left / 60:.1f} min left"
-            rate = f"{report.steps_per_second:,.0f}/s"
-            self.console.print(
-                escape(f"{report.steps:>10,}/{report.total_steps:,} steps  {rate}  {left}  {_detail(report)}")
-            )
+                self._task = self._progress.add_task("", total=report.total_steps, rate="")
+            self._progress.detail = _detail(report)
+            done = min(report.steps, report.total_steps)
+            self._progress.update(self._task, completed=done, rate=rate)
+        elif self.verbosity == 2 or (self.verbosity == 1 and _is_told(report)):
+            self._print(f"{report.steps:,}/{report.total_steps:,} steps  {rate}  {_detail(report)}")
 
     def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
         """One line an opponent."""
-        if self.verbosity:
-            self.console.print(escape(f"evaluation at {steps:,}: {describe(opponent, summary)}"))
+        self.say(f"at {steps:,} {describe(opponent, summary)}")
 
     def say(self, message: str) -> None:
         """One line, unless quiet."""
         if self.verbosity:
-            self.console.print(escape(message))
+            self._print(message)
+
+    def _print(self, line: str) -> None:
+        self.console.print(Text(line), soft_wrap=True)
+
+
+class _TwoLines(Progress):
+    """A progress bar with a line of text below it, cut at the terminal's width."""
+
+    detail = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar, then the text."""
+        yield from super().get_renderables()
+        if self.detail:
+            yield Text(self.detail, no_wrap=True, overflow="ellipsis")
 
 
 def describe(opponent: str, summary: Summary) -> str:
-    """A summary in one line: score with interval, counts, and how the matches went for both sides."""
-    name = opponent if opponent.startswith("bot:") else opponent[:12]
+    """A summary in one line: score with interval, and counts."""
     counts = f"{summary.wins} won, {summary.draws} drawn, {summary.losses} lost"
     score = f"score {summary.score:.0%} [{summary.lower:.0%}, {summary.upper:.0%}]"
-    return f"against {name}: {score}, {counts}"
+    return f"against {opponent}: {score}, {counts}"
+
+
+def _is_told(report: Report) -> bool:
+    """The first update, every few, and the last."""
+    return report.update == 1 or report.update % PLAIN_EVERY == 0 or report.steps >= report.total_steps
+
+
+def _duration(seconds: float) -> str:
+    """Hours, minutes and seconds as a clock shows them."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _detail(report: Report) -> str:
-    rates = "  ".join(f"{group.removeprefix('bot:')} {rate:.0%}" for group, rate in report.win_rates.items())
+    rates = " ".join(f"{group.removeprefix('bot:')} {rate:.0%}" for group, rate in report.win_rates.items())
     m = report.metrics
-    return f"won: {rates or '-'}  entropy {m['entropy']:.2f}  KL {m['approx_kl']:.4f}  clipped {m['clip_share']:.0%}"
+    learning = f"entropy {m['entropy']:.2f}  KL {m['approx_kl']:.4f}  clipped {m['clip_share']:.0%}"
+    return f"won: {rates or '-'}  {learning}"

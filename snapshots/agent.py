@@ -2,43 +2,113 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from pydantic import TypeAdapter, ValidationError
 
 from league.errors import SnapshotError, UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.snapshots.io import load
-from league.snapshots.manifest import Manifest
+from league.snapshots.manifest import Manifest, spec_from_json
+from league.types import ActionSpec
+
+MAX_STATE_BYTES = 2**30
+"""The most that one row's memory may take; a manifest that asks for more is refused."""
+MAX_SEED = 2**63 - 1
+_ARCHITECTURE = TypeAdapter(Architecture)
 
 
 def load_policy(folder: str | Path, device: str | torch.device = "cpu") -> tuple[Manifest, ActorCritic]:
     """The frozen network of a snapshot or export, its weights checked against the manifest's hash.
 
     Raises:
-        SnapshotError: the folder is missing, damaged, or its weights do not fit its architecture.
+        SnapshotError: the folder is missing or damaged, or its weights, architecture and game do not fit each other.
+        UsageError: this machine has no such device.
     """
     manifest, tensors = load(Path(folder))
     try:
-        architecture = Architecture.from_json(manifest.architecture)
-        policy = ActorCritic(architecture)
-        policy.load_state_dict(tensors)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
+        architecture = _architecture(manifest, len(tensors))
+        with torch.device("meta"):  # nothing is allocated before the shapes are known to be those of the file
+            policy = ActorCritic(architecture)
+        _need_same_shapes(policy.state_dict(), tensors)
+        policy.load_state_dict(tensors, assign=True)
+    except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
         raise SnapshotError(
             f"{folder}: weights and architecture do not fit ({reason}); export the agent again"
         ) from error
-    return manifest, policy.requires_grad_(False).eval().to(device)
+    try:
+        return manifest, policy.requires_grad_(False).eval().to(device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"device={device}: torch has no such device here ({reason}); pass `cpu`") from None
+
+
+def _architecture(manifest: Manifest, num_tensors: int) -> Architecture:
+    """The manifest's architecture, small enough to be built and fit for the manifest's game.
+
+    Raises:
+        ValueError: a size is missing, unknown, of the wrong type or outside its rule.
+    """
+    sizes = manifest.architecture
+    if unknown := set(sizes) - {field.name for field in fields(Architecture)}:
+        raise ValueError(f"{', '.join(sorted(unknown))}: unknown")
+    try:
+        a = _ARCHITECTURE.validate_json(json.dumps(sizes), strict=True)
+    except ValidationError as errors:
+        error = errors.errors(include_url=False)[0]
+        raise ValueError(f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}") from None
+    spec = spec_from_json(manifest.spec)
+    for name, size in (*sizes.items(), *(("head_sizes", size) for size in a.head_sizes)):
+        if isinstance(size, int) and not isinstance(size, bool) and not 1 <= size < 2**31:
+            raise ValueError(f"{name}={size} is not from 1 to 2^31 - 1")
+    if (a.encoder_layers if a.opponent_encoder else 0) + len(a.head_sizes) > num_tensors:
+        raise ValueError(f"encoder_layers={a.encoder_layers} and head_sizes need more than {num_tensors} tensors")
+    if a.encoder_width % (2 * a.encoder_heads):
+        raise ValueError(f"encoder_width={a.encoder_width} is no multiple of twice encoder_heads={a.encoder_heads}")
+    if (a.obs_size, a.opponent_slice, a.action) != (spec.obs_size, spec.opponent_slice, spec.action):
+        raise ValueError(f"the network is not made for the observations and actions of {spec.name}")
+    _check_action(a.action)
+    start, stop = a.opponent_slice
+    if not 0 <= start <= stop <= a.obs_size or (a.opponent_encoder and start == stop):
+        raise ValueError(f"opponent_slice={[start, stop]} is no part of obs_size={a.obs_size}")
+    if a.history_tokens != manifest.history_tokens:
+        raise ValueError(f"history_tokens={a.history_tokens} in one place, {manifest.history_tokens} in another")
+    row_bytes = 8 * (a.encoder_layers + 1) * a.history_tokens * a.encoder_width
+    if a.opponent_encoder and row_bytes > MAX_STATE_BYTES:
+        raise ValueError(f"history_tokens={a.history_tokens} needs {row_bytes / 2**30:.1f} GiB a match")
+    return a
+
+
+def _check_action(action: ActionSpec) -> None:
+    if not action.choices or min(action.choices) < 2 or sum(action.choices) >= 2**31:
+        raise ValueError(f"action.choices={list(action.choices)}: each part needs at least 2 choices")
+
+
+def _need_same_shapes(wanted: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]) -> None:
+    """Refuses weights with other names, shapes or types than the network's."""
+    if wanted.keys() != found.keys():
+        name = min(wanted.keys() ^ found.keys())
+        raise ValueError(f"{name} is {'missing' if name in wanted else 'unknown'}")
+    for name, tensor in wanted.items():
+        there = found[name]
+        if there.shape != tensor.shape or there.dtype != tensor.dtype:
+            raise ValueError(f"{name} is {there.dtype} {list(there.shape)}, not {tensor.dtype} {list(tensor.shape)}")
 
 
 class Agent:
     """One agent in one seat, remembering its match between calls.
 
     Call `reset()` when a match begins and `act(obs)` once a decision (not once a tick). One observation (obs_size,)
-    gives one action (A,); a stack (N, obs_size) plays N matches side by side and gives (N, A).
+    gives one action (A,); a stack (N, obs_size) plays N matches side by side and gives (N, A). A new agent draws its
+    actions as after `reset(seed=0)`.
     """
 
     def __init__(self, policy: ActorCritic, manifest: Manifest) -> None:
@@ -46,6 +116,7 @@ class Agent:
         self.manifest = manifest
         self._generator = torch.Generator(policy.device)
         self._state = policy.initial_state(1)
+        self._is_fresh = True
         self.reset(seed=0)
 
     @classmethod
@@ -53,16 +124,23 @@ class Agent:
         """Opens a folder that `league export` wrote, or a snapshot's. Reads safetensors and JSON only, runs no code.
 
         Raises:
-            SnapshotError: see `load_policy`.
+            SnapshotError, UsageError: see `load_policy`.
         """
         manifest, policy = load_policy(path, device)
         return cls(policy, manifest)
 
     def reset(self, seed: int | None = None) -> None:
-        """Forgets the match; with `seed`, the actions drawn from here on are reproducible."""
-        self._state = self.policy.initial_state(len(self._state.hidden))
+        """Forgets the match; with `seed`, the actions drawn from here on are reproducible.
+
+        Raises:
+            UsageError: the seed is not an integer from 0 to 2^63 - 1.
+        """
         if seed is not None:
-            self._generator.manual_seed(seed)
+            if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= MAX_SEED:
+                raise UsageError(f"seed={seed!r}: must be an integer from 0 to 2^63 - 1, or None to draw on")
+            self._generator.manual_seed(int(seed))
+        self._state = self.policy.initial_state(len(self._state.hidden))
+        self._is_fresh = True
 
     def act(
         self, obs: npt.ArrayLike, mask: npt.ArrayLike | None = None, *, greedy: bool = False
@@ -75,28 +153,55 @@ class Agent:
             greedy: the likeliest action instead of a draw.
 
         Raises:
-            UsageError: a shape does not fit, or an observation is not finite.
+            UsageError: a shape or type does not fit, an observation is not finite, or a part has no legal choice. The
+                agent's memory is as it was.
         """
-        size, num_logits = self.policy.architecture.obs_size, self.policy.architecture.action.mask_size
-        seen = _rows("obs", np.asarray(obs, np.float32), size)
+        architecture = self.policy.architecture
+        seen = _rows("obs", obs, np.float32, architecture.obs_size)
         if not np.isfinite(seen).all():
             raise UsageError("obs: every value must be finite; got NaN or infinity")
+        legal = None if mask is None else torch.from_numpy(_legal(mask, len(seen), architecture.action))
         if len(seen) != len(self._state.hidden):
+            if not self._is_fresh:
+                raise UsageError(
+                    f"obs: {len(seen)} rows, but this match began with {len(self._state.hidden)}; call reset() first"
+                )
             self._state = self.policy.initial_state(len(seen))
-        legal: Any = None
-        if mask is not None:
-            rows = _rows("mask", np.asarray(mask, np.bool_), num_logits)
-            if len(rows) != len(seen):
-                raise UsageError(f"mask: {len(rows)} rows for {len(seen)} observations; give one row each")
-            legal = torch.from_numpy(rows).to(self.policy.device)
-        observation = torch.from_numpy(seen).to(self.policy.device)
-        action, _, _ = self.policy.step(observation, self._state, mask=legal, generator=self._generator, greedy=greedy)
+        self._is_fresh = False
+        device = self.policy.device
+        action, _, _ = self.policy.step(
+            torch.from_numpy(seen).to(device),
+            self._state,
+            mask=None if legal is None else legal.to(device),
+            generator=self._generator,
+            greedy=greedy,
+        )
         played: npt.NDArray[np.int64] = action.cpu().numpy()
         return played[0] if np.ndim(obs) == 1 else played
 
 
-def _rows(name: str, values: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
-    """`values` as (N, width)."""
-    if values.ndim not in (1, 2) or values.shape[-1] != width:
-        raise UsageError(f"{name}: shape must be ({width},) or (N, {width}), got {values.shape}")
-    return values.reshape(-1, width)
+def _rows(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, width: int) -> npt.NDArray[Any]:
+    """A copy of `values` as (N, width) of `dtype`."""
+    try:
+        with np.errstate(over="ignore"):
+            array = np.array(values, dtype, order="C")
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name}: must be an array of numbers ({error}); shape ({width},) or (N, {width})") from None
+    if array.ndim not in (1, 2) or array.shape[-1] != width or not len(array):
+        raise UsageError(f"{name}: shape must be ({width},) or (N, {width}), got {array.shape}")
+    return array.reshape(-1, width)
+
+
+def _legal(mask: npt.ArrayLike, num_rows: int, action: ActionSpec) -> npt.NDArray[np.bool_]:
+    """The mask as (num_rows, M) bool, with something legal in every part."""
+    given = _rows("mask", mask, np.float64, action.mask_size)
+    if len(given) != num_rows:
+        raise UsageError(f"mask: {len(given)} rows for {num_rows} observations; give one row each")
+    if not ((given == 0) | (given == 1)).all():
+        raise UsageError("mask: every value must be true (legal) or false")
+    legal: npt.NDArray[np.bool_] = given.astype(np.bool_)
+    if action.kind == "multi_discrete":
+        parts = np.split(legal, np.cumsum(action.choices)[:-1], axis=1)
+        if not all(part.any(axis=1).all() for part in parts):
+            raise UsageError("mask: nothing is legal in some part of the action; allow at least one choice a part")
+    return legal

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from league.errors import SnapshotError
-from league.snapshots.io import load, save
+from league.snapshots.io import MANIFEST, load, save
 from league.snapshots.manifest import About, Manifest
 
 
@@ -16,7 +17,8 @@ def export(snapshot: Path, out: Path) -> Manifest:
         SnapshotError: the snapshot is missing or damaged, or `out` holds something else already.
     """
     manifest, tensors = load(snapshot)
-    if out.exists() and not out.is_dir():
-        raise SnapshotError(f"{out}: is a file; name a new folder")
+    if os.path.lexists(out) and not (out / MANIFEST).is_file():
+        kind = "a folder that holds something else" if out.is_dir() else "there already and no folder"
+        raise SnapshotError(f"{out} is {kind}; an export needs a new folder: name another")
     about = About(**{name: getattr(manifest, name) for name in About.model_fields})
     return save(out, tensors, about)

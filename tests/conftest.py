@@ -1,4 +1,5 @@
-"""One thread a process: small tensors gain nothing from more, and on a busy machine threads wait for each other."""
+"""One thread a process, those that tests start included: small tensors gain nothing from more, and on a busy machine
+threads wait for each other."""
 
 import os
 

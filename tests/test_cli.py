@@ -1,0 +1,525 @@
+"""The command line: the whole path on the matrix game, and what bad input gets."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import typer
+
+from league.cli import app, main
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = [
+    *("--env", "matrix", "--device", "cpu"),
+    *("--set", "env.rows=8", "--set", "learner.rollout_steps=16", "--set", "learner.minibatches=2"),
+    *("--set", "run.evaluate_games=2", "--set", "pool.snapshot_every=128"),
+]
+TRAIN = ["train", "--stage", "smoke", *SMALL, "--set", "run.total_steps=512"]
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """stdout as the one JSON document that it must be, without NaN or infinity."""
+        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+
+
+Call = Callable[..., Called]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs `league ARGUMENTS` in this process, in `cwd` if given."""
+
+    def run(*arguments: str, cwd: Path | None = None) -> Called:
+        if cwd is not None:
+            monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["league", *arguments])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
+        out, err = capsys.readouterr()
+        return Called(code, out, err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run `matrix-1` and one of another game, `other`; nobody may change it."""
+    folder = tmp_path_factory.mktemp("trained")
+    patch = pytest.MonkeyPatch()
+    with patch.context() as p:
+        p.chdir(folder)
+        for arguments in ([], ["--run", "other", "--set", "env.rounds=7", "--set", "run.total_steps=128"]):
+            p.setattr(sys, "argv", ["league", *TRAIN, "--quiet", *arguments])
+            with pytest.raises(SystemExit) as exit_:
+                main()
+            assert not exit_.value.code
+    return folder
+
+
+@pytest.fixture
+def unchanged(trained: Path) -> Iterator[Path]:
+    """`trained`, which must be the same afterwards."""
+    before = files_below(trained)
+    yield trained
+    assert files_below(trained) == before
+
+
+@pytest.fixture
+def copied(trained: Path, tmp_path: Path) -> Path:
+    """A copy of `trained` to change."""
+    shutil.copytree(trained / "runs", tmp_path / "runs")
+    return tmp_path
+
+
+def files_below(folder: Path) -> dict[str, bytes | None]:
+    """Everything below `folder`: files with their content, folders with None."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
+
+
+def commands() -> dict[str, Any]:
+    """Every command by its words, such as `bench env`."""
+
+    def walk(command: Any, words: str) -> Iterator[tuple[str, Any]]:
+        for name, sub in getattr(command, "commands", {}).items():
+            yield from walk(sub, f"{words} {name}".strip())
+        if not hasattr(command, "commands"):
+            yield words, command
+
+    return dict(walk(typer.main.get_command(app), ""))
+
+
+def need_refusal(called: Called, code: int, *words: str) -> None:
+    """Nothing on stdout, one line on stderr that starts with `error: ` and has all `words`, and the exit code."""
+    lines = [line for line in called.err.splitlines() if not line.startswith(("run ", "playing ", "starting "))]
+    assert len(lines) == 1 and lines[0].startswith("error: "), called.err
+    assert called.out == "" and called.code == code, called
+    for word in words:
+        assert word in lines[0], f"{word!r} is not in {lines[0]!r}"
+
+
+# The whole path
+
+
+def test_train_tells_on_stderr_and_prints_one_document(call: Call, tmp_path: Path) -> None:
+    """`train --json` prints where the run stands; what it says on the way, the next step too, is on stderr."""
+    called = call(*TRAIN, "--json", cwd=tmp_path)
+    assert called.code == 0
+    assert called.json == called.json | {"run": "matrix-1", "steps": 512, "updates": 4, "status": "finished"}
+    assert len(called.json["newest"]) == 64
+    assert "run matrix-1: smoke, preset fast, seed 0, on cpu" in called.err
+    assert "at 512 against matrix-1@0: score" in called.err
+    assert "next: league leaderboard --run matrix-1" in called.err
+    again = call(*TRAIN, "--quiet", cwd=tmp_path)
+    assert (again.code, again.out, again.err) == (0, "", "")
+    assert (tmp_path / "runs" / "matrix-2" / "snapshots").is_dir(), "the next free name is taken"
+
+
+def test_verbosity_is_a_setting(call: Call, tmp_path: Path) -> None:
+    """run.verbosity=0 says nothing on the way, 2 gives every update a line."""
+    silent = call(*TRAIN, "--set", "run.verbosity=0", cwd=tmp_path)
+    assert "against" not in silent.err and "steps  " not in silent.err
+    chatty = call(*TRAIN, "--set", "run.verbosity=2", cwd=tmp_path)
+    assert chatty.err.count("/512 steps  ") == 4
+    assert re.search(r"won: .*biased \d+%.*entropy 1\.\d\d  KL -?0\.\d{4}  clipped \d+%", chatty.err)
+
+
+def test_leaderboard_shows_ratings_with_intervals(call: Call, unchanged: Path) -> None:
+    """The table and the JSON say the same of everyone: rating inside its interval, games that add up."""
+    shown = call("leaderboard", "--run", "matrix-1", cwd=unchanged)
+    data = call("leaderboard", "--run", "matrix-1", "--json", cwd=unchanged).json
+    entries = data["boards"][0]["entries"]
+    assert {e["name"] for e in entries} == {"matrix-1@0", "matrix-1@512", "bot:constant", "bot:random", "bot:biased"}
+    for entry in entries:
+        assert entry["lower"] < entry["rating"] < entry["upper"]
+        assert entry["wins"] + entry["draws"] + entry["losses"] == entry["games"]
+        assert re.search(rf"{entry['name']} +{entry['rating']:.0f} ", shown.out)
+    assert len(call("leaderboard", "--json", cwd=unchanged).json["boards"]) == 2, "one board a game"
+
+
+def test_evaluate_swaps_seats_in_pairs_and_is_stored(call: Call, copied: Path) -> None:
+    """Each seed stands twice, the counts add up, the matches are on the leaderboard, snapshots stay snapshots."""
+    data = call("evaluate", "matrix-1", "--against", "matrix-1@0", "--games", "70", "--json", cwd=copied).json
+    seeds, summary = data["seeds"], data["summary"]
+    assert len(seeds) == 70 and {seeds.count(seed) for seed in seeds} == {2}
+    assert summary["wins"] + summary["draws"] + summary["losses"] == summary["games"] == 70
+    assert summary["lower"] <= summary["score"] <= summary["upper"]
+    assert (data["a"], data["b"]) == ("matrix-1@512", "matrix-1@0")
+    boards = call("leaderboard", "--json", cwd=copied).json["boards"]
+    entries = {e["name"]: e for b in boards for e in b["entries"]}
+    assert entries["matrix-1@0"]["games"] == 72 and entries["matrix-1@0"]["kind"] == "snapshot"
+    again = call("evaluate", "matrix-1", "--against", "matrix-1@0", "--games", "70", "--json", cwd=copied).json
+    assert again["seeds"] == seeds and again["summary"] == summary and again["run"] != data["run"]
+    shown = call("evaluate", "matrix-1@best", "--against", "bot:random", "--games", "2", "--greedy", cwd=copied).out
+    assert "against bot:random: score" in shown and "stored as evaluation-" in shown
+
+
+def test_an_export_plays_without_a_store(call: Call, copied: Path, tmp_path: Path) -> None:
+    """An exported folder is an agent of its own name, in a place without a store too; nothing is stored there then."""
+    called = call("export", "matrix-1", "out/best", "--json", cwd=copied)
+    assert called.json["path"] == "out/best" and called.json["run"] == "matrix-1"
+    assert sorted(path.name for path in (copied / "out" / "best").iterdir()) == ["manifest.json", "weights.safetensors"]
+    assert "is in out/again" in call("export", "matrix-1@0", "out/again", cwd=copied).out
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shown = call("evaluate", "../out/best", "--against", "../out/again", "--games", "2", cwd=elsewhere)
+    assert shown.code == 0 and "not stored: no store at runs/league.duckdb" in shown.out
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_run_goes_before_a_folder_of_its_name(call: Call, copied: Path) -> None:
+    """Inside runs/ a run's name is the run, not the folder beside the store; ./NAME is the folder."""
+    store = ["--store", "league.duckdb", "--games", "2", "--against", "bot:random"]
+    assert call("evaluate", "matrix-1", *store, cwd=copied / "runs").code == 0
+    need_refusal(call("evaluate", "./matrix-1", *store), 1, "manifest.json")
+
+
+def test_runs_and_query_print_tables_and_json(call: Call, unchanged: Path) -> None:
+    """Both show the store's rows; the config of a run is JSON in JSON."""
+    assert "matrix-1" in call("runs", cwd=unchanged).out
+    runs = {row["run"]: row for row in call("runs", "--json", cwd=unchanged).json}
+    assert runs["matrix-1"]["config"]["env"]["rows"] == 8 and runs["other"]["steps"] == 128
+    sql = "SELECT kind, count(*) AS n FROM match GROUP BY ALL ORDER BY ALL"
+    data = call("query", sql, "--json", cwd=unchanged).json
+    assert data["columns"] == ["kind", "n"] and [row[0] for row in data["rows"]] == ["evaluation", "training"]
+    assert "evaluation" in call("query", sql, cwd=unchanged).out
+
+
+def test_query_json_has_no_nan_and_no_foreign_types(call: Call, unchanged: Path) -> None:
+    """NaN and infinity are null; decimals are numbers, times ISO 8601, bytes hex, maps and lists themselves."""
+    sql = (
+        "SELECT 'nan'::DOUBLE, '-inf'::FLOAT, ['nan'::DOUBLE], 1.5::DECIMAL(4, 2), TIMESTAMP '2026-01-02 03:04:05',"
+        " 'ab'::BLOB, MAP {1: 'x'}, {'a': 1}, 2::HUGEINT ** 70, NULL, true"
+    )
+    row = call("query", sql, "--json", cwd=unchanged).json["rows"][0]
+    assert row[:8] == [None, None, [None], 1.5, "2026-01-02T03:04:05", "6162", {"1": "x"}, {"a": 1}]
+    assert row[8:] == [2.0**70, None, True]
+
+
+def test_bench_env_prints_one_object(call: Call, tmp_path: Path) -> None:
+    """`bench env --json` is one object with its settings and a rate, and needs no store."""
+    called = call("bench", "env", "--env", "matrix", "--rows", "8", "--seconds", "0.05", "--json", cwd=tmp_path)
+    assert called.json["bench"] == "env" and called.json["rows"] == 8 and called.json["ticks_per_second"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_runs_started_at_once_get_names_of_their_own(tmp_path: Path) -> None:
+    """Processes that start together without --run take different names, and all finish."""
+    command = [sys.executable, "-m", "league", *TRAIN, "--json", "--quiet"]
+    processes = [
+        subprocess.Popen(
+            [*command, "--seed", str(seed)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+        )
+        for seed in range(2)
+    ]
+    answers = [json.loads(process.communicate()[0]) for process in processes]
+    assert sorted(answer["run"] for answer in answers) == ["matrix-1", "matrix-2"]
+    assert {answer["status"] for answer in answers} == {"finished"}
+
+
+# The documents
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_every_command_has_help_json_and_quiet(name: str) -> None:
+    """A command and its parameters say what they are; --json is everywhere, --store and --quiet where a store is."""
+    command = commands()[name]
+    assert command.help
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert "--json" in options
+    if not name.startswith("bench "):
+        assert {"--store", "--quiet"} <= options
+    for parameter in command.params:
+        assert parameter.name == "help" or getattr(parameter, "help", None), parameter.name
+
+
+def test_readme_names_every_command() -> None:
+    """README shows how each command is called."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    missing = [name for name in commands() if f"league {name}" not in text]
+    assert not missing
+
+
+def test_help_loads_neither_torch_nor_duckdb() -> None:
+    """`league --help` and `league train --help` stay light, and list the commands."""
+    code = (
+        "import sys; from league.cli import main; sys.argv = ['league', *sys.argv[1:]]\n"
+        "try: main()\n"
+        "except SystemExit as e: assert not e.code\n"
+        "assert not {'torch', 'duckdb'} & sys.modules.keys()"
+    )
+    for arguments in ([], ["train"]):
+        process = subprocess.run(
+            [sys.executable, "-c", code, *arguments, "--help"], cwd=ROOT, capture_output=True, text=True
+        )
+        assert process.returncode == 0, process.stderr
+
+
+# What bad input gets
+
+BAD_SETTINGS: dict[str, tuple[list[str], list[str]]] = {
+    "unknown key": (["--set", "learner.gama=0.9"], ["learner.gama", "not a setting", "did you mean `gamma`?"]),
+    "unknown option of the game": (["--set", "env.round=3"], ["env.round=3", "matrix", "`rounds`"]),
+    "unknown section": (["--set", "lerner.gamma=0.9"], ["[lerner]", "`learner`"]),
+    "no section": (["--set", "gamma=0.9"], ["gamma=0.9", "section.key=value"]),
+    "no value": (["--set", "learner.gamma"], ["learner.gamma", "section.key=value"]),
+    "wrong type": (["--set", "env.rows=many"], ["env.rows", "many", "integer", "--set env.rows=VALUE"]),
+    "a string for a bool": (["--set", "agent.opponent_encoder=no"], ["agent.opponent_encoder", "no", "boolean"]),
+    "out of range": (["--set", "learner.clip=1.5"], ["learner.clip", "1.5", "less than 1"]),
+    "not a number": (["--set", "learner.gamma=nan"], ["learner.gamma", "nan", "finite"]),
+    "unknown stage": (["--stage", "test5k"], ["--stage", "test5k", "did you mean `test50k`?"]),
+    "unknown preset": (["--preset", "fats"], ["--preset", "fats", "did you mean `fast`?"]),
+    "unknown game": (["--env", "matrx"], ["env.name", "matrx", "did you mean `matrix`?"]),
+    "unknown device": (["--device", "gpu"], ["learner.device", "gpu", "'auto', 'cuda', 'mps' or 'cpu'"]),
+    "minibatches": (["--set", "learner.minibatches=3"], ["env.rows=8", "learner.minibatches=3", "minibatches=2"]),
+    "long rollout": (["--set", "learner.rollout_steps=999"], ["env.rows=8", "7992", "run.total_steps=512"]),
+    "few updates": (["--set", "run.allow_short=false"], ["512", "4 updates", "fewer than 20"]),
+    "unknown reward": (["--set", "rewards.payof=1.0"], ["rewards.payof=1", "did you mean `payoff`?"]),
+    "no reward": (["--set", "rewards.payoff=0.0"], ["[rewards]", "--set rewards.payoff"]),
+    "unknown bot": (
+        ["--set", 'pool.mix={self_play=0.5, "bot:based"=0.5}'],
+        ["pool.mix.bot:based=0.5", "matrix", "`bot:biased`"],
+    ),
+    "mix does not sum to 1": (["--set", "pool.mix.self_play=0.5"], ["pool.mix", "0.7", "+0.3"]),
+    "missing config": (["--config", "none.toml"], ["--config", "none.toml", "No such file"]),
+    "run with a slash": (["--run", "a/b"], ["run='a/b'", "--run"]),
+    "run above": (["--run", ".."], ["run='..'", "--run"]),
+    "empty run": (["--run", ""], ["run=''", "--run"]),
+    "negative seed": (["--seed", "-1"], ["seed=-1", "2^63", "--seed"]),
+    "large seed": (["--seed", str(2**63)], [f"seed={2**63}", "2^63", "--seed"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SETTINGS)
+def test_settings_that_cannot_be_run_are_refused(case: str, call: Call, tmp_path: Path) -> None:
+    """Each is one line with the setting, the value, the rule and the next step; no store and no folder is made."""
+    arguments, words = BAD_SETTINGS[case]
+    need_refusal(call(*TRAIN, *arguments, cwd=tmp_path), 2, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[learner]\ngama = 1", ["learner.gama", "`gamma`"]),
+        ("[lerner]\ngamma = 1", ["[lerner]", "`learner`"]),
+        ("[learner]\ngamma = 'x'", ["learner.gamma", "'x'", "number"]),
+        ("learner = 3", ["learner=3", "table"]),
+        ("[learner", ["my.toml", "not TOML"]),
+        ("\xff\xfe", ["my.toml", "not TOML"]),
+    ],
+)
+def test_a_bad_config_file_is_refused(content: str, words: list[str], call: Call, tmp_path: Path) -> None:
+    """Unknown keys, wrong types and what is no TOML in --config are one line; nothing is written."""
+    (tmp_path / "my.toml").write_bytes(content.encode("latin-1"))
+    need_refusal(call(*TRAIN, "--config", "my.toml", cwd=tmp_path), 2, *words)
+    assert [path.name for path in tmp_path.iterdir()] == ["my.toml"]
+
+
+STORE_COMMANDS = {
+    "train": TRAIN,
+    "resume": ["resume", "matrix-1"],
+    "leaderboard": ["leaderboard"],
+    "evaluate": ["evaluate", "matrix-1", "--against", "bot:random", "--games", "2"],
+    "export": ["export", "matrix-1", "out"],
+    "runs": ["runs"],
+    "query": ["query", "SELECT 1"],
+}
+
+
+@pytest.mark.parametrize("command", STORE_COMMANDS)
+@pytest.mark.parametrize("kind", ["text", "empty", "folder", "duckdb"])
+def test_a_store_that_is_none_is_refused(command: str, kind: str, call: Call, tmp_path: Path) -> None:
+    """A text file, an empty one, a folder or somebody's DuckDB file is named and left as it is, by every command."""
+    path = tmp_path / "some.db"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "duckdb":
+        with duckdb.connect(path) as con:
+            con.execute("CREATE TABLE precious AS SELECT 42 AS x")
+    else:
+        path.write_text("hello\n" * 1000 if kind == "text" else "")
+    before = files_below(tmp_path)
+    need_refusal(call(*STORE_COMMANDS[command], "--store", "some.db", cwd=tmp_path), 1, "some.db", "--store")
+    assert files_below(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", sorted(STORE_COMMANDS.keys() - {"train"}))
+def test_a_missing_store_is_named_and_not_made(command: str, call: Call, tmp_path: Path) -> None:
+    """Commands that read say where no store is and what to do."""
+    called = call(*STORE_COMMANDS[command], cwd=tmp_path)
+    need_refusal(called, 1, "no store at runs/league.duckdb", "league train", "--store")
+    assert list(tmp_path.iterdir()) == []
+
+
+BAD_NAMES: dict[str, tuple[list[str], list[str]]] = {
+    "unknown run": (["matrx-1"], ["'matrx-1'", "did you mean `matrix-1`?"]),
+    "unknown step": (["matrix-1@7"], ["'matrix-1@7'", "no snapshot at step 7"]),
+    "no step": (["matrix-1@"], ["'matrix-1@'", "best"]),
+    "unknown run's best": (["none@best"], ["'none@best'", "known: matrix-1, other"]),
+    "empty": ([""], ["''", "known: matrix-1, other"]),
+    "unknown bot": (["bot:randm"], ["'bot:randm'", "matrix", "did you mean `random`?"]),
+    "no bot": (["bot:"], ["'bot:'", "matrix"]),
+    "the same agent": (["matrix-1@0"], ["matrix-1@0", "same agent"]),
+    "another game": (["other"], ["different games", "matrix"]),
+    "odd games": (["matrix-1", "--games", "7"], ["games=7", "even", "8"]),
+    "no games": (["matrix-1", "--games", "0"], ["games=0", "even", "2"]),
+    "negative seed": (["matrix-1", "--seed", "-1"], ["seed=-1", "2^63"]),
+    "large seed": (["matrix-1", "--seed", str(2**63)], [f"seed={2**63}", "2^63"]),
+    "unknown device": (["matrix-1", "--device", "gpu"], ["gpu", "cpu"]),
+    "another env": (["matrix-1", "--env", "brawl"], ["env=brawl", "matrix"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_NAMES)
+def test_evaluations_that_cannot_be_are_refused(case: str, call: Call, unchanged: Path) -> None:
+    """Unknown agents, pairs that cannot meet and bad numbers are one line each; no match is stored."""
+    arguments, words = BAD_NAMES[case]
+    need_refusal(call("evaluate", *arguments, "--against", "matrix-1@0", cwd=unchanged), 2, *words)
+
+
+@pytest.mark.parametrize("arguments", [["export", "bot:random", "out"], ["export", "none", "out"], ["resume", "none"]])
+def test_names_that_cannot_be_exported_or_resumed(arguments: list[str], call: Call, unchanged: Path) -> None:
+    """A bot has no weights and an unknown run is no run; nothing is made."""
+    need_refusal(call(*arguments, cwd=unchanged), 2, arguments[1])
+
+
+def test_a_finished_run_is_not_resumed(call: Call, unchanged: Path) -> None:
+    """It says so, and what goes on instead."""
+    need_refusal(call("resume", "matrix-1", cwd=unchanged), 2, "run=matrix-1", "finished", "--stage")
+
+
+@pytest.mark.parametrize("name", ["matrix-1", "league.duckdb"])
+def test_a_run_name_that_is_taken_is_refused(name: str, call: Call, unchanged: Path) -> None:
+    """A run's name, or that of any other file beside the store, cannot be taken again."""
+    need_refusal(call(*TRAIN, "--run", name, cwd=unchanged), 2, f"run={name}", "already", "--run")
+
+
+def test_a_run_without_snapshots_is_no_agent(call: Call, copied: Path) -> None:
+    """RUN and RUN@best of a run that has none yet say so."""
+    with duckdb.connect(copied / "runs" / "league.duckdb") as con:
+        con.execute("DELETE FROM snapshot WHERE run = 'other'")
+    for name in ("other", "other@best", "other@0"):
+        need_refusal(call("evaluate", name, "--against", "bot:random", cwd=copied), 2, "other", "no snapshot")
+
+
+def damage(folder: Path, kind: str) -> None:
+    """Spoils a snapshot."""
+    weights, manifest = folder / "weights.safetensors", folder / "manifest.json"
+    data = weights.read_bytes()
+    if kind == "truncated":
+        weights.write_bytes(data[: len(data) // 2])
+    elif kind == "flipped byte":
+        weights.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
+    elif kind == "missing manifest":
+        manifest.unlink()
+    elif kind == "missing weights":
+        weights.unlink()
+    elif kind == "bad manifest":
+        manifest.write_text(manifest.read_text()[:-40])
+    else:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    "kind", ["truncated", "flipped byte", "missing manifest", "missing weights", "bad manifest", "missing folder"]
+)
+def test_a_damaged_snapshot_is_refused(kind: str, call: Call, copied: Path) -> None:
+    """Evaluate and export name the file and leave everything as it is, for a run's name and for a path."""
+    folder = copied / "runs" / "matrix-1" / "snapshots" / "0000000512"
+    damage(folder, kind)
+    before = files_below(copied)
+    for name in ("matrix-1@512", "./runs/matrix-1/snapshots/0000000512"):
+        need_refusal(call("evaluate", name, "--against", "bot:random", cwd=copied), 1, "0000000512")
+        need_refusal(call("export", name, "out"), 1, "0000000512")
+    assert files_below(copied) == before
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "other agent", "link"])
+def test_an_export_overwrites_nothing(kind: str, call: Call, copied: Path) -> None:
+    """A file, another folder, another agent's export or a link at the target stays as it is."""
+    out = copied / "out"
+    if kind == "file":
+        out.write_text("mine")
+    elif kind == "folder":
+        out.mkdir()
+        (out / "mine.txt").write_text("mine")
+    elif kind == "link":
+        out.symlink_to(copied / "nowhere")
+    else:
+        assert call("export", "matrix-1@0", "out", cwd=copied).code == 0
+    before = files_below(copied)
+    need_refusal(call("export", "matrix-1@512", "out", cwd=copied), 1, "out", "another")
+    assert files_below(copied) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM match",
+        "DROP TABLE run",
+        "CREATE TABLE x AS SELECT 1",
+        "SELECT 1; DROP TABLE run",
+        "COPY match TO 'out.csv'",
+        "SELECT * FROM read_csv('/etc/hosts')",
+        "ATTACH 'x.duckdb'",
+        "SET enable_external_access = true",
+        "SELECT nothing FROM match",
+        "SELEC 1",
+        "",
+    ],
+)
+def test_sql_that_is_not_a_read_is_refused(statement: str, call: Call, unchanged: Path) -> None:
+    """Whatever writes, reaches outside or is no SQL is one line, and the store is as it was."""
+    need_refusal(call("query", statement, cwd=unchanged), 2, "query")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["env", "--env", "brwl"], ["env.name", "`brawl`"]),
+        (["env", "--env", "matrix", "--rows", "0"], ["rows=0", "--rows"]),
+        (["env", "--env", "matrix", "--threads", "-1"], ["threads=-1", "--threads"]),
+        (["env", "--env", "matrix", "--seconds", "0"], ["seconds=0", "--seconds"]),
+        (["env", "--env", "matrix", "--seconds", "nan"], ["seconds=nan", "--seconds"]),
+        (["learner", "--preset", "fats"], ["--preset", "`fast`"]),
+        (["learner", "--repeats", "0"], ["repeats=0", "--repeats"]),
+        (["learner", "--rows", "0"], ["env.rows=0"]),
+        (["learner", "--threads", "-2"], ["threads=-2", "--threads"]),
+        (["learner", "--rows", "3"], ["env.rows=3", "learner.minibatches"]),
+    ],
+)
+def test_benches_that_cannot_be_are_refused(arguments: list[str], words: list[str], call: Call) -> None:
+    """A bad number or name is one line, before anything is measured."""
+    need_refusal(call("bench", *arguments), 2, *words)
+
+
+@pytest.mark.parametrize("arguments", [["--nothing"], ["train", "--nothing"], ["evaluate", "a"], ["fly"]])
+def test_a_wrong_call_shows_usage(arguments: list[str], call: Call, tmp_path: Path) -> None:
+    """Unknown options and commands and missing ones are exit code 2 with the usage on stderr."""
+    called = call(*arguments, cwd=tmp_path)
+    assert (called.code, called.out) == (2, "") and "Usage" in called.err

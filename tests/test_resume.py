@@ -1,0 +1,279 @@
+"""Stopping, resuming and carrying on: a run that was interrupted is, bit for bit, the run that was not."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import league
+from league import app as app_module
+from league import config as config_module
+from league.config import SOURCE
+from league.errors import LeagueError, SnapshotError, UsageError
+from league.store import Store
+from league.training import Report
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = (
+    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2"),
+    *("run.evaluate_games=2", "pool.snapshot_every=128"),
+)
+STAGES = """
+[stage.short]
+run.total_steps = 640
+run.allow_short = true
+
+[stage.long]
+run.continues = "short"
+run.total_steps = 1_280
+run.evaluate_every = 256
+run.allow_short = true
+"""
+
+
+class Notes:
+    """A watcher that keeps what it is told and, at update `at` (0: the first it sees), interrupts with `what`."""
+
+    def __init__(self, at: int | None = None, what: int | Exception = signal.SIGINT) -> None:
+        self.said: list[str] = []
+        self.at, self.what = at, what
+
+    def report(self, report: Report) -> None:
+        """Interrupts where that is wanted."""
+        if self.at in (0, report.update):
+            if isinstance(self.what, Exception):
+                raise self.what
+            signal.raise_signal(self.what)
+
+    def evaluated(self, steps: int, opponent: str, summary: object) -> None:
+        """Ignored."""
+
+    def say(self, message: str) -> None:
+        """Kept."""
+        self.said.append(message)
+
+
+@pytest.fixture(autouse=True)
+def _stages(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The source with two tiny stages, of which `long` carries on `short`."""
+    path = tmp_path_factory.mktemp("source") / "hyperparameters.toml"
+    path.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
+    monkeypatch.setattr(config_module, "SOURCE", path)
+
+
+def train(folder: Path, stage: str, *more: str, notes: Notes | None = None, **arguments: Any) -> tuple[Any, list[str]]:
+    """A tiny matrix run whose store is in `folder`; its result and what was said."""
+    notes = notes or Notes()
+    store, overrides = folder / "league.duckdb", (*SMALL, *more)
+    result = league.train(
+        stage, env="matrix", device="cpu", overrides=overrides, store=store, watcher=notes, **arguments
+    )
+    return result, notes.said
+
+
+def learned(folder: Path, run: str) -> tuple[list[Any], list[Any]]:
+    """What a run's learning left in the store: (step, update, agent id) of its snapshots, and its training matches."""
+    store = Store.open(folder / "league.duckdb")
+    snapshots = [(row.step, row.update, row.agent_id) for row in store.snapshots(run)]
+    matches = [
+        {**asdict(m), "run": "", "agents": [agent.replace(run, "me") for agent in m.agents]}
+        for m in store.matches(run, "training")
+    ]
+    return snapshots, matches
+
+
+def status(folder: Path, run: str) -> tuple[str, int]:
+    """A run's status and steps in the store."""
+    row = Store.open(folder / "league.duckdb").find_run(run)
+    return row.status, row.steps
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], list[Any]]:
+    """What the long stage leaves when nothing interrupts it."""
+    folder = tmp_path_factory.mktemp("whole")
+    source = folder / "hyperparameters.toml"
+    source.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config_module, "SOURCE", source)
+        result, said = train(folder, "long")
+    assert (result.status, result.steps, result.updates) == ("finished", 1_280, 10)
+    assert "there is no finished short" in said[0]
+    snapshots, matches = learned(folder, result.run)
+    assert len(snapshots) == 11 and len(matches) == 128
+    return snapshots, matches
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_resumes_to_the_same_run(number: int, whole: Any, tmp_path: Path) -> None:
+    """A signal stops at the next update, saved; resuming twice more gives the uninterrupted run's very rows."""
+    first, said = train(tmp_path, "long", notes=Notes(3, number))
+    assert (first.status, first.signal, first.updates) == ("stopped", number, 3)
+    assert status(tmp_path, first.run) == ("stopped", 384) and "stopping after this update" in said[-1]
+    store = tmp_path / "league.duckdb"
+    second = league.resume(first.run, store=store, watcher=Notes(7, number))
+    assert (second.status, second.updates) == ("stopped", 7)
+    third = league.resume(first.run, store=store)
+    assert (third.status, third.signal, third.updates) == ("finished", 0, 10)
+    assert status(tmp_path, first.run) == ("finished", 1_280)
+    assert learned(tmp_path, first.run) == whole
+
+
+def test_a_failed_run_resumes_from_its_checkpoint(whole: Any, tmp_path: Path) -> None:
+    """An error past a checkpoint marks the run failed; what came after the checkpoint is played again, not twice."""
+    train(tmp_path, "long", notes=Notes(2))
+    store = tmp_path / "league.duckdb"
+    with pytest.raises(ZeroDivisionError):
+        league.resume("matrix-1", store=store, watcher=Notes(6, ZeroDivisionError("a bug")))
+    assert status(tmp_path, "matrix-1") == ("failed", 768)
+    league.resume("matrix-1", store=store)
+    assert learned(tmp_path, "matrix-1") == whole
+
+
+def test_a_long_stage_carries_on_the_short_one(whole: Any, tmp_path: Path) -> None:
+    """Under the same run, told so, and bit for bit what the long stage from scratch is, though evaluated otherwise."""
+    short, _ = train(tmp_path, "short")
+    before = learned(tmp_path, short.run)
+    assert before[0] == whole[0][:6] and before[1] == whole[1][: len(before[1])], (
+        "the short stage is the long one's start"
+    )
+    long, said = train(tmp_path, "long")
+    assert said[0] == "carrying on matrix-1 (short, same fingerprint and seed) from step 640"
+    assert (long.run, long.steps) == (short.run, 1_280)
+    assert learned(tmp_path, long.run) == whole
+    row = Store.open(tmp_path / "league.duckdb").find_run(long.run)
+    assert (row.stage, row.status, json.loads(row.config)["run"]["total_steps"]) == ("long", "finished", 1_280)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more", "why"),
+    [
+        ({"seed": 1}, (), "no finished short has seed 1 (there are: 0)"),
+        ({}, ("learner.gamma=0.9",), "matrix-1, the newest finished short of seed 0, differs in learner.gamma"),
+        ({}, ("env.rounds=5", "env.threads=2"), "differs in env.options"),
+        ({"run": "mine"}, (), "--run mine names a new run"),
+        ({"fresh": True}, (), "--fresh"),
+    ],
+)
+def test_what_is_not_the_same_starts_at_0(
+    arguments: dict[str, Any], more: tuple[str, ...], why: str, tmp_path: Path
+) -> None:
+    """Another seed, other settings, a name of its own or --fresh make a new run, which says why; the old one stays."""
+    train(tmp_path, "short", "run.total_steps=128")
+    before = learned(tmp_path, "matrix-1")
+    result, said = train(tmp_path, "long", "run.total_steps=128", *more, **arguments)
+    assert said[0].startswith("starting at step 0: ") and why in said[0]
+    assert result.run != "matrix-1" and result.updates == 1
+    assert learned(tmp_path, "matrix-1") == before and status(tmp_path, "matrix-1") == ("finished", 128)
+
+
+def test_what_does_not_change_learning_carries_on(tmp_path: Path) -> None:
+    """Threads, verbosity and evaluation are outside the fingerprint; of two equal runs the newest goes on."""
+    train(tmp_path, "short", "run.total_steps=128")
+    train(tmp_path, "short", "run.total_steps=128")
+    _, said = train(tmp_path, "long", "env.threads=2", "run.verbosity=0", "run.total_steps=256")
+    assert said[0].startswith("carrying on matrix-2 ")
+
+
+@pytest.mark.parametrize("kind", ["state", "index", "data", "folder", "version"])
+def test_a_lost_state_changes_nothing(kind: str, tmp_path: Path) -> None:
+    """Without a whole state neither resume nor the longer stage begins: one line, and the store is as it was."""
+    train(tmp_path, "short", "run.total_steps=128")
+    train(tmp_path, "long", run="stopped", notes=Notes(1))
+    for run in ("matrix-1", "stopped"):
+        state = tmp_path / run / "state"
+        if kind == "index":
+            (state / "state.json").write_text("{")
+        elif kind == "data":
+            next(state.glob("*.safetensors")).write_bytes(b"")
+        elif kind == "version":
+            head = json.loads((state / "state.json").read_text())
+            (state / "state.json").write_text(json.dumps({**head, "format": 99}))
+        else:
+            shutil.rmtree(state if kind == "state" else tmp_path / run)
+    store = Store.open(tmp_path / "league.duckdb")
+    before = store.runs(), learned(tmp_path, "matrix-1"), learned(tmp_path, "stopped")
+    for go_on in (lambda: train(tmp_path, "long"), lambda: league.resume("stopped", store=store.path)):
+        with pytest.raises(SnapshotError, match="--fresh") as caught:
+            go_on()
+        assert "\n" not in str(caught.value)
+    assert (store.runs(), learned(tmp_path, "matrix-1"), learned(tmp_path, "stopped")) == before
+
+
+def test_a_run_of_a_changed_game_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the game's identity differs from the run's, resuming is refused before anything is changed."""
+    train(tmp_path, "long", notes=Notes(1))
+    monkeypatch.setattr(app_module.registry, "game_id", lambda name, options: "f" * 16)
+    with pytest.raises(UsageError, match="run=matrix-1: it was trained on game"):
+        league.resume("matrix-1", store=tmp_path / "league.duckdb")
+    assert status(tmp_path, "matrix-1") == ("stopped", 128)
+
+
+def test_a_run_is_trained_by_one_process(tmp_path: Path) -> None:
+    """While a run trains, resuming it is refused, and the training goes on undisturbed."""
+    refused: list[str] = []
+
+    class Meddler(Notes):
+        def report(self, report: Report) -> None:
+            with pytest.raises(LeagueError) as caught:
+                league.resume("matrix-1", store=tmp_path / "league.duckdb")
+            refused.append(str(caught.value))
+
+    result, _ = train(tmp_path, "short", "run.total_steps=256", notes=Meddler())
+    assert result.status == "finished" and len(refused) == 2
+    assert all("run=matrix-1: another process trains it" in message for message in refused)
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`league train` of a long matrix run in a process of its own, after its first line of progress."""
+    overrides = [word for setting in (*SMALL, "run.total_steps=200000", *arguments) for word in ("--set", setting)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "league", "train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", *overrides],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "/200,000 steps" in line:
+            return process
+    raise AssertionError(f"ended with {process.wait()}")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_process_tidily(number: int, code: int, tmp_path: Path) -> None:
+    """The exit code is 128 + the signal, no traceback is shown, the next step is, and the store says stopped."""
+    process = start(tmp_path)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code and out == "" and "Traceback" not in err
+    assert "stopping after this update" in err
+    assert err.splitlines()[-1] == "next: league resume matrix-1"
+    row = Store.open(tmp_path / "runs" / "league.duckdb").find_run("matrix-1")
+    assert row.status == "stopped" and 0 < row.steps < 200_000
+
+
+def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
+    """Two signals in one update end it without waiting for the update or the evaluation; resume then can go on."""
+    process = start(tmp_path, "run.checkpoint_minutes=0.0001")
+    while not (tmp_path / "runs" / "matrix-1" / "state" / "state.json").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (130, 143) and "Traceback" not in err and "next:" not in err
+    store = tmp_path / "runs" / "league.duckdb"
+    assert Store.open(store).find_run("matrix-1").status == "running"
+    assert league.resume("matrix-1", store=store, watcher=Notes(0)).status == "stopped"
