@@ -220,14 +220,9 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
         )
         first_row += config.run.evaluate_games
         run.store.add_matches(results)
-<<<<<<< HEAD
-        run.watcher.evaluated(counters.newest_steps, opponent.agent_id, summarise(results, newest))
-    run.store.flush()
-=======
         label = opponent.agent_id if opponent.policy is None else f"{run.name}@0"
         run.watcher.evaluated(counters.newest_steps, label, summarise(results, newest))
-    run.store.flush(force=True)
->>>>>>> cli
+    run.store.flush()
 
 
 class Scores:

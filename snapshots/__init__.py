@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Frozen agents on disk: manifest, weights, export, and the stand-alone `Agent`."""
-=======
 """Frozen agents on disk: manifest, weights, export, the stand-alone `Agent`."""
->>>>>>> cli
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +12,7 @@ __all__ = ["Agent"]
 
 
 def __getattr__(name: str) -> Any:
-<<<<<<< HEAD
-    """Imports torch only when an agent is wanted."""
-=======
     """Imports `Agent`, and with it torch, only when it is used."""
->>>>>>> cli
     if name == "Agent":
         from league.snapshots.agent import Agent
 
