@@ -24,7 +24,7 @@ from league import config as settings
 from league.config import Config
 from league.device import choose_device, describe_device
 from league.envs import registry
-from league.errors import ConfigError, SnapshotError, StoreError, UsageError, nearest
+from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, nearest
 from league.evaluation import Contestant, Summary, check_games, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import SELF_PLAY
@@ -150,7 +150,11 @@ def train(
     if earlier is not None:
         return _go_on(parts, stage)
     with _alone(parts):
-        opened.begin_run(_run_row(parts, stage))
+        try:
+            opened.begin_run(_run_row(parts, stage))
+        except LeagueError:
+            shutil.rmtree(_folder(opened, name))
+            raise
         return _run(parts, None)
 
 
@@ -314,7 +318,6 @@ def _wire(
                 parent=counters.newest or None,
             ),
         )
-        store.add_agent(AgentRow(manifest.agent_id, "snapshot", f"{name}@{counters.steps}", game_id))
         store.add_snapshot(
             SnapshotRow(
                 agent_id=manifest.agent_id,
@@ -404,7 +407,11 @@ def _alone(run: Run) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    descriptor = os.open(_folder(run.store, run.name) / "lock", os.O_CREAT | os.O_RDWR)
+    path = _folder(run.store, run.name) / "lock"
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}; make the run's folder writable") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
