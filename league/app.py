@@ -238,14 +238,15 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
 
 def _differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:
     """The settings that differ between two configs as JSON and count for the fingerprint, at most three by name."""
-    ignored = {"run", "env.threads", "env.strict_masks", "learner.device"}
-    names = [
-        f"{section}.{key}"
-        for section in now
-        if section not in ignored
-        for key in {**now[section], **then.get(section, {})}
-        if now[section].get(key) != then.get(section, {}).get(key) and f"{section}.{key}" not in ignored
-    ]
+    ignored = {"env.threads", "env.strict_masks", "learner.device"}
+
+    def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+        sections = {**config, "env": {**config["env"], **config["env"]["options"]}}
+        pairs = {f"{name}.{key}": value for name, table in sections.items() for key, value in table.items()}
+        return {key: value for key, value in pairs.items() if key not in ignored and not key.startswith("run.")}
+
+    a, b = flat(now), flat(then)
+    names = [key for key in {**a, **b} if key != "env.options" and a.get(key) != b.get(key)]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 

@@ -485,6 +485,22 @@ def test_a_damaged_snapshot_is_refused(kind: str, call: Call, copied: Path) -> N
     assert files_below(copied) == before
 
 
+@pytest.mark.parametrize(("section", "key", "value"), [("game", "game_id", "0" * 16), ("spec", "metrics", ["x"])])
+def test_an_agent_of_another_version_of_the_game_is_refused(
+    section: str, key: str, value: Any, call: Call, copied: Path
+) -> None:
+    """A game id or a spec that this league's game does not have cannot be rated with it; nothing is stored."""
+    assert call("export", "matrix-1", "out", cwd=copied).code == 0
+    path = copied / "out" / "manifest.json"
+    data = json.loads(path.read_text())
+    data[section][key] = value
+    path.write_text(json.dumps(data))
+    before = files_below(copied)
+    called = call("evaluate", "./out", "--against", "bot:random", "--games", "2", cwd=copied)
+    need_refusal(called, 2, "matrix-1@512", "matrix version 1")
+    assert files_below(copied) == before
+
+
 @pytest.mark.parametrize("kind", ["file", "folder", "other agent", "link"])
 def test_an_export_overwrites_nothing(kind: str, call: Call, copied: Path) -> None:
     """A file, another folder, another agent's export or a link at the target stays as it is."""
