@@ -24,7 +24,7 @@ from league import config as settings
 from league.config import Config
 from league.device import choose_device, describe_device
 from league.envs import registry
-from league.errors import ConfigError, SnapshotError, StoreError, UsageError, nearest
+from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, nearest
 from league.evaluation import Contestant, Summary, check_games, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import SELF_PLAY
@@ -150,7 +150,11 @@ def train(
     if earlier is not None:
         return _go_on(parts, stage)
     with _alone(parts):
-        opened.begin_run(_run_row(parts, stage))
+        try:
+            opened.begin_run(_run_row(parts, stage))
+        except LeagueError:
+            shutil.rmtree(_folder(opened, name))
+            raise
         return _run(parts, None)
 
 
@@ -234,14 +238,15 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
 
 def _differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:
     """The settings that differ between two configs as JSON and count for the fingerprint, at most three by name."""
-    ignored = {"run", "env.threads", "env.strict_masks", "learner.device"}
-    names = [
-        f"{section}.{key}"
-        for section in now
-        if section not in ignored
-        for key in {**now[section], **then.get(section, {})}
-        if now[section].get(key) != then.get(section, {}).get(key) and f"{section}.{key}" not in ignored
-    ]
+    ignored = {"env.threads", "env.strict_masks", "learner.device"}
+
+    def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+        sections = {**config, "env": {**config["env"], **config["env"]["options"]}}
+        pairs = {f"{name}.{key}": value for name, table in sections.items() for key, value in table.items()}
+        return {key: value for key, value in pairs.items() if key not in ignored and not key.startswith("run.")}
+
+    a, b = flat(now), flat(then)
+    names = [key for key in {**a, **b} if key != "env.options" and a.get(key) != b.get(key)]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
@@ -314,7 +319,6 @@ def _wire(
                 parent=counters.newest or None,
             ),
         )
-        store.add_agent(AgentRow(manifest.agent_id, "snapshot", f"{name}@{counters.steps}", game_id))
         store.add_snapshot(
             SnapshotRow(
                 agent_id=manifest.agent_id,
@@ -404,7 +408,11 @@ def _alone(run: Run) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    descriptor = os.open(_folder(run.store, run.name) / "lock", os.O_CREAT | os.O_RDWR)
+    path = _folder(run.store, run.name) / "lock"
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}; make the run's folder writable") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

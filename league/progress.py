@@ -50,10 +50,10 @@ class TerminalWatcher:
         """Moves the bar, or writes a line."""
         rate = f"{report.steps_per_second:,.0f}/s  {_duration(report.seconds_left)} left"
         if self._is_live:
-            if self._task is None:
-                self._task = self._progress.add_task("", total=report.total_steps, rate="")
             self._progress.detail = _detail(report)
             done = min(report.steps, report.total_steps)
+            if self._task is None:
+                self._task = self._progress.add_task("", total=report.total_steps, completed=done, rate=rate)
             self._progress.update(self._task, completed=done, rate=rate)
         elif self.verbosity == 2 or (self.verbosity == 1 and _is_told(report)):
             self._print(f"{report.steps:,}/{report.total_steps:,} steps  {rate}  {_detail(report)}")

@@ -269,15 +269,17 @@ def test_a_strange_manifest_is_a_snapshot_error(case: str, everywhere: bool, exp
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000, "KiB"
 
 
-@pytest.mark.parametrize("change", ["missing key", "other types", "missing tensor", "no architecture"])
+@pytest.mark.parametrize("change", ["missing key", "other types", "missing tensor", "no architecture", "history"])
 def test_weights_that_do_not_fit_are_refused(change: str, exported: Path, tmp_path: Path) -> None:
-    """A size left out, float64 weights and a tensor too few are SnapshotErrors."""
+    """A size left out, two lengths of history, float64 weights and a tensor too few are SnapshotErrors."""
     agent = Agent.load(exported)
     about = About(**{name: getattr(agent.manifest, name) for name in About.model_fields})
     tensors = dict(agent.policy.state_dict())
     sizes = dict(about.architecture)
     if change == "missing key":
         del sizes["latents"]
+    elif change == "history":
+        sizes["history_tokens"] += 1
     elif change == "no architecture":
         sizes = {}
     elif change == "missing tensor":

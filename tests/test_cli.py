@@ -16,6 +16,8 @@ import pytest
 import typer
 
 from league.cli import app, main
+from league.errors import StoreError
+from league.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [
@@ -156,6 +158,30 @@ def test_leaderboard_shows_ratings_with_intervals(call: Call, unchanged: Path) -
         assert entry["wins"] + entry["draws"] + entry["losses"] == entry["games"]
         assert re.search(rf"{entry['name']} +{entry['rating']:.0f} ", shown.out)
     assert len(call("leaderboard", "--json", cwd=unchanged).json["boards"]) == 2, "one board a game"
+
+
+def test_equal_agents_of_two_runs_keep_the_first_ones_name(call: Call, copied: Path) -> None:
+    """A second run with the same seed has the same weights, which stay the first run's on the whole leaderboard."""
+    assert call(*TRAIN, "--quiet", "--run", "twin", cwd=copied).code == 0
+    whole, own = (
+        {e["name"] for b in call("leaderboard", "--json", *more).json["boards"] for e in b["entries"]}
+        for more in ([], ["--run", "twin"])
+    )
+    assert {"matrix-1@0", "matrix-1@512"} < whole and not {name for name in whole if name.startswith("twin")}
+    assert {"twin@0", "twin@512"} < own
+
+
+def test_a_store_that_fails_at_the_start_leaves_no_folder(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the run cannot be written down, the folder that was made for it goes again."""
+
+    def fail(self: Store, run: object) -> None:
+        raise StoreError("store runs/league.duckdb is held by process 1; try again")
+
+    monkeypatch.setattr(Store, "begin_run", fail)
+    assert call(*TRAIN, cwd=tmp_path).code == 1
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["league.duckdb"]
 
 
 def test_evaluate_swaps_seats_in_pairs_and_is_stored(call: Call, copied: Path) -> None:
@@ -456,6 +482,22 @@ def test_a_damaged_snapshot_is_refused(kind: str, call: Call, copied: Path) -> N
     for name in ("matrix-1@512", "./runs/matrix-1/snapshots/0000000512"):
         need_refusal(call("evaluate", name, "--against", "bot:random", cwd=copied), 1, "0000000512")
         need_refusal(call("export", name, "out"), 1, "0000000512")
+    assert files_below(copied) == before
+
+
+@pytest.mark.parametrize(("section", "key", "value"), [("game", "game_id", "0" * 16), ("spec", "metrics", ["x"])])
+def test_an_agent_of_another_version_of_the_game_is_refused(
+    section: str, key: str, value: Any, call: Call, copied: Path
+) -> None:
+    """A game id or a spec that this league's game does not have cannot be rated with it; nothing is stored."""
+    assert call("export", "matrix-1", "out", cwd=copied).code == 0
+    path = copied / "out" / "manifest.json"
+    data = json.loads(path.read_text())
+    data[section][key] = value
+    path.write_text(json.dumps(data))
+    before = files_below(copied)
+    called = call("evaluate", "./out", "--against", "bot:random", "--games", "2", cwd=copied)
+    need_refusal(called, 2, "matrix-1@512", "matrix version 1")
     assert files_below(copied) == before
 
 

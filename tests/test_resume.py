@@ -158,7 +158,7 @@ def test_a_long_stage_carries_on_the_short_one(whole: Any, tmp_path: Path) -> No
     [
         ({"seed": 1}, (), "no finished short has seed 1 (there are: 0)"),
         ({}, ("learner.gamma=0.9",), "matrix-1, the newest finished short of seed 0, differs in learner.gamma"),
-        ({}, ("env.rounds=5", "env.threads=2"), "differs in env.options"),
+        ({}, ("env.rounds=5", "env.threads=2"), "differs in env.rounds"),
         ({"run": "mine"}, (), "--run mine names a new run"),
         ({"fresh": True}, (), "--fresh"),
     ],
