@@ -220,9 +220,13 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
         return None, f"starting at step 0: --run {run} names a new run"
     mark = settings.fingerprint(config)
     game_id = registry.game_id(config.env.name, config.env.options)
-    finished = [row for row in store.runs() if row.stage == stage and row.status == "finished"]
+    runs = store.runs()
+    begun = [row for row in runs if (row.fingerprint, row.game_id, row.seed) == (mark, game_id, seed)]
+    longer = [row for row in begun if row.stage != stage and row.status != "finished" and row.steps]
+    hint = f"; to carry on {longer[-1].run} instead, use `league resume {longer[-1].run}`" if longer else ""
+    finished = [row for row in runs if row.stage == stage and row.status == "finished"]
     if not finished:
-        return None, f"starting at step 0: there is no finished {stage} in {store.path}"
+        return None, f"starting at step 0: there is no finished {stage} in {store.path}{hint}"
     seeded = [row for row in finished if row.seed == seed]
     if not seeded:
         seeds = ", ".join(str(n) for n in sorted({row.seed for row in finished}))
@@ -231,7 +235,10 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
     if not same:
         newest = max(seeded, key=lambda row: row.started_at)
         why = _differences(settings.to_json(config), json.loads(newest.config)) or "the game's version"
-        return None, f"starting at step 0: {newest.run}, the newest finished {stage} of seed {seed}, differs in {why}"
+        return (
+            None,
+            f"starting at step 0: {newest.run}, the newest finished {stage} of seed {seed}, differs in {why}{hint}",
+        )
     newest = max(same, key=lambda row: row.started_at)
     return newest, f"carrying on {newest.run} ({stage}, same fingerprint and seed) from step {newest.steps:,}"
 

@@ -85,7 +85,7 @@ def bench_learner(
     play, learn = [], []
     for repeat in range(repeats + 1):  # the first one warms up
         started = time.perf_counter()
-        rollout = collector.collect(config.learner.rollout_steps, repeat)
+        rollout = collector.collect(config.learner.rollout_steps, repeat + 1)
         played = time.perf_counter()
         metrics = learner.update(rollout)
         learned = time.perf_counter()

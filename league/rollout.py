@@ -103,14 +103,17 @@ class Collector:
         """Begins every row's first match; the pool must have targets."""
         self.batch.reset(seed)
         for row in range(self.batch.num_rows):
-            self._begin_match(row, update=0)
+            self._begin_match(row, updates_made=0)
 
     def opponents_in_use(self) -> set[str]:
         """The opponents that rows play now."""
         return set(self.opponents)
 
     def collect(self, num_steps: int, update: int) -> Rollout:
-        """Plays `num_steps` steps of every row as update `update` (its number is written into the match rows)."""
+        """Plays `num_steps` steps of every row for the update number `update`, counted from 1.
+
+        Match rows carry it; the learner's weights are those after `update` - 1 updates.
+        """
         state = self.state.select(None)
         self._ordinals[:] = 0
         finished: list[MatchResult] = []
@@ -143,7 +146,7 @@ class Collector:
         self.is_first = ends.copy()
         for row in np.flatnonzero(ends):
             finished.append(self._finish_match(int(row), update))
-            self._begin_match(int(row), update)
+            self._begin_match(int(row), updates_made=update - 1)
         return {
             "obs": obs,
             "mask": mask,
@@ -183,7 +186,7 @@ class Collector:
             values[on_device] = self.policy.value(obs, self.state, rows=on_device).float()
         return values
 
-    def _begin_match(self, row: int, update: int) -> None:
+    def _begin_match(self, row: int, updates_made: int) -> None:
         """Draws the row's opponent, seats both, and clears what both remember."""
         opponent = self.opponents[row] = self.pool.draw()
         learner_seat = int(self.seats[row])
@@ -192,7 +195,7 @@ class Collector:
         index = torch.tensor([row], device=self.device)
         self.state.clear(index)
         self.opponent_state.clear(index)
-        self._begun_update[row] = update
+        self._begun_update[row] = updates_made
         self._steps[row] = 0
         self._sums[row] = 0
 
@@ -211,7 +214,7 @@ class Collector:
             steps=int(self._steps[row]),
             sampling="sample",
             update_begin=int(self._begun_update[row]),
-            update_end=update,
+            update_end=update - 1,
             rewards=dict(zip(self.batch.spec.reward_terms, seat_pairs(self._sums[row].T), strict=True)),
         )
         self._ordinals[row] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -117,7 +118,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
         run.counters = _restore(state, learner, pool, collector)
     counters = run.counters
     scores = Scores(pool)
-    saved_at = time.monotonic()
+    saved_at = time.monotonic() if state else -math.inf  # a new run can be resumed from its first update on
 
     while True:
         is_stopped = run.should_stop()
@@ -128,7 +129,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
         if is_evaluation_due(counters, config, is_last and not is_stopped):
             evaluate_newest(run, pool, counters)
-        if is_last or time.monotonic() - saved_at > 60 * config.run.checkpoint_minutes:
+        if is_last or (counters.update and time.monotonic() - saved_at > 60 * config.run.checkpoint_minutes):
             checkpoint(run, _state(counters, learner, pool, collector), must_succeed=is_last)
             saved_at = time.monotonic()
         if is_last:
@@ -139,7 +140,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
             collector.start(run.seed)
 
         started = time.monotonic()
-        rollout = collector.collect(config.learner.rollout_steps, counters.update)
+        rollout = collector.collect(config.learner.rollout_steps, counters.update + 1)
         played = time.monotonic()
         metrics = learner.update(rollout)
         learned = time.monotonic()

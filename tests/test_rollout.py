@@ -67,7 +67,7 @@ def test_opponent_and_seat_change_only_at_a_match_end() -> None:
     swaps = 0
     for step in range(150):
         before = list(collector.opponents), collector.seats.copy(), batch.controllers.copy()
-        rollout = collector.collect(1, step)
+        rollout = collector.collect(1, step + 1)
         ended = rollout.ends[0].numpy()
         assert 0 <= ended.sum() < batch.num_rows, "rows end at different times, or the test proves little"
         for row in range(batch.num_rows):
@@ -88,7 +88,7 @@ def test_memory_is_cleared_for_both_seats_at_a_match_end() -> None:
     collector = make_collector()
     seen = 0
     for step in range(100):
-        ended = collector.collect(1, step).ends[0]
+        ended = collector.collect(1, step + 1).ends[0]
         for state in (collector.state, collector.opponent_state):
             tensors = state.tensors()
             assert not tensors["hidden"][ended].any() and not tensors["count"][ended].any()
@@ -100,8 +100,8 @@ def test_memory_is_cleared_for_both_seats_at_a_match_end() -> None:
 def test_replaying_a_rollout_gives_the_log_probabilities_of_play() -> None:
     """Before the first optimiser step, `sequence` agrees with play to 1e-5 on a real rollout with ends inside."""
     collector = make_collector()
-    collector.collect(17, 0)
-    rollout = collector.collect(40, 1)
+    collector.collect(17, 1)
+    rollout = collector.collect(40, 2)
     assert rollout.ends[:-1].any() and rollout.mask is not None
     with torch.no_grad():
         log_prob, _, value = collector.policy.sequence(
@@ -118,7 +118,7 @@ def test_replaying_a_rollout_gives_the_log_probabilities_of_play() -> None:
 def test_rewards_are_the_weighted_terms_of_the_learners_seat() -> None:
     """The rewards of a match sum to its stored terms times the weights, and nothing leaks over its end."""
     collector = make_collector(rows=4)
-    rollout = collector.collect(120, 0)
+    rollout = collector.collect(120, 1)
     checked = 0
     for row in range(4):
         ends = rollout.ends[:, row].nonzero()[:, 0].tolist()
@@ -139,12 +139,12 @@ def test_cut_matches_are_bootstrapped_and_ended_ones_are_not(continuing: bool) -
     """At a cut the next value is the policy's estimate of the last observation under the match's memory; else 0."""
     collector = make_collector("matrix", rows=6, rounds=7, continuing=continuing)
     for step in range(6):
-        collector.collect(1, step)
+        collector.collect(1, step + 1)
     state = collector.state.select(None)
     policy = collector.policy
     obs = torch.from_numpy(collector.batch.obs)[torch.arange(6), torch.from_numpy(collector.seats)]
     seats = torch.from_numpy(collector.seats.copy())
-    rollout = collector.collect(1, 6)
+    rollout = collector.collect(1, 7)
     assert rollout.ends.all()
     policy.step(obs, state, greedy=True)
     last = torch.from_numpy(collector.batch.final_obs)[torch.arange(6), seats]
@@ -156,7 +156,7 @@ def test_cut_matches_are_bootstrapped_and_ended_ones_are_not(continuing: bool) -
 def test_next_values_are_those_of_the_state_reached() -> None:
     """Within a match a step's next value is the value of the following step, the rollout's end included."""
     collector = make_collector()
-    rollout, following = collector.collect(20, 0), collector.collect(1, 1)
+    rollout, following = collector.collect(20, 1), collector.collect(1, 2)
     inside = ~rollout.ends[:-1]
     assert torch.equal(rollout.next_value[:-1][inside], rollout.value[1:][inside])
     alive = ~rollout.ends[-1]
@@ -165,7 +165,7 @@ def test_next_values_are_those_of_the_state_reached() -> None:
 
 def test_same_seed_same_rollout_and_another_seed_another() -> None:
     """Everything drawn comes from the seeds given."""
-    a, b, c = (make_collector(seed=seed).collect(30, 0) for seed in (1, 1, 2))
+    a, b, c = (make_collector(seed=seed).collect(30, 1) for seed in (1, 1, 2))
     assert torch.equal(a.obs, b.obs) and torch.equal(a.action, b.action) and a.finished == b.finished
     assert not torch.equal(a.action, c.action)
 
@@ -173,18 +173,18 @@ def test_same_seed_same_rollout_and_another_seed_another() -> None:
 def test_restored_collector_plays_on_bit_for_bit() -> None:
     """A collector given another's state, mid-match, plays the very same next steps."""
     first = make_collector(seed=1)
-    first.collect(25, 0)
+    first.collect(25, 1)
     state = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in first.state_dict().items()}
     state = {**state, "state": {k: v.clone() for k, v in state["state"].items()}}
     state["opponent_state"] = {k: v.clone() for k, v in state["opponent_state"].items()}
     arrays = {k: v.copy() for k, v in state.items() if isinstance(v, np.ndarray)}
     pool = first.pool.state_dict()
-    expected = first.collect(40, 1)
+    expected = first.collect(40, 2)
     second = make_collector(seed=5)
     second.policy.load_state_dict(first.policy.state_dict())  # type: ignore[attr-defined]
     second.pool.load_state_dict(pool)
     second.load_state_dict({**state, **arrays})
-    resumed = second.collect(40, 1)
+    resumed = second.collect(40, 2)
     assert torch.equal(expected.obs, resumed.obs) and torch.equal(expected.log_prob, resumed.log_prob)
     assert torch.equal(expected.reward, resumed.reward) and expected.finished == resumed.finished
 

@@ -50,7 +50,7 @@ def test_every_finished_match_is_a_row(trained: Store) -> None:
         seats = [match.agents.index("tiny") for match in played]
         assert seats == [(row + i) % 2 for i in range(len(seats))]
         assert len({match.seed for match in played}) == len(played)
-    assert all(match.update_begin <= match.update_end == match.update for match in matches)  # type: ignore[operator]
+    assert all(match.update_begin <= match.update_end == match.update - 1 for match in matches)  # type: ignore[operator]
     assert any(match.update_begin < match.update_end for match in matches)  # type: ignore[operator]
     assert all(match.steps == 3 and match.sampling == "sample" for match in matches)
 
