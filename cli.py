@@ -102,7 +102,7 @@ def leaderboard(
     quiet: QuietOption = False,
 ) -> None:
     """Rate everyone from the evaluation matches, with 95 % intervals."""
-    from league.app import leaderboard
+    from league.agents import leaderboard
 
     result = leaderboard(run, store=store)
     if as_json:
@@ -157,7 +157,7 @@ def evaluate(
     quiet: QuietOption = False,
 ) -> None:
     """Play A against B; the matches go to the store and count for the leaderboard."""
-    from league.app import evaluate
+    from league.agents import evaluate
     from league.progress import describe
 
     _say(f"playing {games} games of {agent} against {against}", quiet)
@@ -184,7 +184,7 @@ def export(
     quiet: QuietOption = False,
 ) -> None:
     """Hand an agent out as a folder of safetensors and JSON."""
-    from league.app import export
+    from league.agents import export
 
     manifest = export(agent, out, store=store)
     if as_json:

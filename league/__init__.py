@@ -4,6 +4,7 @@
 """
 
 import os as _os
+from importlib import import_module
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
     __path__.append(str(_root))
 
 if TYPE_CHECKING:
-    from league.app import evaluate, export, leaderboard, load, resume, train
+    from league.agents import evaluate, export, leaderboard, load
+    from league.app import resume, train
 
 __version__ = "0.1.0"
 __all__ = ["evaluate", "export", "leaderboard", "load", "resume", "train"]
@@ -27,7 +29,6 @@ __all__ = ["evaluate", "export", "leaderboard", "load", "resume", "train"]
 def __getattr__(name: str) -> Any:
     """Imports the library, and with it torch, only when it is used."""
     if name in __all__:
-        from league import app
-
-        return getattr(app, name)
+        module = import_module("league.app" if name in ("resume", "train") else "league.agents")
+        return getattr(module, name)
     raise AttributeError(f"module 'league' has no attribute {name!r}")

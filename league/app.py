@@ -1,4 +1,4 @@
-"""Wires games, networks and snapshots into the engine: what `league.train`, `league.evaluate` and the rest do."""
+"""Wires games, networks and snapshots into the engine for training: what `league.train` and `league.resume` do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,22 +20,20 @@ from typing import Any
 import torch
 
 from league import config as settings
+from league.agents import DEFAULT_STORE, check_seed
 from league.config import Config
 from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, nearest
-from league.evaluation import Contestant, Summary, check_games, play, summarise
+from league.evaluation import Summary
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import SELF_PLAY
-from league.records import AgentKind, AgentRow, RunRow, RunStatus, SnapshotRow
+from league.records import RunRow, RunStatus, SnapshotRow
 from league.rollout import BOT_PREFIX
 from league.snapshots import io as snapshot_files
-from league.snapshots.agent import MAX_SEED, Agent, load_policy
-from league.snapshots.export import export as export_snapshot
-from league.snapshots.manifest import About, GameRecord, Manifest, spec_from_json, spec_to_json
+from league.snapshots.agent import load_policy
+from league.snapshots.manifest import About, GameRecord, spec_to_json
 from league.snapshots.state import load_state, save_state
-from league.standings import Leaderboard, best_snapshot
-from league.standings import leaderboard as rank
 from league.store import Store
 from league.training import Counters, Run, Watcher
 from league.training import train as run_training
@@ -45,7 +42,6 @@ from league.types import GameSpec, MatchBatch
 if sys.platform != "win32":
     import fcntl
 
-DEFAULT_STORE = Path("runs/league.duckdb")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -62,19 +58,6 @@ class TrainResult:
     """Agent id of the newest snapshot."""
     signal: int = 0
     """Number of the signal that stopped it."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The matches of A against B; `run` is their name in the store, None where there is no store."""
-
-    run: str | None
-    a: str
-    b: str
-    seed: int
-    summary: Summary
-    seeds: tuple[int, ...]
-    """Of the matches, in the order played; each stands twice, once for either seating."""
 
 
 class Silent:
@@ -185,16 +168,6 @@ def resume(
             f" begin a new one with `league train`"
         )
     return _go_on(parts, row.stage)
-
-
-def check_seed(seed: int) -> None:
-    """Refuses a seed that the random number generators cannot all take.
-
-    Raises:
-        UsageError: it is negative or too large.
-    """
-    if not 0 <= seed <= MAX_SEED:
-        raise UsageError(f"seed={seed}: must be from 0 to 2^63 - 1; pass another --seed")
 
 
 def check_mix(config: Config, spec: GameSpec) -> None:
@@ -485,194 +458,3 @@ def _last_state(run: Run) -> dict[str, Any]:
         if path.name.isdigit() and int(path.name) > counters.steps:
             shutil.rmtree(path)
     return state
-
-
-@dataclass(frozen=True)
-class Named:
-    """An agent that a name stands for; `folder` is None for a native bot."""
-
-    agent_id: str
-    label: str
-    folder: Path | None
-
-
-def find_agent(store: Store | None, name: str) -> Named:
-    """The agent called `RUN` (its newest snapshot), `RUN@STEP`, `RUN@best`, `bot:NAME`, or a folder's path.
-
-    A run of the store goes before a folder of its name; `./NAME` is always the folder.
-
-    Raises:
-        UsageError: there is no such agent.
-        SnapshotError: the folder is no snapshot.
-    """
-    if name.startswith(BOT_PREFIX):
-        return Named(name, name, None)
-    run, at, which = name.partition("@")
-    runs = [] if store is None else [row.run for row in store.runs()]
-    if is_path(name) or (name and run not in runs and Path(name).is_dir()):
-        manifest, _ = snapshot_files.load(Path(name))
-        return Named(manifest.agent_id, f"{manifest.run}@{manifest.step}", Path(name))
-    if store is None or run not in runs:
-        raise UsageError(
-            f"agent {name!r}: no run `{run}`{f' in {store.path}' if store else ''}{nearest(run, runs)};"
-            f" name RUN, RUN@STEP, RUN@best, bot:NAME or an exported folder"
-        )
-    snapshots = store.snapshots(run)
-    if not snapshots:
-        raise UsageError(f"agent {name!r}: run {run} has no snapshot yet; train it further")
-    if which == "best":
-        best = best_snapshot(store, run)
-        row = next(row for row in snapshots if row.agent_id == best)
-    elif at:
-        steps = {str(row.step): row for row in snapshots}
-        if which not in steps:
-            raise UsageError(
-                f"agent {name!r}: run {run} has no snapshot at step {which or '(none given)'}"
-                f"{nearest(which, [*steps, 'best'])}"
-            )
-        row = steps[which]
-    else:
-        row = max(snapshots, key=lambda row: row.step)
-    return Named(row.agent_id, f"{run}@{row.step}", store.path.parent / row.path)
-
-
-def is_path(name: str) -> bool:
-    """Whether an agent's name can only be a folder's path."""
-    return "/" in name or os.sep in name
-
-
-def load(name: str, *, store: str | Path = DEFAULT_STORE, device: str = "cpu") -> Agent:
-    """The agent called `name` (see `find_agent`), ready to play.
-
-    Raises:
-        UsageError: there is no such agent, it is a bot inside a game, or this machine has no such device.
-        StoreError: the name is a run's, and there is no store.
-        SnapshotError: the agent's files are missing or damaged.
-    """
-    found = find_agent(_store_for(store, name), name)
-    if found.folder is None:
-        raise UsageError(f"agent {name!r}: a native bot plays inside its game only; name a run, a snapshot or a folder")
-    return Agent.load(found.folder, str(choose_device(device)))
-
-
-def export(name: str, out: str | Path, *, store: str | Path = DEFAULT_STORE) -> Manifest:
-    """Copies the agent called `name` to the new folder `out`, which `Agent.load` opens; returns its manifest.
-
-    Raises:
-        UsageError, StoreError: as `load`.
-        SnapshotError: its files are missing or damaged, or `out` holds something else.
-    """
-    found = find_agent(_store_for(store, name), name)
-    if found.folder is None:
-        raise UsageError(f"agent {name!r}: a native bot has no weights to export; name a run, a snapshot or a folder")
-    return export_snapshot(found.folder, Path(out))
-
-
-def evaluate(
-    a: str,
-    against: str,
-    games: int = 100,
-    *,
-    seed: int = 0,
-    greedy: bool = False,
-    env: str | None = None,
-    device: str = "auto",
-    store: str | Path = DEFAULT_STORE,
-) -> Evaluation:
-    """Plays A against B, seats swapped in pairs that share a seed, and keeps the matches in the store if there is one.
-
-    Args:
-        a, against: names of agents (see `find_agent`).
-        games: an even number.
-        seed: of the matches and of the actions drawn.
-        greedy: both sides play their likeliest action; otherwise both sample, as in training.
-        env: the game, needed only between two bots.
-        device: where nets run.
-        store: the DuckDB file.
-
-    Raises:
-        UsageError: an unknown agent, the same one twice, agents of different games, an odd number of games, a seed out
-            of range, or no such device.
-        StoreError: a name is a run's and there is no store, or it cannot be used.
-        SnapshotError: an agent's files are missing or damaged.
-    """
-    check_games(games)
-    check_seed(seed)
-    torch_device = choose_device(device)
-    opened = _store_for(store, a, against)
-    first, second = find_agent(opened, a), find_agent(opened, against)
-    if first.agent_id == second.agent_id:
-        raise UsageError(f"{a} and {against} are the same agent ({first.label}); name two different ones")
-    loaded = {n.agent_id: load_policy(n.folder, torch_device) for n in (first, second) if n.folder is not None}
-    game = _common_game([manifest.game for manifest, _ in loaded.values()], env)
-    spec = registry.spec(game.name, game.options)
-    for manifest, _ in loaded.values():
-        if game.game_id != registry.game_id(game.name, game.options) or spec_from_json(manifest.spec) != spec:
-            raise UsageError(
-                f"agent {manifest.run}@{manifest.step} plays {game.name} version {manifest.game.version}, which is not"
-                f" the one of this league (version {spec.version}); evaluate it with the league that it came from"
-            )
-    for named in (first, second):
-        bot = named.agent_id.removeprefix(BOT_PREFIX)
-        if named.folder is None and bot not in spec.bots:
-            raise UsageError(f"agent {named.label!r}: {game.name} has no such bot{nearest(bot, spec.bots)}")
-    name = f"evaluation-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
-    home, guest = (Contestant(n.agent_id, loaded[n.agent_id][1] if n.folder else None) for n in (first, second))
-    results = play(
-        lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
-        home,
-        guest,
-        games=games,
-        seed=seed,
-        run=name,
-        update=0,
-        game_id=game.game_id,
-        greedy=greedy,
-        device=torch_device,
-    )
-    if opened is not None:
-        known = {agent.agent_id for agent in opened.agents(game.game_id)}
-        for named in (first, second):
-            kind: AgentKind = "bot" if named.folder is None else "import"
-            if named.agent_id not in known:
-                opened.add_agent(AgentRow(named.agent_id, kind, named.label, game.game_id))
-        opened.add_matches(results)
-        opened.flush(force=True)
-    summary = summarise(results, first.agent_id)
-    seeds = tuple(result.seed for result in results)
-    return Evaluation(name if opened else None, first.label, second.label, seed, summary, seeds)
-
-
-def leaderboard(run: str | None = None, *, store: str | Path = DEFAULT_STORE) -> Leaderboard:
-    """Everyone's rating with its 95 % interval, games and win/draw/loss, from the evaluation matches in the store.
-
-    Args:
-        run: only this run's agents and whoever they played.
-        store: the DuckDB file; training may be writing it at the same time.
-    """
-    opened = Store.open(Path(store))
-    return rank(opened, run)
-
-
-def _store_for(store: str | Path, *names: str) -> Store | None:
-    """The store, which must be there if one of the agents' names can only be a run's; None if it is not there."""
-    path = Path(store)
-    needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or (n and Path(n).is_dir()))]
-    return Store.open(path) if needs or os.path.lexists(path) else None
-
-
-def _common_game(games: Sequence[GameRecord], env: str | None) -> GameRecord:
-    """The one game of all the agents; between bots, `env` with the options of the hyperparameter source."""
-    if len({game.game_id for game in games}) > 1:
-        names = " and ".join(f"{game.name} {game.game_id[:8]}" for game in games)
-        raise UsageError(f"the agents play different games ({names}), so they cannot meet; name agents of one game")
-    if games and env not in (None, games[0].name):
-        raise UsageError(f"env={env}: the agents named play {games[0].name}; leave --env out")
-    if games:
-        return games[0]
-    config = settings.load(env=env)
-    options = registry.check_options(config.env.name, config.env.options)
-    spec = registry.spec(config.env.name, options)
-    return GameRecord(
-        name=spec.name, version=spec.version, game_id=registry.game_id(spec.name, options), options=options
-    )
