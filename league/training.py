@@ -200,6 +200,7 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
     if newest == counters.evaluated:
         return
     counters.evaluated = newest
+    started = time.monotonic()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.batch.spec.bots]
     if pool.snapshots[0] != newest:
         opponents.append(Contestant(pool.snapshots[0], run.load_policy(pool.snapshots[0])))
@@ -223,6 +224,8 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
         run.store.add_matches(results)
         label = opponent.agent_id if opponent.policy is None else f"{run.name}@0"
         run.watcher.evaluated(counters.newest_steps, label, summarise(results, newest))
+    seconds = {"evaluate_seconds": time.monotonic() - started}
+    run.store.add_metrics(run.name, counters.update, counters.steps, seconds)
     run.store.flush()
 
 
