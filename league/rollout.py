@@ -93,6 +93,7 @@ class Collector:
         self._rows = torch.arange(num_rows)
         self.seats: npt.NDArray[np.int64] = np.arange(num_rows) % SEATS
         self.opponents: list[str] = [""] * num_rows
+        self._rows_of: dict[str, Tensor] | None = None
         self.is_first = np.ones(num_rows, np.bool_)
         self._begun_update = np.zeros(num_rows, np.int64)
         self._steps = np.zeros(num_rows, np.int64)
@@ -160,12 +161,7 @@ class Collector:
         }
 
     def _play_opponents(self, learner_seats: Tensor) -> None:
-        groups: dict[str, list[int]] = {}
-        for row, opponent in enumerate(self.opponents):
-            if not opponent.startswith(BOT_PREFIX):
-                groups.setdefault(opponent, []).append(row)
-        for agent_id, members in groups.items():
-            rows = torch.tensor(members)
+        for agent_id, rows in self._frozen_rows().items():
             seats = 1 - learner_seats[rows]
             action, _, _ = self.pool.policy(agent_id).step(
                 self.view.obs(rows, seats),
@@ -175,6 +171,16 @@ class Collector:
                 generator=self.generator,
             )
             self.view.act(rows, seats, action)
+
+    def _frozen_rows(self) -> dict[str, Tensor]:
+        """Agent id of each frozen net -> the rows (n,) that it plays; found anew only when a match has begun."""
+        if self._rows_of is None:
+            members: dict[str, list[int]] = {}
+            for row, opponent in enumerate(self.opponents):
+                if not opponent.startswith(BOT_PREFIX):
+                    members.setdefault(opponent, []).append(row)
+            self._rows_of = {agent_id: torch.tensor(rows) for agent_id, rows in members.items()}
+        return self._rows_of
 
     def _truncated_values(self) -> Tensor:
         """(B,): the value of the last state of matches that were cut, under the memory they had; 0 elsewhere."""
@@ -189,6 +195,7 @@ class Collector:
     def _begin_match(self, row: int, updates_made: int) -> None:
         """Draws the row's opponent, seats both, and clears what both remember."""
         opponent = self.opponents[row] = self.pool.draw()
+        self._rows_of = None
         learner_seat = int(self.seats[row])
         self.batch.controllers[row, learner_seat] = EXTERNAL
         self.batch.controllers[row, 1 - learner_seat] = bot_id(self.batch, opponent)
@@ -266,6 +273,7 @@ class Collector:
         self.opponent_state.load(state["opponent_state"])
         self.generator.set_state(state["generator"])
         self.opponents = list(state["opponents"])
+        self._rows_of = None
         self.seats[:] = state["seats"]
         self.is_first[:] = state["is_first"]
         self._begun_update[:] = state["begun_update"]
