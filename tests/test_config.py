@@ -233,7 +233,7 @@ def test_fingerprint_ignores_what_does_not_change_learning(override: str) -> Non
     assert fingerprint(load(overrides=(override, "learner.device=cpu"))) == fingerprint(load())
 
 
-@pytest.mark.parametrize("override", ["learner.gamma=0.9", "env.rows=64", "env.stocks=2", "rewards.win=1.5"])
+@pytest.mark.parametrize("override", ["learner.gamma=0.9", "env.rows=96", "env.stocks=2", "rewards.win=1.5"])
 def test_fingerprint_sees_what_changes_learning(override: str) -> None:
     """Any other setting changes the fingerprint."""
     assert fingerprint(load(overrides=(override,))) != fingerprint(load())
@@ -275,8 +275,8 @@ def test_smoke_is_exempt_from_the_counts_only() -> None:
     narrow = ("env.rows=4", "learner.minibatches=2", "learner.rollout_steps=512")
     check(load(stage="smoke", overrides=narrow))
     assert "set learner.minibatches=2" in check_refusal(load(stage="smoke", overrides=("learner.minibatches=3",)))
-    too_long = check_refusal(load(stage="smoke", overrides=("learner.rollout_steps=129",)))
-    assert "4128 steps" in too_long and "run.total_steps=4096" in too_long
+    too_long = check_refusal(load(stage="smoke", overrides=("learner.rollout_steps=65",)))
+    assert "4160 steps" in too_long and "run.total_steps=4096" in too_long
 
 
 def test_run_ends_at_the_first_update_boundary_at_or_past_the_stage() -> None:
