@@ -258,7 +258,8 @@ def claim_run_name(store: Store, wanted: str | None, game: str) -> str:
 def architecture_of(config: Config, spec: GameSpec) -> Architecture:
     """The network's sizes for a game: history is given in ticks and kept in decisions."""
     sizes = config.agent.model_dump()
-    ticks = int(config.env.options.get("ticks_per_step", 1))  # type: ignore[arg-type]
+    ticks = config.env.options.get("ticks_per_step", 1)
+    assert isinstance(ticks, int)
     history = -(-sizes.pop("history_frames") // ticks)
     return Architecture.of(spec, history_tokens=history, **sizes)
 

@@ -95,7 +95,7 @@ class Learner:
             entropy_coefficient=config.entropy_coefficient,
         )
         self.optimizer.zero_grad(set_to_none=True)
-        loss.total.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss.total)
         try:
             norm = nn.utils.clip_grad_norm_(self._parameters, config.max_gradient_norm, error_if_nonfinite=True)
         except RuntimeError as error:

@@ -11,7 +11,7 @@ from league.returns import gae
 T, B = 13, 4
 
 
-def slow_gae(rewards, values, next_values, ends, gamma, lam):  # type: ignore[no-untyped-def]
+def slow_gae(rewards, values, next_values, ends, gamma, lam):
     """The definition: the discounted sum of later errors, forwards, up to the end of the match."""
     out = [[0.0] * B for _ in range(T)]
     for t in range(T):
@@ -114,6 +114,6 @@ def test_clipped_samples_push_no_further() -> None:
         value_coefficient=0.5,
         entropy_coefficient=0.0,
     )
-    loss.total.backward()  # type: ignore[no-untyped-call]
+    loss.total.backward()
     assert log_prob.grad is not None
     assert log_prob.grad.tolist() == pytest.approx([0.0, 0.0, -1 / 3])

@@ -31,7 +31,7 @@ def architecture(**changes: object) -> Architecture:
         "lstm_size": 24,
         "head_sizes": (12, 12),
     }
-    return Architecture(**{**sizes, **changes})  # type: ignore[arg-type]
+    return Architecture(**{**sizes, **changes})
 
 
 FULL = Architecture(
@@ -200,7 +200,7 @@ def test_every_parameter_gets_a_gradient(arch: Architecture) -> None:
         policy.step(obs[:, t], state)
     action = torch.randint(0, 2, (3, 16, arch.action.num_parts))
     log_prob, entropy, value = policy.sequence(obs, action, state, is_first)
-    (log_prob.mean() + entropy.mean() + value.square().mean()).backward()  # type: ignore[no-untyped-call]
+    (log_prob.mean() + entropy.mean() + value.square().mean()).backward()
     weak = {n: p.grad for n, p in policy.named_parameters() if p.grad is None or p.grad.norm() <= 1e-7}
     assert not weak
 

@@ -181,7 +181,7 @@ def test_restored_collector_plays_on_bit_for_bit() -> None:
     pool = first.pool.state_dict()
     expected = first.collect(40, 2)
     second = make_collector(seed=5)
-    second.policy.load_state_dict(first.policy.state_dict())  # type: ignore[attr-defined]
+    second.policy.load_state_dict(first.policy.state_dict())
     second.pool.load_state_dict(pool)
     second.load_state_dict({**state, **arrays})
     resumed = second.collect(40, 2)
@@ -192,7 +192,7 @@ def test_restored_collector_plays_on_bit_for_bit() -> None:
 def test_live_nets_stay_within_twice_the_targets() -> None:
     """New targets come only when every other net has drained; rows then meet targets only; at most 2K nets live."""
     loaded: list[str] = []
-    pool = Pool(pool_config(live_nets=3), lambda agent_id: loaded.append(agent_id), np.random.default_rng(0))  # type: ignore[arg-type, return-value, func-returns-value]
+    pool = Pool(pool_config(live_nets=3), lambda agent_id: loaded.append(agent_id), np.random.default_rng(0))
     rng = np.random.default_rng(1)
     rows = ["bot:random"] * 10
     changes = 0
@@ -219,7 +219,7 @@ def test_opponents_follow_the_mix_and_the_sampler() -> None:
     for sampler, reachable in (("uniform", range(20)), ("recent", range(15, 20)), ("latest", [19])):
         mix = {"self_play": 0.8, "bot:based": 0.15, "bot:constant": 0.05}
         config = pool_config(mix=mix, sampler=sampler, recent_window=5, live_nets=4)
-        pool = Pool(config, lambda agent_id: None, np.random.default_rng(0))  # type: ignore[arg-type, return-value]
+        pool = Pool(config, lambda agent_id: None, np.random.default_rng(0))
         for i in range(20):
             pool.admit(str(i))
         met: set[str] = set()

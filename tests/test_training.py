@@ -50,8 +50,8 @@ def test_every_finished_match_is_a_row(trained: Store) -> None:
         seats = [match.agents.index("tiny") for match in played]
         assert seats == [(row + i) % 2 for i in range(len(seats))]
         assert len({match.seed for match in played}) == len(played)
-    assert all(match.update_begin <= match.update_end == match.update - 1 for match in matches)  # type: ignore[operator]
-    assert any(match.update_begin < match.update_end for match in matches)  # type: ignore[operator]
+    assert all(match.update_begin <= match.update_end == match.update - 1 for match in matches)
+    assert any(match.update_begin < match.update_end for match in matches)
     assert all(match.steps == 3 and match.sampling == "sample" for match in matches)
 
 
@@ -60,7 +60,7 @@ def test_opponents_are_snapshots_taken_before_and_the_bots_of_the_mix(trained: S
     taken = {row.agent_id: row.update for row in trained.snapshots("tiny")}
     for match in trained.matches("tiny", "training"):
         opponent = match.agents[1 - match.agents.index("tiny")]
-        assert opponent in {"bot:biased", "bot:random"} or taken[opponent] <= match.update_begin  # type: ignore[operator]
+        assert opponent in {"bot:biased", "bot:random"} or taken[opponent] <= match.update_begin
 
 
 def test_snapshots_follow_the_schedule_and_their_hash(trained: Store) -> None:
