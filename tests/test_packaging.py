@@ -1,0 +1,64 @@
+"""The wheel: one top level, everything the library reads, and it works away from the checkout."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", "build", "dist", "runs", "*.so", "*.egg-info", "__pycache__", ".*_cache"
+)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel built from a clean copy of the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    shutil.copytree(ROOT, folder / "source", ignore=LEFT_OUT)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", folder, "."]
+    done = subprocess.run(command, cwd=folder / "source", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("league-*.whl"))
+
+
+def test_wheel_holds_one_top_level_with_everything_in_it(wheel: Path) -> None:
+    """Only `league/` and its metadata; all Python, the compiled game, SQL and TOML are inside, and no test."""
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {
+        "league",
+        next(n.split("/")[0] for n in names if "dist-info" in n),
+    }
+    expected = {"league/cli.py"}
+    for folder in ("league", "envs", "policies", "snapshots"):
+        prefix = "" if folder == "league" else "league/"
+        files = [p for kind in ("*.py", "*.sql", "*.toml", "py.typed") for p in (ROOT / folder).rglob(kind)]
+        expected |= {prefix + p.relative_to(ROOT).as_posix() for p in files}
+    assert expected <= set(names), expected - set(names)
+    assert any(name.startswith("league/envs/brawl/brawl.") and name.endswith((".so", ".pyd")) for name in names)
+    assert not [name for name in names if "test" in name or name.endswith(".pyx")]
+
+
+def test_installed_wheel_works_in_a_folder_with_its_own_envs(wheel: Path, tmp_path: Path) -> None:
+    """A user with folders called envs and cli.py gets ours under `league.` and keeps theirs."""
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    (tmp_path / "user" / "envs").mkdir(parents=True)
+    (tmp_path / "user" / "envs" / "__init__.py").write_text("mine = True")
+    code = (
+        "import envs, league.cli; from league.envs import registry; from league.store import Store;"
+        "batch = registry.make('brawl', rows=2, threads=1, options={}); batch.reset(0); batch.step();"
+        "Store.create('s.duckdb'); print(envs.mine, league.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path / "user",
+        env={"PYTHONPATH": f"{site}:.", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", str(site / "league" / "__init__.py")]
