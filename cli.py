@@ -160,8 +160,17 @@ def evaluate(
     from league.agents import evaluate
     from league.progress import describe
 
-    _say(f"playing {games} games of {agent} against {against}", quiet)
-    result = evaluate(agent, against, games, seed=seed, greedy=greedy, env=env, device=device, store=store)
+    result = evaluate(
+        agent,
+        against,
+        games,
+        seed=seed,
+        greedy=greedy,
+        env=env,
+        device=device,
+        store=store,
+        say=lambda message: _say(message, quiet),
+    )
     if as_json:
         _print_json(result)
         return

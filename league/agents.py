@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -130,6 +130,7 @@ def evaluate(
     env: str | None = None,
     device: str = "auto",
     store: str | Path = DEFAULT_STORE,
+    say: Callable[[str], None] | None = None,
 ) -> Evaluation:
     """Plays A against B, seats swapped in pairs that share a seed, and keeps the matches in the store if there is one.
 
@@ -141,6 +142,7 @@ def evaluate(
         env: the game, needed only between two bots.
         device: where nets run.
         store: the DuckDB file.
+        say: is told when play begins, everything having been checked.
 
     Raises:
         UsageError: an unknown agent, the same one twice, agents of different games, an odd number of games, a seed out
@@ -168,6 +170,8 @@ def evaluate(
         bot = named.agent_id.removeprefix(BOT_PREFIX)
         if named.folder is None and bot not in spec.bots:
             raise UsageError(f"agent {named.label!r}: {game.name} has no such bot{nearest(bot, spec.bots)}")
+    if say is not None:
+        say(f"playing {games} games of {first.label} against {second.label}")
     name = f"evaluation-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
     home, guest = (Contestant(n.agent_id, loaded[n.agent_id][1] if n.folder else None) for n in (first, second))
     results = play(
