@@ -16,14 +16,14 @@ import torch
 from league import config as settings
 from league.app import architecture_of
 from league.config import Config
-from league.device import choose_device, describe_device
+from league.device import autocast, choose_device, describe_device
 from league.envs import registry
 from league.errors import UsageError
 from league.learner import Learner
 from league.policies.actor_critic import ActorCritic
 from league.pool import Pool
 from league.rollout import Collector
-from league.types import EXTERNAL, GameSpec
+from league.types import EXTERNAL, GameSpec, Rollout
 
 
 def bench_env(env: str, *, rows: int, threads: int, seconds: float, overrides: Iterable[str] = ()) -> dict[str, Any]:
@@ -68,7 +68,8 @@ def bench_learner(
     """Play, learning and both together, as training does them: the preset's rows, mix and epochs, untrained nets.
 
     `play_steps_per_second` counts steps of learner rows with the frozen opponents of the mix beside them;
-    `learn_samples_per_second` counts a sample once for every epoch that it is learned from.
+    `learn_samples_per_second` counts a sample once for every epoch that it is learned from; `replay_difference` is the
+    largest difference between the log-probabilities of play and of their replay, in nats.
     """
     _need(repeats >= 1, f"repeats={repeats}", "at least 1", "--repeats 3")
     _need(threads is None or threads >= 1, f"threads={threads}", "at least 1", "--threads 2")
@@ -87,6 +88,8 @@ def bench_learner(
         started = time.perf_counter()
         rollout = collector.collect(config.learner.rollout_steps, repeat + 1)
         played = time.perf_counter()
+        if repeat == 0:
+            difference = _replay_difference(learner, rollout, config.learner.precision)
         metrics = learner.update(rollout)
         learned = time.perf_counter()
         samples = size * metrics["minibatches"] / config.learner.minibatches
@@ -106,6 +109,7 @@ def bench_learner(
         "parameters": sum(p.numel() for p in learner.policy.parameters()),
         "history_tokens": architecture_of(config, spec).history_tokens,
         "precision": config.learner.precision,
+        "replay_difference": difference,
         "device": describe_device(device),
         "repeats": repeats,
         "play_steps_per_second": round(play_rate),
@@ -146,6 +150,20 @@ def _parts(config: Config, spec: GameSpec, device: torch.device) -> tuple[Collec
 def _need(holds: bool, setting: str, rule: str, instead: str) -> None:
     if not holds:
         raise UsageError(f"{setting}: must be {rule}; pass {instead}")
+
+
+@torch.no_grad()
+def _replay_difference(learner: Learner, rollout: Rollout, precision: str) -> float:
+    mask = None if rollout.mask is None else rollout.mask.transpose(0, 1)
+    with autocast(learner.device, precision):
+        log_prob, _, _ = learner.policy.sequence(
+            rollout.obs.transpose(0, 1),
+            rollout.action.transpose(0, 1),
+            rollout.state,
+            rollout.is_first.transpose(0, 1),
+            mask,
+        )
+    return float((log_prob.T - rollout.log_prob).abs().max())
 
 
 def _machine() -> dict[str, Any]:

@@ -115,6 +115,22 @@ def test_replaying_a_rollout_gives_the_log_probabilities_of_play() -> None:
     assert (value.T - rollout.value).abs().max() < 1e-5
 
 
+def test_bf16_plays_and_replays_close_to_float32() -> None:
+    """Under bf16 autocast play and replay differ by rounding only, and the stored numbers stay float32."""
+    collector = make_collector()
+    collector.precision = "bf16"
+    rollout = collector.collect(30, 1)
+    assert rollout.log_prob.dtype == rollout.value.dtype == rollout.next_value.dtype == torch.float32
+    arrays = (rollout.obs, rollout.action, rollout.is_first, rollout.mask)
+    obs, action, is_first, mask = (x.transpose(0, 1) for x in arrays if x is not None)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        log_prob, _, _ = collector.policy.sequence(obs, action, rollout.state, is_first, mask)
+    with torch.no_grad():
+        exact, _, _ = collector.policy.sequence(obs, action, rollout.state, is_first, mask)
+    assert 0 < (log_prob.T - exact.T).abs().max() < 0.05
+    assert (log_prob.T - rollout.log_prob).abs().max() < 0.05
+
+
 def test_rewards_are_the_weighted_terms_of_the_learners_seat() -> None:
     """The rewards of a match sum to its stored terms times the weights, and nothing leaks over its end."""
     collector = make_collector(rows=4)
