@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from league.policies.heads import make_head
+from league.policies.linear import Linear, lstm_cell
 from league.policies.opponent_encoder import Attention, EncoderMemory, OpponentEncoder
 from league.types import ActionSpec, GameSpec
 
@@ -98,11 +99,11 @@ def _mlp(sizes: list[int], out: int, gain: float) -> nn.Sequential:
     """Tanh layers of `sizes`, then a linear layer of `out`; orthogonal weights, the last of the given gain."""
     layers: list[nn.Module] = []
     for size_in, size in pairwise(sizes):
-        linear = nn.Linear(size_in, size)
+        linear = Linear(size_in, size)
         nn.init.orthogonal_(linear.weight, math.sqrt(2))
         nn.init.zeros_(linear.bias)
         layers += [linear, nn.Tanh()]
-    last = nn.Linear(sizes[-1], out)
+    last = Linear(sizes[-1], out)
     nn.init.orthogonal_(last.weight, gain)
     nn.init.zeros_(last.bias)
     return nn.Sequential(*layers, last)
@@ -115,7 +116,7 @@ class ActorCritic(nn.Module):
         super().__init__()
         a = self.architecture = architecture
         self.head = make_head(a.action)
-        self.observe = nn.Sequential(nn.Linear(a.obs_size, a.observation_width), nn.GELU())
+        self.observe = nn.Sequential(Linear(a.obs_size, a.observation_width), nn.GELU())
         lstm_input = a.observation_width
         self.encoder: OpponentEncoder | None = None
         if a.opponent_encoder:
@@ -130,8 +131,8 @@ class ActorCritic(nn.Module):
                 history=a.history_tokens,
                 latents=a.latents,
             )
-            self.cross_query = nn.Linear(a.observation_width, width)
-            self.cross_kv = nn.Linear(width, 2 * width, bias=False)
+            self.cross_query = Linear(a.observation_width, width)
+            self.cross_kv = Linear(width, 2 * width, bias=False)
             self.cross = Attention(width, a.encoder_heads)
             lstm_input += width
         self.lstm = nn.LSTM(lstm_input, a.lstm_size, batch_first=True)
@@ -204,9 +205,8 @@ class ActorCritic(nn.Module):
         if self.encoder is not None:
             assert state.memory is not None
             x = torch.cat([x, self._look(x, self.encoder.step(self._token(obs), state.memory, rows))], -1)
-        # One cell on the LSTM's own weights: on a CPU nn.LSTM re-packs them at each call, 3 to 7 times one step's time.
         before = state.hidden[index].to(x.dtype), state.cell[index].to(x.dtype)
-        hidden, cell = torch.lstm_cell(x, before, *(weight.to(x.dtype) for weight in self.lstm.parameters()))
+        hidden, cell = lstm_cell(x, *before, self.lstm)
         state.hidden[index] = hidden.to(state.hidden.dtype)
         state.cell[index] = cell.to(state.cell.dtype)
         return hidden

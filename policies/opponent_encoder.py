@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from league.policies.linear import Linear
+
 ROTARY_BASE = 1000.0
 """Longest rotary wavelength is about 2 pi times this many tokens."""
 
@@ -66,7 +68,7 @@ class Attention(nn.Module):
         super().__init__()
         self.heads = heads
         self.head_width = width // heads
-        self.out = nn.Linear(width, width)
+        self.out = Linear(width, width)
 
     def split(self, x: Tensor) -> Tensor:
         """(..., width) -> (..., heads, head_width)."""
@@ -90,11 +92,9 @@ class Block(nn.Module):
     def __init__(self, width: int, heads: int, feedforward: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.qkv = Linear(width, 3 * width, bias=False)
         self.attention = Attention(width, heads)
-        self.mlp = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, feedforward), nn.GELU(), nn.Linear(feedforward, width)
-        )
+        self.mlp = nn.Sequential(nn.LayerNorm(width), Linear(width, feedforward), nn.GELU(), Linear(feedforward, width))
 
     def project(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated query, rotated key and value, each (..., heads, d), of x (..., width)."""
@@ -123,10 +123,10 @@ class OpponentEncoder(nn.Module):
         super().__init__()
         self.history = history
         self.width = width
-        self.embed = nn.Linear(token_size, width)
+        self.embed = Linear(token_size, width)
         self.blocks = nn.ModuleList(Block(width, heads, feedforward) for _ in range(layers))
         self.pool_norm = nn.LayerNorm(width)
-        self.pool_kv = nn.Linear(width, 2 * width, bias=False)
+        self.pool_kv = Linear(width, 2 * width, bias=False)
         self.queries = nn.Parameter(torch.randn(latents, width))
         self.pool = Attention(width, heads)
 
