@@ -102,9 +102,10 @@ def leaderboard(
     quiet: QuietOption = False,
 ) -> None:
     """Rate everyone from the evaluation matches, with 95 % intervals."""
-    from league.agents import leaderboard
+    from league.standings import leaderboard  # not league.agents, which loads torch
+    from league.store import Store
 
-    result = leaderboard(run, store=store)
+    result = leaderboard(Store.open(store), run)
     if as_json:
         _print_json(result.to_json())
         return
