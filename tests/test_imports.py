@@ -103,9 +103,10 @@ def test_starting_is_light(code: str) -> None:
 @pytest.mark.parametrize("arguments", [["leaderboard"], ["runs"], ["query", "SELECT 1"]])
 def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: Path) -> None:
     """Asking the store takes a fraction of a second, since torch, which takes over one, is not loaded."""
+    store = str(tmp_path / "s.duckdb")
     code = (
-        f"import sys; from league.cli import app; from league.store import Store; Store.create({str(tmp_path / 's')!r});"
-        f"app([*{arguments!r}, '--store', {str(tmp_path / 's')!r}], standalone_mode=False);"
+        f"import sys; from league.cli import app; from league.store import Store; Store.create({store!r});"
+        f"app([*{arguments!r}, '--store', {store!r}], standalone_mode=False);"
         "assert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
