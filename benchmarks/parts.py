@@ -1,0 +1,57 @@
+"""The choices behind the network's speed on a CPU, each beside what it replaced: `python benchmarks/parts.py`.
+
+Prints one JSON line; times are medians in microseconds, rates in GFLOP/s.
+"""
+
+import functools
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from league.policies.linear import linear, lstm_cell
+
+
+def median_us(call: Callable[[], object], repeats: int = 200) -> float:
+    """Median time of one call, after a tenth as many to warm up."""
+    times = []
+    for i in range(repeats + repeats // 10):
+        started = time.perf_counter()
+        call()
+        if i >= repeats // 10:
+            times.append(time.perf_counter() - started)
+    return round(statistics.median(times) * 1e6, 1)
+
+
+def sixteen(kind: Callable[..., object], x: torch.Tensor, weights: list[torch.Tensor]) -> None:
+    """Multiplies x with each weight in turn, as the layers of a network do, so that none stays in the cache."""
+    for weight in weights:
+        kind(x, weight)
+
+
+@torch.no_grad()
+def measure(threads: int) -> dict[str, object]:
+    """All comparisons with this many torch threads."""
+    torch.set_num_threads(threads)
+    figures: dict[str, object] = {"threads": threads}
+    for rows in (6, 13, 64, 512):
+        x, weights = torch.randn(rows, 256), [torch.randn(1024, 256) for _ in range(16)]
+        gflop = 2 * rows * 256 * 1024 / 1e9
+        for name, kind in (("torch", F.linear), ("league", linear)):
+            us = median_us(functools.partial(sixteen, kind, x, weights)) / 16
+            figures[f"linear_{rows}x256x1024_{name}"] = {"us": round(us, 1), "gflops": round(gflop / us * 1e6, 1)}
+    lstm, x, zero = nn.LSTM(512, 512, batch_first=True), torch.randn(32, 512), torch.zeros(32, 512)
+    figures["lstm_step_32_rows_nn_lstm_us"] = median_us(lambda: lstm(x[:, None], (zero[None], zero[None])))
+    figures["lstm_step_32_rows_cell_us"] = median_us(lambda: lstm_cell(x, zero, zero, lstm))
+    memory, chosen = torch.randn(32, 30, 256), torch.arange(8) * 3
+    figures["gather_8_rows_indexing_us"] = median_us(lambda: memory[chosen])
+    figures["gather_8_rows_index_select_us"] = median_us(lambda: memory.index_select(0, chosen))
+    return figures
+
+
+if __name__ == "__main__":
+    print(json.dumps({"torch": torch.__version__, "runs": [measure(1), measure(2)]}))
