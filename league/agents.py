@@ -14,7 +14,6 @@ from league.envs import registry
 from league.errors import UsageError, nearest
 from league.evaluation import Contestant, Summary, check_games, play, summarise
 from league.records import AgentKind, AgentRow
-from league.rollout import BOT_PREFIX
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import MAX_SEED, Agent, load_policy
 from league.snapshots.export import export as export_snapshot
@@ -22,6 +21,7 @@ from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.standings import Leaderboard, best_snapshot
 from league.standings import leaderboard as rank
 from league.store import Store
+from league.types import BOT_PREFIX
 
 DEFAULT_STORE = Path("runs/league.duckdb")
 

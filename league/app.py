@@ -29,7 +29,6 @@ from league.evaluation import Summary
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import SELF_PLAY
 from league.records import RunRow, RunStatus, SnapshotRow
-from league.rollout import BOT_PREFIX
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import load_policy
 from league.snapshots.manifest import About, GameRecord, spec_to_json
@@ -37,7 +36,7 @@ from league.snapshots.state import load_state, save_state
 from league.store import Store
 from league.training import Counters, Run, Watcher
 from league.training import train as run_training
-from league.types import GameSpec, MatchBatch
+from league.types import BOT_PREFIX, GameSpec, MatchBatch
 
 if sys.platform != "win32":
     import fcntl
@@ -331,7 +330,7 @@ def _wire(
     )
 
 
-def _run_row(run: Run, stage: str, parent: str | None = None) -> RunRow:
+def _run_row(run: Run, stage: str) -> RunRow:
     return RunRow(
         run=run.name,
         game=run.config.env.name,
@@ -341,7 +340,6 @@ def _run_row(run: Run, stage: str, parent: str | None = None) -> RunRow:
         stage=stage,
         config=json.dumps(settings.to_json(run.config)),
         device=describe_device(run.device),
-        parent=parent,
     )
 
 

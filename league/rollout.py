@@ -14,9 +14,7 @@ from torch import Tensor
 from league.device import autocast
 from league.pool import Pool
 from league.strict import StrictMasks
-from league.types import EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyState, Rollout
-
-BOT_PREFIX = "bot:"
+from league.types import BOT_PREFIX, EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyState, Rollout
 
 
 def bot_id(batch: MatchBatch, agent: str) -> int:

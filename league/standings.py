@@ -10,10 +10,10 @@ from league.errors import StoreError, UsageError, nearest
 from league.ratings import ELO_START, PairCounts, Ratings, bradley_terry, elo_series
 from league.records import RunRow
 from league.store import Store
+from league.types import BOT_PREFIX
 
 ANCHOR = "bot:based"
 """The agent held at 1000 where it has played."""
-BOT = "bot:"
 SHORT_HASH = 12
 
 
@@ -180,7 +180,7 @@ def _company(counts: PairCounts, own: frozenset[str]) -> set[str]:
     """The run's own agents, whoever they met, and the bots."""
     pairs = list(zip(counts.seat0, counts.seat1, strict=True))
     met = {agent for pair in pairs if own.intersection(pair) for agent in pair}
-    return met | {agent for pair in pairs for agent in pair if agent.startswith(BOT)}
+    return met | {agent for pair in pairs for agent in pair if agent.startswith(BOT_PREFIX)}
 
 
 def _entries(ratings: Ratings, shown: set[str], known: Mapping[str, tuple[str, str]]) -> tuple[Entry, ...]:
@@ -212,7 +212,7 @@ def _entries(ratings: Ratings, shown: set[str], known: Mapping[str, tuple[str, s
 
 def _unknown(agent_id: str) -> tuple[str, str]:
     """Name and kind of an agent that only match rows know."""
-    return (agent_id, "bot") if agent_id.startswith(BOT) else (agent_id[:SHORT_HASH], "unknown")
+    return (agent_id, "bot") if agent_id.startswith(BOT_PREFIX) else (agent_id[:SHORT_HASH], "unknown")
 
 
 def _learner(run: RunRow, games: Sequence[tuple[str, float]]) -> Learner:

@@ -17,10 +17,10 @@ from league.errors import StoreError
 from league.evaluation import Contestant, Summary, play, summarise
 from league.learner import Learner
 from league.pool import Pool
-from league.rollout import BOT_PREFIX, Collector
+from league.rollout import Collector
 from league.store import Store
 from league.strict import StrictMasks
-from league.types import DRAW, MatchBatch, MatchResult, Policy, Rollout
+from league.types import BOT_PREFIX, DRAW, MatchBatch, MatchResult, Policy, Rollout
 
 WINDOW = 100
 """Matches that a displayed win-rate looks back on."""

@@ -21,6 +21,8 @@ EXTERNAL = -1
 """In `MatchBatch.controllers`: this seat's actions come from the engine, not from a native bot."""
 DRAW = -1
 """In `winner`: nobody won."""
+BOT_PREFIX = "bot:"
+"""An agent of this beginning is a native bot of its game: `bot:NAME`."""
 
 FloatArray = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
