@@ -18,7 +18,7 @@ from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import Pool
 from league.rollout import Collector
 from league.snapshots import io
-from league.store import Store
+from league.store import Store, StoreBusy
 from league.training import Report, reward_terms
 from league.types import Rollout
 
@@ -110,6 +110,8 @@ def test_reward_terms_of_matches_are_those_of_the_store(trained: Store) -> None:
         for a, b in zip(shown, asked, strict=True):
             assert dataclasses.astuple(a)[1:] == pytest.approx(dataclasses.astuple(b)[1:])
     assert asked[0].matches == len(matches) and asked[0].own == -asked[0].other != 0
+    lone = dataclasses.replace(matches[0], rewards={"payoff": (0.0, 3.0), "win": (0.0, 0.0)})
+    assert [term.fired for term in reward_terms([lone], "tiny", {"payoff": 1.0})] == [1, 0], "either seat counts"
 
 
 class Notes:
@@ -165,6 +167,19 @@ def test_a_reward_that_never_fired_in_the_whole_run_is_named(fired_before: bool,
     assert all(f"in {len(matches)} training matches" in line for line in named)
     assert fired_before or any(line.startswith("rewards.knock_out (weight 2) ") for line in named)
     assert len(matches) > second.reports[-1].rewards[0].matches > 0
+
+
+def test_a_run_finishes_although_the_store_is_busy_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the last look at the rewards cannot be had, one line says so and the run is finished all the same."""
+
+    def fail(self: Store, run: str, last: int | None = None) -> None:
+        raise StoreBusy("store is held by process 1")
+
+    monkeypatch.setattr(Store, "reward_terms", fail)
+    notes, path = Notes(), tmp_path / "league.duckdb"
+    result = league.train("smoke", env="matrix", overrides=TINY, store=path, watcher=notes)
+    assert result.status == "finished"
+    assert notes.said[-1] == "not known whether every reward term fired: store is held by process 1"
 
 
 def test_evaluating_changes_nothing_that_is_learned(trained: Store, tmp_path: Path) -> None:
