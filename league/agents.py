@@ -177,7 +177,7 @@ def evaluate(
     results = play(
         lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
         home,
-        guest,
+        [guest],
         games=games,
         seed=seed,
         run=name,
