@@ -35,6 +35,7 @@ METRICS = (
     "hit_share",
     "combos",
     "dodges",
+    "dashes",
     "pickups",
     "air_time",
     "survival",

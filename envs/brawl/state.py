@@ -58,6 +58,7 @@ INT_RANGES: dict[str, tuple[int, int]] = {
     "hits": (0, _ANY),  # attacks that hit
     "combos": (0, _ANY),  # attacks whose first hit met a stunned opponent
     "dodges": (0, _ANY),
+    "dashes": (0, _ANY),
     "pickups": (0, _ANY),
     "air_ticks": (0, _ANY),
     "field_ticks": (0, _ANY),  # not absent
