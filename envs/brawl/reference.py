@@ -100,7 +100,7 @@ class ReferenceMatch:
         if me.controller == EXTERNAL:
             pressed = {key for key, value in zip(KEYS, action, strict=True) if value}
         else:
-            pressed = reference_bots.PRESSED[BOTS[me.controller]](me, other, self)
+            pressed = reference_bots.PRESSED[BOTS[me.controller]](me, other, self.stage)
         return frozenset(pressed) & (legal_keys(me, self.stage) | FRESH)
 
     def _is_over(self) -> bool:
@@ -124,7 +124,7 @@ class ReferenceMatch:
         out.metrics = [self._metrics(f) for f in self.fighters]
 
     def _metrics(self, f: Fighter) -> list[float]:
-        stocks_used = self.rules.stocks - f.stocks + (1 if f.stocks > 0 else 0)
+        lives = max(1, self.rules.stocks - f.stocks + (1 if f.stocks > 0 else 0))
         values = {
             "damage_dealt": f.damage_dealt,
             "knock_outs": f.knock_outs,
@@ -135,9 +135,10 @@ class ReferenceMatch:
             "hit_share": f.hits / f.attacks if f.attacks else 0.0,
             "combos": f.combos,
             "dodges": f.dodges,
+            "dashes": f.dashes,
             "pickups": f.pickups,
             "air_time": f.air_ticks * self.rules.tick_seconds,
-            "survival": f.field_ticks * self.rules.tick_seconds / stocks_used,
+            "survival": f.field_ticks * self.rules.tick_seconds / lives,
         }
         return [values[name] for name in METRICS]
 

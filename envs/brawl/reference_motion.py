@@ -75,7 +75,8 @@ def _obey(f: Fighter, keys: Keys, dx: int, stage: Stage) -> str | None:
     if "dodge" in fresh and f.dodge_cooldown == 0:
         _evade(f, dx, stage.rules)
         return None
-    if dx not in (0, f.facing):
+    dashes_back = f.dash > 0 and dx == f.direction
+    if dx not in (0, f.facing) and not dashes_back:
         _turn(f, dx, stage.rules)
     if "jump" in fresh and (not f.in_air or f.jumps_left > 0):
         _jump(f, stage.rules)
@@ -103,6 +104,7 @@ def _evade(f: Fighter, dx: int, r: Rules) -> None:
     if not f.in_air and dx != 0:
         f.dash = r.dash_ticks if dx == f.facing else r.back_dash_ticks
         f.dodge_cooldown = r.dash_cooldown
+        f.dashes += 1
     else:
         f.dodge, f.dash = r.dodge_ticks, 0
         f.dodge_cooldown = r.dodge_cooldown_air if f.in_air else r.dodge_cooldown_ground
@@ -211,17 +213,21 @@ def _travel(f: Fighter, keys: Keys, stage: Stage) -> None:
         f.support = "platform" if stage.over_pit(f.x) else "air"
     if not f.in_air:
         return
-    passes = "down" in keys and f.stun == 0
-    meets_platform = old_y >= stage.platform_was and f.y <= stage.platform_y and f.vy <= 0.0
-    if stage.over_ground(f.x) and f.y <= 0.0:
-        if old_y >= 0.0:
-            _land(f, "ground", 0.0, r)
-        else:
-            _push_out(f, old_x, r)
-    elif stage.over_pit(f.x) and meets_platform and not passes:
-        _land(f, "platform", stage.platform_y, r)
+    _meet_stage(f, old_x, old_y, "down" in keys and f.stun == 0, stage)
     if f.in_air:
         f.air_ticks += 1
+
+
+def _meet_stage(f: Fighter, old_x: float, old_y: float, passes: bool, stage: Stage) -> None:
+    """Feet in the air at (`old_x`, `old_y`) before this tick meet a ground, its wall or the platform."""
+    if stage.over_ground(f.x) and f.y <= 0.0:
+        if old_y >= 0.0:
+            _land(f, "ground", 0.0, stage.rules)
+            return
+        _push_out(f, old_x, stage.rules)
+    meets_platform = old_y >= stage.platform_was and f.y <= stage.platform_y and f.vy <= 0.0
+    if stage.over_pit(f.x) and meets_platform and not passes:
+        _land(f, "platform", stage.platform_y, stage.rules)
 
 
 def _push_out(f: Fighter, old_x: float, r: Rules) -> None:

@@ -17,8 +17,8 @@ SUPPORTS = ("air", "ground", "platform")
 GOLDEN = 0x9E3779B97F4A7C15
 U64 = (1 << 64) - 1
 _FLOATS = ("x", "y", "vx", "vy", "damage", "damage_dealt")
-_KEPT = ("side", "stocks", "rng", "damage_dealt", "controller", "knock_outs", "self_destructs", "attacks", "hits")
-_KEPT += ("combos", "dodges", "pickups", "air_ticks", "field_ticks")
+_COUNTERS = ("knock_outs", "self_destructs", "attacks", "hits", "combos", "dodges", "dashes", "pickups")
+_KEPT = ("side", "stocks", "rng", "damage_dealt", "controller", *_COUNTERS, "air_ticks", "field_ticks")
 """What coming back to the field leaves as it was."""
 
 Keys = frozenset[str]
@@ -125,6 +125,7 @@ class Fighter:
     hits: int = 0
     combos: int = 0
     dodges: int = 0
+    dashes: int = 0
     pickups: int = 0
     air_ticks: int = 0
     field_ticks: int = 0
@@ -238,3 +239,7 @@ class Stage:
         """Can the fighter pick up what lies on its ground?"""
         item = self.items[f.half]
         return f.support == "ground" and item.lies and abs(f.x - item.x) <= self.rules.pickup_reach
+
+    def nearest_item(self, f: Fighter) -> Item | None:
+        """The weapon on the grounds nearest to the fighter along x, the left one on a tie; None where none lies."""
+        return min((item for item in self.items if item.lies), key=lambda item: abs(item.x - f.x), default=None)

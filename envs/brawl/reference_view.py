@@ -57,8 +57,7 @@ def _strike(f: Fighter, stage: Stage) -> list[float]:
 
 def _surroundings(f: Fighter, stage: Stage, tick: int) -> list[float]:
     r = stage.rules
-    lying = [item for item in stage.items if item.lies]
-    nearest = min(lying, key=lambda item: abs(item.x - f.x), default=None)  # the first, the left one, on a tie
+    nearest = stage.nearest_item(f)
     item = [0.0, 0.0] if nearest is None else [_squashed(nearest.x - f.x), _FLAG[nearest.kind]]
     return [*item, stage.platform_y / 2.5, stage.platform_direction, (r.time_limit - tick) / r.time_limit]
 
