@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from league.envs.brawl.env import Options, make, rules_of
+from league.envs.brawl.env import KEYS, Options, make, options_hash, rules_of
+from league.envs.brawl.moves import NAMES, STRIKES, WEAPONS
 from league.envs.brawl.reference import ReferenceMatch, next_seed, row_seed
-from league.envs.brawl.rules import END_REASONS, METRICS, TERMS
-from league.envs.brawl.state import HEADER_SIZE, STATE_DTYPE
+from league.envs.brawl.reference_state import SUPPORTS, Item, strike_named
+from league.envs.brawl.rules import BOTS, END_REASONS, METRICS, TERMS, Rules
+from league.envs.brawl.state import AIR, GROUND, HEADER_SIZE, PLATFORM, STATE_DTYPE, pack_state
 from league.types import EXTERNAL
 
 SHORT = {"time_limit_seconds": 12.0, "stocks": 2, "respawn_seconds": 0.5, "protection_seconds": 1.0}
+PAIRS = [(EXTERNAL, EXTERNAL)] * 4 + [(EXTERNAL, bot) for bot in range(len(BOTS))]
+PAIRS += [(bot, 1 + bot % (len(BOTS) - 1)) for bot in range(1, len(BOTS))]
+RULES = Rules()
 
 
 def random_keys(rng, rows):
@@ -20,14 +27,51 @@ def random_keys(rng, rows):
     return (rng.random((rows, 2, 10)) < chance).astype(np.int32)
 
 
+def stir(twin, rng):
+    """Brings both fighters close together somewhere, worn and sometimes armed, with a weapon lying there."""
+    middle, height = float(rng.uniform(-7.0, 7.0)), float(rng.choice([0.0, 0.0, 3.0, -2.0]))
+    for f in twin.fighters:
+        f.x, f.y = middle + float(rng.uniform(-1.0, 1.0)), height
+        f.support = "ground" if height == 0.0 and twin.stage.over_ground(f.x) else "air"
+        f.damage = float(rng.uniform(0.0, 150.0))
+        f.weapon = WEAPONS[int(rng.integers(3))]
+        f.weapon_left = int(rng.integers(1, 90)) if f.armed else 0
+    item = twin.stage.items[0 if middle < 0 else 1]
+    item.kind, item.x, item.ticks = WEAPONS[int(rng.integers(3))], middle, int(rng.integers(1, 90))
+
+
 def bits(values, dtype):
     """The bytes of `values` rounded once to `dtype`: unlike ==, they tell 0.0 from -0.0."""
     return np.ascontiguousarray(values).astype(dtype).tobytes()
 
 
+def records_of(twins):
+    return np.array([twin.record() for twin in twins], STATE_DTYPE)
+
+
+def restore(batch, twins, options):
+    """Gives the batch the twins' state."""
+    batch.set_state(pack_state(records_of(twins), options_hash(options)))
+
+
+def assert_same_records(found, wanted):
+    """Equal bytes, or the fields that differ."""
+    if found.tobytes() == wanted.tobytes():
+        return
+    differ = []
+    for row, name in np.ndindex(len(found), 1):
+        for name in STATE_DTYPE.names:
+            parts = STATE_DTYPE[name].base.names or (None,)
+            for part in parts:
+                one, two = (r[name][row] if part is None else r[name][part][row] for r in (found, wanted))
+                if one.tobytes() != two.tobytes():
+                    differ.append(f"row {row} {name}.{part}: compiled {one.tolist()} twin {two.tolist()}")
+    raise AssertionError("\n".join(differ))
+
+
 def assert_same(batch, twins, outcomes):
     """Every array of the batch holds the twins' numbers, bit for bit."""
-    assert batch.get_state()[HEADER_SIZE:] == np.array([twin.record() for twin in twins], STATE_DTYPE).tobytes()
+    assert_same_records(np.frombuffer(batch.get_state(), STATE_DTYPE, offset=HEADER_SIZE), records_of(twins))
     obs = np.array([[twin.observe(s) for s in (0, 1)] for twin in twins])
     assert batch.obs.tobytes() == bits(obs, np.float32)
     assert batch.mask.tobytes() == bits([[twin.legal(s) for s in (0, 1)] for twin in twins], np.bool_)
@@ -52,52 +96,112 @@ def assert_same_end(batch, i, out):
     assert result["metrics"].shape == (2, len(METRICS))
 
 
-@pytest.mark.parametrize("ticks_per_step", [1, 3, 30])
-@pytest.mark.parametrize("seed", [0, 7, 2**64 - 1])
-def test_twin_is_equal_bit_for_bit(seed, ticks_per_step):
-    """State, observations, masks, rewards and results equal the twin's over random keys and every controller."""
-    options = Options(ticks_per_step=ticks_per_step, **SHORT)
-    pairs = [(EXTERNAL, EXTERNAL), (EXTERNAL, 2), (1, EXTERNAL), (1, 1), (2, 2), (0, 2), (1, 2), (2, EXTERNAL)]
-    batch = make(len(pairs), 1, options)
-    batch.controllers[:] = pairs
+def start(seed, options):
+    """A batch of a row for each pair of PAIRS, and its twins."""
+    batch = make(len(PAIRS), 1, options)
+    batch.controllers[:] = PAIRS
     batch.reset(seed)
-    twins = [ReferenceMatch(rules_of(options), row_seed(seed, i)) for i in range(len(pairs))]
-    for twin, pair in zip(twins, pairs, strict=True):
+    twins = [ReferenceMatch(rules_of(options), row_seed(seed, i)) for i in range(len(PAIRS))]
+    for twin, pair in zip(twins, PAIRS, strict=True):
         twin.fighters[0].controller, twin.fighters[1].controller = pair
+    return batch, twins
+
+
+def advance(batch, twins):
+    batch.step()
+    return [twin.step(batch.actions[i].tolist()) for i, twin in enumerate(twins)]
+
+
+@pytest.mark.parametrize("weapons", [True, False])
+@pytest.mark.parametrize("ticks_per_step", [1, 3, 30])
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_twin_is_equal_bit_for_bit(seed, ticks_per_step, weapons):
+    """State, observations, masks, rewards and results equal the twin's over random keys and every controller."""
+    options = Options(ticks_per_step=ticks_per_step, weapons=weapons, **SHORT)
+    batch, twins = start(seed, options)
     assert_same(batch, twins, None)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, ticks_per_step])
     ends = 0
-    for step in range(max(60, 1500 // ticks_per_step)):
+    for step in range(max(40, 500 // ticks_per_step)):
         if step % 4 == 0:
-            batch.actions[:] = random_keys(rng, len(pairs))
-        batch.step()
-        outcomes = [twin.step(batch.actions[i].tolist()) for i, twin in enumerate(twins)]
-        assert_same(batch, twins, outcomes)
+            batch.actions[:] = random_keys(rng, len(PAIRS))
+        assert_same(batch, twins, advance(batch, twins))
         ends += int(batch.terminated.sum())
-    assert ends >= len(pairs)
+    assert ends >= len(PAIRS)
 
 
-def test_twin_test_reaches_every_mechanic():
-    """The keys of the twin test bring about every move, dodges, taunts, bounces, knock-outs and respawns."""
-    options = Options(**SHORT)
-    batch = make(32, 1, options)
-    batch.reset(3)
-    batch.controllers[:8] = (EXTERNAL, 2)
+def happened(before, after, weapons_before):
+    """The rare things that one tick of the compiled game brought about, by name: (rows, seats) each."""
+    f, was = after["fighters"], before["fighters"]
+    held, acts = f["keys"], (was["move"] < 0) & (was["stun"] == 0) & (was["dodge"] == 0) & (was["respawn"] == 0)
+    fresh = held & ~was["keys"]
+    key = {name: 1 << i for i, name in enumerate(KEYS)}
+    in_air, over_pit = f["support"] == AIR, np.abs(f["x"]) <= RULES.edge_inner
+    landed_at = np.where(over_pit, after["platform_y"][:, None], 0.0)
+    own = (was["x"] >= 0).astype(int)
+    item = {name: np.take_along_axis(before["items"][name], own, 1) for name in ("x", "kind", "ticks")}
+    item_after = {name: np.take_along_axis(after["items"][name], own, 1) for name in ("x", "kind", "ticks")}
+    reach = (was["support"] == GROUND) & (item["kind"] > 0) & (np.abs(was["x"] - item["x"]) <= RULES.pickup_reach)
+    wants = acts & reach & (was["weapon"] == 0) & (fresh & key["pickup"] > 0) & (f["pickups"] == was["pickups"])
+    wants &= (f["move"] < 0) & (f["support"] == GROUND)
+    lost_weapon = (was["weapon"] > 0) & (f["weapon"] == 0) & (f["respawn"] == 0)
+    moved_on = (f["move"] >= 0) & (was["move"] >= 0)
+    follow = {k: np.array([getattr(s, k) for s in STRIKES])[was["move"]] == f["move"] for k in ("on_hit", "on_miss", "on_land")}
+    return {
+        "charge": f["charge"] > 0,
+        "full charge": f["charge"] == RULES.max_charge,
+        **{k: moved_on & follow[k] for k in follow},
+        "dash": (f["dash"] > 0) & (f["direction"] == f["facing"]),
+        "back-dash": (f["dash"] > 0) & (f["direction"] != f["facing"]),
+        "turn": f["turn"] > 0,
+        "dodge on the ground": (f["dodge"] > 0) & ~in_air,
+        "dodge in the air": (f["dodge"] > 0) & in_air,
+        "weapon taken": f["pickups"] > was["pickups"],
+        "weapon dropped": lost_weapon & (item["kind"] == 0) & (item_after["x"] == f["x"]) & (item_after["kind"] > 0),
+        "weapon dropped and lost": lost_weapon & (was["weapon_left"] > 1) & (item_after["x"] != f["x"]),
+        "weapon worn out": lost_weapon & (was["weapon_left"] == 1),
+        "weapon vanished": (item["kind"] > 0) & (item["ticks"] == 1) & (item_after["kind"] == 0),
+        "weapon appeared": (item["kind"] == 0) & (item["ticks"] == 1) & (item_after["kind"] > 0),
+        "both want one": wants & wants[:, ::-1] & (own == own[:, ::-1]),
+        "landing on the platform": (f["support"] == PLATFORM) & (was["support"] == AIR),
+        "drop through": (was["support"] == PLATFORM) & in_air & over_pit & (f["vy"] < -RULES.drop_speed),
+        "air jump": (f["jumps_left"] < was["jumps_left"]) & (f["respawn"] == 0),
+        "pushed out, outer": (np.abs(f["x"]) == RULES.edge_outer) & (f["y"] < 0) & (f["vx"] == 0),
+        "pushed out, inner": (np.abs(f["x"]) == RULES.edge_inner) & (f["y"] < 0) & (f["vx"] == 0),
+        "bounce": (was["stun"] > 0) & (was["vy"] < -RULES.bounce_speed) & (f["vy"] > 0) & (f["y"] == landed_at),
+        "combo": f["combos"] > was["combos"],
+        "third hit in a stun": (f["combo"] > 2) & (f["stun"] > 0),
+        "longest stun": f["stun"] == RULES.max_stun,
+        "protection": f["invulnerable"] > 0,
+        "protection given up": (was["invulnerable"] > 1) & (f["invulnerable"] == 0) & (f["attacks"] > was["attacks"]),
+        "knock-out": f["knock_outs"] > was["knock_outs"],
+        "self-destruct": f["self_destructs"] > was["self_destructs"],
+        "fast fall": in_air & (f["vy"] < -RULES.max_fall) & (f["stun"] == 0) & (f["move"] < 0),
+    }
+
+
+def test_the_key_streams_reach_every_mechanic():
+    """Over the keys of these tests, close fights stirred up, every strike and rule takes part; the twin stays equal."""
+    options = Options(ticks_per_step=1, **SHORT)
+    batch, twins = start(3, options)
     rng = np.random.default_rng(3)
-    seen: dict[str, set[int]] = {name: set() for name in ("move", "dodge", "taunt", "respawn", "move_hit")}
-    counts = dict.fromkeys(("knock_outs", "self_destructs"), 0)
-    for step in range(800):
-        if step % 4 == 0:
-            batch.actions[:] = random_keys(rng, 32)
-        batch.step()
-        fighters = np.frombuffer(batch.get_state(), STATE_DTYPE, offset=HEADER_SIZE)["fighters"]
-        for name, values in seen.items():
-            values.update(np.unique(fighters[name]).tolist())
-        for name in counts:
-            counts[name] += int(fighters[name].sum())
-    assert seen["move"] == set(range(-1, 10))
-    assert all(len(seen[name]) > 1 for name in seen)
-    assert all(counts.values())
+    strikes, counts = set(), {}
+    for step in range(1500):
+        if step % 60 == 0:
+            for twin in twins:
+                stir(twin, rng)
+            restore(batch, twins, options)
+        if step % 5 == 0:
+            batch.actions[:] = random_keys(rng, len(PAIRS))
+        before = records_of(twins)
+        assert_same(batch, twins, advance(batch, twins))
+        goes_on = ~batch.terminated
+        after = records_of(twins)
+        strikes |= set(after["fighters"]["move"].ravel().tolist())
+        for name, found in happened(before[goes_on], after[goes_on], None).items():
+            counts[name] = counts.get(name, 0) + int(found.sum())
+    assert {NAMES[i] for i in set(range(len(NAMES))) - strikes} == set()
+    assert [name for name, count in counts.items() if count == 0] == []
 
 
 def test_seeds_follow_from_the_row_and_the_match_before():
