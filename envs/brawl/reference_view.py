@@ -43,7 +43,7 @@ def _condition(f: Fighter, stage: Stage) -> list[float]:
 def _strike(f: Fighter, stage: Stage) -> list[float]:
     strike = f.strike
     if strike is None:
-        return [0.0] * 5 + [f.charge / stage.rules.max_charge]
+        return [0.0] * 6
     active_left = max(0, min(strike.active, strike.startup + strike.active - f.move_tick))
     return [
         max(0, strike.startup - f.move_tick) / 20.0,
