@@ -71,6 +71,8 @@ class Matches:
 
         defaults = config.load(env=game)
         settings = {**config.to_json(defaults), "rewards": {**defaults.rewards, **(rewards or {})}}
+        if not any(settings["rewards"].values()):
+            raise UsageError(f"rewards={rewards!r}: every weight is 0; give one, such as {{'win': 1.0}}")
         self.options = registry.check_options(game, {**defaults.env.options, **options})
         self.batch = registry.make(game, rows=int(rows), threads=0, options=self.options)
         self.spec = self.batch.spec
@@ -146,7 +148,8 @@ class Duel(Matches):
             copy plays, so that its memory is this one's alone; or a function `(obs, mask) -> action`. None takes the
             bot that training meets most.
         seat: the learner's seat: 0, 1, or `random`, drawn anew for every match by its row's generator.
-        is_stacked: whether act and function get stacks (B, obs_size) and (B, M), or one (obs_size,) and (M,).
+        is_stacked: whether an opponent in Python gets stacks (B, obs_size) and (B, M) and gives (B, A), or, where
+            there is one row, (obs_size,), (M,) and (A,).
     """
 
     KEYWORDS = ("opponent", "seat", "rewards", "render_mode")
@@ -168,6 +171,7 @@ class Duel(Matches):
             raise UsageError(f"seat={seat!r}: must be 0, 1 or 'random'")
         self._choose_opponent(opponent)
         self._is_stacked = is_stacked
+        self._shape = self.batch.actions[:, 0].shape if is_stacked else (self.spec.action.num_parts,)
         self._is_seat_drawn = seat == "random"
         self._rows = np.arange(rows)
         self._seat = np.full(rows, 0 if seat == "random" else seat)
@@ -178,7 +182,8 @@ class Duel(Matches):
         super().start(rngs)
         self._rngs = rngs
         if self._reset is not None:
-            self._reset(seed=int(rngs[0].integers(2**63)))
+            seeds = [int(rng.integers(2**63)) for rng in rngs]  # one a row, so that a row's stream is as when alone
+            self._reset(seed=seeds[0])
         self._sit_down(self._rows)
 
     def views(self) -> tuple[FloatArray, BoolArray | None]:
@@ -186,23 +191,19 @@ class Duel(Matches):
         return self._views(self._seat)
 
     def step(self, actions: npt.ArrayLike) -> Step:
-        """One decision of every row with the learner's `actions` (B, A).
+        """One decision of every row with the learner's `actions` (B, A), or (A,) where nothing is stacked.
 
         Raises:
             UsageError: an action of the learner or the opponent is not one of the action space; nothing has moved.
         """
         batch, seat = self.batch, self._seat
-        shape = batch.actions[:, 0].shape
-        own = check_actions("action", actions, shape, self.spec.action)
+        own = check_actions("action", actions, self._shape, self.spec.action)
         if self._act is not None:
             obs, mask = self._views(1 - seat)
-            if self._is_stacked:
-                answer = self._act(obs, mask)
-            else:
-                answer = np.asarray(self._act(obs[0], None if mask is None else mask[0]))[None]
-            batch.actions[self._rows, 1 - seat] = check_actions(
-                "the opponent's action", answer, shape, self.spec.action
-            )
+            if not self._is_stacked:
+                obs, mask = obs[0], None if mask is None else mask[0]
+            answer = check_actions("the opponent's action", self._act(obs, mask), self._shape, self.spec.action)
+            batch.actions[self._rows, 1 - seat] = answer
         batch.actions[self._rows, seat] = own
         batch.step()
         terms = batch.reward_terms[self._rows, seat]
@@ -257,19 +258,19 @@ def check_actions(name: str, actions: npt.ArrayLike, shape: tuple[int, ...], spe
     """`actions` as int32 of `shape` (..., A); nothing is rounded or clipped.
 
     Raises:
-        UsageError: another shape, no numbers, or a value that is not one of the part's choices.
+        UsageError: another shape, no numbers, or a value that is not one of its part's choices.
     """
     try:
         given = np.asarray(actions)
-    except ValueError:
+    except ValueError:  # lists of unequal lengths
         given = np.asarray(None)
     if given.dtype.kind not in "biuf":
-        raise UsageError(f"{name}: must be numbers of shape {shape[1:]}, got {actions!r}")
+        raise UsageError(f"{name}={actions!r}: must be numbers of shape {shape}")
     if given.shape != shape:
-        raise UsageError(f"{name}: shape must be {shape[1:]} for each of {shape[0]} matches, got {given.shape}")
+        raise UsageError(f"{name}: shape must be {shape}, got {given.shape}")
     taken = np.isin(given, np.arange(max(spec.choices))) & (given < np.array(spec.choices))
     if not taken.all():
-        row, part = (int(i) for i in np.argwhere(~taken)[0])
-        where = f"{name}[{part}]" if shape[0] == 1 else f"{name}[{row}, {part}]"
-        raise UsageError(f"{where}={given[row, part]}: must be an integer from 0 to {spec.choices[part] - 1}")
+        index = [int(i) for i in np.argwhere(~taken)[0]]
+        value = given[tuple(index)].item()
+        raise UsageError(f"{name}{index}={value}: must be an integer from 0 to {spec.choices[index[-1]] - 1}")
     return given.astype(np.int32)

@@ -96,7 +96,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
         """
         if not self._is_playing:
             raise UsageError("step: no match is being played; call reset() first")
-        step = self._duel.step(np.asarray(action)[None])
+        step = self._duel.step(action)
         if step.last_views:
             self._is_playing, self._is_next_ready = False, True
             obs, info = step.last_views[0]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.utils import seeding
 
-from league.duel import RENDER_MODES, Matches, check_actions
+from league.duel import Matches, check_actions
 from league.envs.base import gymnasium_spaces
 from league.errors import UsageError
 from league.types import SEATS, FloatArray
@@ -39,8 +39,6 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
     Raises:
         UsageError: an argument, or later an action, breaks its rule.
     """
-
-    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012, as PettingZoo has it; an instance has its own
 
     def __init__(
         self,
@@ -97,13 +95,11 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         if set(actions) != set(self.agents):
             raise UsageError(f"actions: must have one for each of {', '.join(self.agents)}, got {sorted(actions)}")
         batch, spec, players = self._matches.batch, self._matches.spec, list(enumerate(self.agents))
-        checked = [
-            check_actions(
-                f"action of {agent}", np.asarray(actions[agent])[None], (1, spec.action.num_parts), spec.action
-            )
-            for agent in self.agents
-        ]
-        batch.actions[:] = np.stack(checked, axis=1)
+        shape = (spec.action.num_parts,)
+        for seat, checked in [
+            (s, check_actions(f"actions['{a}']", actions[a], shape, spec.action)) for s, a in players
+        ]:
+            batch.actions[0, seat] = checked
         batch.step()
         terminated, truncated = bool(batch.terminated[0]), bool(batch.truncated[0])
         rewards = dict(zip(self.agents, map(float, self._matches.reward(batch.reward_terms[0])), strict=True))

@@ -149,7 +149,7 @@ class Agent:
             self._is_fresh = True
             return
         places = np.asarray(rows)
-        if places.ndim != 1 or places.dtype.kind not in "iu" or not ((0 <= places) & (places < num_rows)).all():
+        if places.ndim != 1 or places.dtype.kind not in "iu" or not ((places >= 0) & (places < num_rows)).all():
             raise UsageError(f"rows={rows!r}: must be integers from 0 to {num_rows - 1}")
         self._state.clear(torch.from_numpy(places.astype(np.int64)).to(self.policy.device))
 
