@@ -1,5 +1,6 @@
 """The games as Gymnasium and PettingZoo environments: their checkers pass, and the three forms play one game."""
 
+import dataclasses
 import subprocess
 import sys
 import warnings
@@ -17,10 +18,9 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import league.gym
 from league import config
-from league.duel import Duel
 from league.envs import registry
 from league.envs.classic import matrix
-from league.errors import LeagueError, UsageError
+from league.errors import LeagueError
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.snapshots import Agent
 from league.types import GameSpec
@@ -160,18 +160,25 @@ def test_info_at_the_end_has_the_result(game: str, seat: int) -> None:
     """The result agrees with the reward of winning, with the batch's own record and with the options."""
     env, spec = make(game, seat=seat, opponent="random"), registry.spec(game, {})
     record = env._duel.batch.result
-    ended = [s for s in play(env, 2, random_actions(spec, STEPS)) if len(s) == 5 and (s[2] or s[3])]
-    assert len(ended) >= 2
-    for step in ended:
-        result, win = step[4]["result"], step[4]["reward_terms"]["win"]
-        assert result["seat"] == seat and "action_mask" not in step[4]
-        assert win == {seat: 1, 1 - seat: -1, -1: 0}[result["winner"]]
-        assert result["end_reason"] in spec.end_reasons and result["ticks"] > 0
-        assert set(result["metrics"]) == set(spec.metrics)
-    assert not any("result" in s[-1] for s in play(env, 2, random_actions(spec, 5)))
-    assert result["seed"] == record["seed"][0]
-    own_first = record["metrics"][0, [seat, 1 - seat]].T
-    assert np.array_equal(np.stack(list(result["metrics"].values())), own_first)
+    env.reset(seed=2)
+    results = []
+    for action in random_actions(spec, STEPS):
+        *_, terminated, truncated, info = env.step(action)
+        is_over = terminated or truncated
+        assert ("result" in info) == is_over
+        assert ("action_mask" in info) == (env._duel.batch.mask is not None and not is_over)
+        if not is_over:
+            continue
+        result = info["result"]
+        assert info["reward_terms"]["win"] == {seat: 1, 1 - seat: -1, -1: 0}[result["winner"]]
+        assert result["seat"] == seat and result["winner"] == record["winner"][0]
+        assert result["end_reason"] == spec.end_reasons[record["end_reason"][0]]
+        assert (result["ticks"], result["seed"]) == (record["ticks"][0], record["seed"][0])
+        for index, name in enumerate(spec.metrics):
+            assert np.array_equal(result["metrics"][name], record["metrics"][0, [seat, 1 - seat], index])
+        results.append(result)
+        env.reset()
+    assert len({result["seed"] for result in results}) >= 2
 
 
 @pytest.mark.parametrize("game", registry.games())
@@ -238,12 +245,12 @@ def test_agent_forgets_each_row_where_its_match_ends(game: str) -> None:
     if game == "brawl":
         arguments["stocks"] = 1
     native, single = (make_vec(game, 4, mode, **arguments) for mode in ("vector_entry_point", "sync"))
-    native.reset(seed=3), single.reset(seed=3)
+    assert data_equivalence(native.reset(seed=3), single.reset(seed=3), exact=True)
     ends = np.zeros(4, int)
     for actions in random_actions(registry.spec(game, {}), STEPS, 4):
         ours, theirs = native.step(actions), single.step(actions)
         ends += ours[2] | ours[3]
-        assert np.array_equal(ours[0], theirs[0]) and np.array_equal(ours[1], theirs[1])
+        assert data_equivalence(ours, theirs, exact=True)
     assert ends.min() >= 2
     assert opponent._is_fresh, "a copy plays, not the agent itself"
 
@@ -320,6 +327,7 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"rewards": {"wim": 1.0}}, ("rewards.wim=1", "did you mean `win`?")),
     ({"rewards": {"win": "much"}}, ("rewards.win='much'", "number")),
     ({"rewards": {"win": float("nan")}}, ("rewards.win=nan", "finite")),
+    ({"rewards": dict.fromkeys(config.load(env="brawl").rewards, 0.0)}, ("every weight is 0", "give one")),
     ({"rewards": [1.0]}, ("rewards=[1.0]", "must map reward terms to weights")),
 ]
 BAD_ACTIONS: list[tuple[Any, tuple[str, ...]]] = [
@@ -412,13 +420,16 @@ def test_drawn_game_refuses_other_modes(drawn_game: str) -> None:
 def test_game_without_bots_needs_an_opponent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no bot to default to, the opponent must be given."""
 
-    class Duelless(Duel):
-        pass
+    def make_without_bots(**arguments: Any) -> Any:
+        batch = matrix.make(**arguments)
+        batch.spec = dataclasses.replace(batch.spec, bots=())
+        return batch
 
-    duel = Duelless("matrix", 1, opponent=None, seat=0, rewards=None, render_mode=None, options={}, is_stacked=False)
-    duel.spec = GameSpec(**{**vars(duel.spec), "bots": ()})
-    with pytest.raises(UsageError, match="matrix has no bots"):
-        duel._choose_opponent(None)
+    module = SimpleNamespace(Options=matrix.Options, spec=matrix.spec, make=make_without_bots)
+    monkeypatch.setattr(registry, "_games", {**registry._games, "botless": module})
+    arguments: dict[str, Any] = {"rewards": {"win": 1.0}}
+    assert "has no bots; pass an agent or a function" in refusal(lambda: league.gym.MatchEnv("botless", **arguments))
+    assert league.gym.MatchEnv("botless", lambda obs, mask: [0], **arguments).reset(seed=1)
 
 
 @pytest.mark.slow
