@@ -1,6 +1,7 @@
 """The games as Gymnasium and PettingZoo environments: their checkers pass, and the three forms play one game."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 import warnings
@@ -12,6 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode
 from pettingzoo.test import parallel_api_test, parallel_seed_test
@@ -231,6 +233,7 @@ def agent(game: str) -> Agent:
         def act(self, obs: Any, mask: Any = None, *, greedy: bool = True) -> Any:
             return super().act(obs, mask, greedy=greedy)
 
+    torch.manual_seed(0)
     policy = ActorCritic(architecture)
     for parameter in policy.parameters():
         parameter.data.normal_(0, 1)
@@ -430,6 +433,17 @@ def test_game_without_bots_needs_an_opponent(monkeypatch: pytest.MonkeyPatch) ->
     arguments: dict[str, Any] = {"rewards": {"win": 1.0}}
     assert "has no bots; pass an agent or a function" in refusal(lambda: league.gym.MatchEnv("botless", **arguments))
     assert league.gym.MatchEnv("botless", lambda obs, mask: [0], **arguments).reset(seed=1)
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_page_prints_what_it_says(index: int) -> None:
+    """Each block of docs/environments.md runs and prints the text below it."""
+    page = (ROOT / "docs" / "environments.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 3
+    code, printed = blocks[index]
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == printed, done.stderr
 
 
 @pytest.mark.slow
