@@ -242,11 +242,9 @@ def agent(game: str) -> Agent:
 
 @pytest.mark.parametrize("game", registry.games())
 def test_agent_forgets_each_row_where_its_match_ends(game: str) -> None:
-    """An agent as the opponent plays N rows at once as N copies of it would, though matches end at different times."""
+    """An agent as the opponent plays N rows at once as N copies of it would, match after match."""
     opponent = agent(game)
     arguments = {"opponent": opponent, "seat": "random"}
-    if game == "brawl":
-        arguments["stocks"] = 1
     native, single = (make_vec(game, 4, mode, **arguments) for mode in ("vector_entry_point", "sync"))
     assert data_equivalence(native.reset(seed=3), single.reset(seed=3), exact=True)
     ends = np.zeros(4, int)
@@ -256,6 +254,36 @@ def test_agent_forgets_each_row_where_its_match_ends(game: str) -> None:
         assert data_equivalence(ours, theirs, exact=True)
     assert ends.min() >= 2
     assert opponent._is_fresh, "a copy plays, not the agent itself"
+
+
+def test_opponent_is_told_whose_match_begins() -> None:
+    """`reset(rows=...)` names the rows whose matches ended, and no others."""
+    told = []
+
+    class Counter:
+        """Counts the decisions of each row's match."""
+
+        age = np.zeros(4, int)
+
+        def act(self, obs: Any, mask: Any) -> Any:
+            self.age = self.age + 1
+            told.append(self.age)
+            return np.zeros((4, 10))
+
+        def reset(self, seed: int | None = None, *, rows: Any = slice(None)) -> None:
+            self.age = self.age.copy()
+            self.age[rows] = 0
+
+    env = make_vec("brawl", 4, "vector_entry_point", opponent=Counter(), stocks=1, time_limit_seconds=60)
+    env.reset(seed=3)
+    age, ends = np.zeros(4, int), set()
+    for actions in random_actions(registry.spec("brawl", {}), 4 * STEPS, 4):
+        _, _, terminated, truncated, _ = env.step(actions)
+        age += 1
+        assert np.array_equal(told[-1], age)
+        ends.add((terminated | truncated).sum())
+        age[terminated | truncated] = 0
+    assert ends & {1, 2, 3}, "rows end at different times"
 
 
 def test_agent_that_draws_repeats_under_a_seed() -> None:
@@ -274,6 +302,17 @@ def test_default_opponent_is_the_bot_that_training_meets_most() -> None:
     assert mix["bot:based"] == max(share for name, share in mix.items() if name.startswith("bot:"))
     actions = random_actions(registry.spec("brawl", {}), 20)
     assert data_equivalence(play(make("brawl"), 1, actions), play(make("brawl", opponent="based"), 1, actions))
+
+
+def test_options_default_to_the_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An option that is not given is the one of hyperparameters.toml, not the game's own default."""
+    text = config.SOURCE.read_text()
+    assert "rounds = 10" in text
+    (tmp_path / "source.toml").write_text(text.replace("rounds = 10", "rounds = 3"))
+    monkeypatch.setattr(config, "SOURCE", tmp_path / "source.toml")
+    env = gymnasium.make("league/Matrix-v0")
+    env.reset(seed=0)
+    assert [env.step([0])[2] for _ in range(3)] == [False, False, True]
 
 
 def test_options_reach_the_game() -> None:
