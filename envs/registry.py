@@ -1,8 +1,8 @@
 """Games by name: their options checked, their identity, their match batches.
 
 A game is a module (or any object) with three attributes: `Options`, a frozen pydantic model that forbids unknown
-keys; `spec(options) -> GameSpec`; `make(rows, threads, options) -> MatchBatch`. Modules are imported when first asked
-for.
+keys; `spec(options) -> GameSpec`; `make(rows, threads, options) -> MatchBatch`. One that can be drawn has a fourth,
+`render(batch, row)`. Modules are imported when first asked for.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Protocol, cast
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
 from league.errors import ConfigError, nearest
@@ -98,6 +100,15 @@ def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> M
     """
     threads = threads or max(1, min(os.cpu_count() or 1, rows // ROWS_A_THREAD))
     return _game(name).make(rows=rows, threads=threads, options=_resolve(name, options))
+
+
+def renderer(name: str) -> Callable[[MatchBatch, int], npt.NDArray[np.uint8]] | None:
+    """(batch, row) -> the picture (height, width, 3) of that match now; None where the game cannot be drawn.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    return getattr(_game(name), "render", None)
 
 
 def game_id(name: str, options: Mapping[str, Any]) -> str:

@@ -298,6 +298,7 @@ def test_keys_are_masked_one_by_one(tmp_path: Path) -> None:
         version=1,
         obs_size=4,
         opponent_slice=(2, 4),
+        obs_range=(0.0, 1.0),
         action=ActionSpec("multi_binary", (2, 2, 2)),
         reward_terms=("win",),
         metrics=(),

@@ -72,6 +72,7 @@ SPEC = GameSpec(
     version=VERSION,
     obs_size=2 * HALF,
     opponent_slice=(HALF, 2 * HALF),
+    obs_range=(-1.0, 1.0),
     action=ActionSpec("multi_binary", (2,) * len(KEYS)),
     reward_terms=TERMS,
     metrics=METRICS,
