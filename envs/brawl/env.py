@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from league.envs.brawl.moves import NAMES, STRIKES
 from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, Rules
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "rules_of", "spec"]
+__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "render", "rules_of", "spec"]
 
 HALF = 32
 VERSION = 2
@@ -45,7 +48,12 @@ FIELDS: tuple[tuple[str, str, str, tuple[float, float]], ...] = (
     ("jumps_left", "jumps left, the one from the ground included", "share of 3", (0, 1)),
     ("recovery_left", "the recovery of this airtime is still there", "flag", (0, 1)),
     ("stun", "ticks without control left", "60 ticks", (0, 1)),
-    ("safe", "ticks in which nothing hits, by protection or dodge; below 0: ticks until it is back", "60 ticks", (-1, 1)),
+    (
+        "safe",
+        "ticks in which nothing hits, by protection or dodge; below 0: ticks until it is back",
+        "60 ticks",
+        (-1, 1),
+    ),
     ("dodge_cooldown", "ticks until the next dodge or dash", "70 ticks", (0, 1)),
     ("weapon", "in hand: spear -1, hammer 1, none 0", "flag", (-1, 1)),
     ("weapon_left", "ticks until it is worn out", "450 ticks", (0, 1)),
@@ -118,3 +126,14 @@ def make(rows: int, threads: int, options: Options) -> MatchBatch:
         rows, threads, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options)
     )
     return batch
+
+
+def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:
+    """The picture (H, W, 3) of a row of a brawl batch as it stands; `how` as for `render.frame`.
+
+    Raises:
+        UsageError: Pillow is not installed, or the size is too small.
+    """
+    from league.envs.brawl.render import frame
+
+    return frame(batch.record(row), batch.rules, **how)

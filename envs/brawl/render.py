@@ -142,18 +142,26 @@ class Canvas:
 
     def text(self, middle: Point, text: str, height: float, colour: Colour, most: float | None = None) -> None:
         """One line of text; longer than `most` units, it is cut."""
-        font = _font(max(6, round(height * self.scale)))
-        text = " ".join(text.split())
-        if most is not None and font.getlength(text) > most * self.scale:
-            while text and font.getlength(text + "...") > most * self.scale:
-                text = text[:-1]
-            text += "..."
-        self.draw.text(self.at(middle), text, fill=colour, font=font, anchor="mm")
+        size = max(6, round(height * self.scale))
+        if most is not None:
+            text = _cut(text, size, most * self.scale)
+        self.draw.text(self.at(middle), text, fill=colour, font=_font(size), anchor="mm")
 
 
 @lru_cache(maxsize=64)
 def _font(size: int) -> Any:
     return ImageFont.load_default(size)
+
+
+@lru_cache(maxsize=64)
+def _cut(text: str, size: int, most: float) -> str:
+    """`text` on one line of at most `most` pixels."""
+    text, font = " ".join(text.split()), _font(size)
+    if font.getlength(text) <= most:
+        return text
+    while text and font.getlength(text + "...") > most:
+        text = text[:-1]
+    return text + "..."
 
 
 @lru_cache(maxsize=8)
@@ -163,6 +171,8 @@ def _stage(rules: Rules, size: tuple[int, int]) -> Image.Image:
     share = np.linspace(0, 1, height)[:, None, None]
     sky = (np.array(SKY_TOP) * (1 - share) + np.array(SKY_LOW) * share).round().astype(np.uint8)
     canvas = Canvas(Image.fromarray(np.repeat(sky, FINE * size[0], axis=1)))
+    for y in (canvas.low, canvas.high - 0.3):
+        canvas.box((-canvas.half_width, y), (canvas.half_width, y + 0.3), fill=(*DANGER, 60))
     for side in (-1, 1):
         x = side * rules.blast_side
         canvas.box(*_corners((x, canvas.low), (side * canvas.half_width * 2, canvas.high)), fill=(*DANGER, 60))
@@ -339,7 +349,7 @@ def _draw_panel(canvas: Canvas, seat: int, f: Any, name: str, rules: Rules) -> N
     half = (rules.edge_outer - rules.edge_inner) / 2 - rules.body_half_width - 0.2
     x = (2 * seat - 1) * (rules.edge_inner + rules.edge_outer) / 2
     canvas.box((x - half, -1.3), (x + half, -0.5), fill=SEATS[seat])
-    canvas.text((x, -0.9), name, 0.65, INK, most=2 * half - 0.3)
+    canvas.text((x, -0.9), name, 0.52, INK, most=2 * half - 0.3)
     canvas.text((x, -2.2), f"{f.damage:.0f}", 1.6, _damage_colour(f.damage) if f.stocks > 0 else DIM)
     step = min(0.6, 2 * half / rules.stocks)
     for i in range(rules.stocks):
