@@ -200,6 +200,7 @@ def watch(
     device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Play A against B once and draw it; needs Pillow."""
     from league.agents import watch
@@ -215,6 +216,7 @@ def watch(
         env=env,
         device=device,
         store=store,
+        say=lambda message: _say(message, quiet),
     )
     if as_json:
         _print_json(film)

@@ -227,11 +227,12 @@ def watch(
     env: str | None = None,
     device: str = "auto",
     store: str | Path = DEFAULT_STORE,
+    say: Callable[[str], None] | None = None,
 ) -> Film:
     """Plays a match of A (seat 0) against B and draws it; nothing is kept in the store.
 
     Args:
-        a, against, greedy, env, device, store: as for `evaluate`; here both may be the same agent.
+        a, against, greedy, env, device, store, say: as for `evaluate`; here both may be the same agent.
         out: a new file: .gif for a film, .png for its last picture.
         seconds: how much of the match, from its beginning, at most 60.
         boxes: draw also where fighters can be hit and where blows hit.
@@ -262,6 +263,8 @@ def watch(
             players.append(partial(agent.act, greedy=greedy))
     batch.reset(seed)
     labels = meeting.sides[0].label, meeting.sides[1].label
+    if say is not None:
+        say(f"playing {labels[0]} against {labels[1]}")
     picture_seconds = game.options.get("ticks_per_step", 1) / spec.tick_rate
     pictures, winner = film.shoot(
         batch,

@@ -250,7 +250,7 @@ def test_watch_writes_a_film(
 
     films = [tmp_path / "a.gif", tmp_path / "b.gif"]
     for film in films:
-        code, out, err = call(monkeypatch, capsys, "--out", str(film), "--seconds", "2", "--seed", "4", "--boxes")
+        code, out, err = call(monkeypatch, capsys, "--out", str(film), "--seconds", "2", "--seed", "4", "--boxes", "--quiet")
         assert (code, err) == (0, "") and "bot:based against bot:rusher, seed 4; the match is not over" in out
     assert films[0].read_bytes() == films[1].read_bytes()
     with Image.open(films[0]) as film:
