@@ -181,7 +181,10 @@ def evaluate(
     stored = f"stored as {result.run}" if result.run else f"not stored: no store at {store}"
     typer.echo(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; seed {result.seed}; {stored}")
     _print_table(
-        "mean a match", ("", result.a, result.b), [(k, f"{a:.2f}", f"{b:.2f}") for k, (a, b) in s.metrics.items()]
+        "mean a match",
+        ("", result.a, result.b),
+        [(name, f"{a:.2f}", f"{b:.2f}") for name, (a, b) in s.metrics.items()],
+        is_numeric=True,
     )
 
 
@@ -271,6 +274,37 @@ def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOp
             for r in rows
         ],
     )
+
+
+@app.command()
+def rewards(
+    run: Annotated[str, typer.Argument(help="A run, also while it trains.")],
+    last: Annotated[int | None, typer.Option(help="Only its newest training matches, so many; else all.")] = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show what each reward term brings the learner a match, and in how many matches it fired at all."""
+    from league.store import Store
+
+    opened = Store.open(store)
+    opened.find_run(run)
+    terms = opened.reward_terms(run, last)
+    if not terms:
+        _say(f"{run}: no training match is finished yet", quiet)
+    if as_json:
+        _print_json([{**asdict(term), "weighted": term.weighted} for term in terms])
+    elif terms:
+        total = sum(term.weighted for term in terms)
+        _print_table(
+            f"{run}: learner's mean of {terms[0].matches:,} training matches; weighted, {total:z.2f} in all",
+            ("term", "weight", "mean", "weighted", "opponents' mean", "fired in"),
+            [
+                (t.term, f"{t.weight:g}", f"{t.own:z.2f}", f"{t.weighted:z.2f}", f"{t.other:z.2f}", f"{t.fired:,}")
+                for t in terms
+            ],
+            is_numeric=True,
+        )
 
 
 @app.command()
@@ -371,15 +405,18 @@ def _plain(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def _print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, is_numeric: bool = False
+) -> None:
+    """A table on stdout; `is_numeric`: all columns but the first hold numbers, and are set to the right."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(Text(str(column)), overflow="fold")
+    for i, column in enumerate(columns):
+        table.add_column(Text(str(column)), overflow="fold", justify="right" if is_numeric and i else "left")
     for row in rows:
         table.add_row(*(Text(str(value)) for value in row))
     console = Console(highlight=False)

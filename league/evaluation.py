@@ -88,6 +88,7 @@ def play(
     batch.reset(np.repeat(pair_seeds, SEATS))
     played = np.zeros(num_rows, np.int64)
     steps = np.zeros(num_rows, np.int64)
+    sums = np.zeros(batch.reward_terms.shape, np.float64)
     results: list[MatchResult] = []
     with autocast(device, precision):
         while len(results) < games:
@@ -96,12 +97,14 @@ def play(
                 side.act(active)
             batch.step()
             steps += 1
+            sums += batch.reward_terms
             ended = np.flatnonzero((batch.terminated | batch.truncated) & (played < quota))
             for row in ended:
                 first = a if a_seats[row] == 0 else b
                 result = match_result(
                     batch,
                     int(row),
+                    sums[row],
                     run=run,
                     kind="evaluation",
                     update=update,
@@ -114,6 +117,7 @@ def play(
                 results.append(replace(result, row=int(row) + first_row))
             played[ended] += 1
             steps[ended] = 0
+            sums[ended] = 0
             for side in sides:
                 side.clear(torch.from_numpy(ended))
     return sorted(results, key=lambda result: (result.row, result.ordinal))

@@ -1,23 +1,26 @@
 """Evaluation: exactly N games in seat-swapped pairs, every row its share, honest intervals."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from league.envs import registry
 from league.errors import UsageError
 from league.evaluation import MAX_PAIRS, Contestant, play, summarise, wilson
+from league.store import Store
 from league.types import MatchResult
 
+SHORT: dict[str, Any] = {"time_limit_seconds": 5.0, "stocks": 1}
 BASED, RANDOM = Contestant("bot:based"), Contestant("bot:random")
 
 
 def meet(a: Contestant, b: Contestant, games: int, seed: int = 0) -> list[MatchResult]:
     """Short brawl matches between native bots."""
-    options: dict[str, Any] = {"time_limit_seconds": 5.0, "stocks": 1}
     return play(
-        lambda rows: registry.make("brawl", rows=rows, threads=1, options=options),
+        lambda rows: registry.make("brawl", rows=rows, threads=1, options=SHORT),
         a,
         b,
         games,
@@ -68,6 +71,28 @@ def test_summary_counts_from_as_side() -> None:
     dealt = [r.metrics["damage_dealt"][r.agents.index("bot:based")] for r in results]
     assert summary.metrics["damage_dealt"][0] == pytest.approx(sum(dealt) / 20)
     assert sum(summary.end_reasons.values()) == 20 and summary.lower < summary.score < summary.upper
+
+
+def test_stored_reward_terms_are_a_recount_of_the_steps(tmp_path: Path) -> None:
+    """SQL finds for both seats of every evaluation match what the same match, played again alone, sums to."""
+    results = meet(BASED, RANDOM, 2 * MAX_PAIRS + 6)
+    assert any(result.ordinal for result in results), "rows that play a second match"
+    store = Store.create(tmp_path / "league.duckdb")
+    store.add_matches(results)
+    store.flush(force=True)
+    _, rows = store.query("SELECT seed, seat0_agent, seat1_agent, rewards FROM match WHERE kind = 'evaluation'")
+    fired: set[str] = set()
+    for seed, *agents, rewards in rows:
+        batch = registry.make("brawl", rows=1, threads=1, options=SHORT)
+        batch.controllers[0] = [batch.spec.bots.index(agent.removeprefix("bot:")) for agent in agents]
+        batch.reset(np.array([seed], np.uint64))
+        sums = np.zeros((2, len(batch.spec.reward_terms)))
+        while not batch.terminated[0]:
+            batch.step()
+            sums += batch.reward_terms[0]
+        assert rewards == dict(zip(batch.spec.reward_terms, map(tuple, sums.T.tolist()), strict=True))
+        fired |= {term for term, pair in rewards.items() if pair[0] and pair[1]}
+    assert len(rows) == len(results) and fired >= {"damage_dealt", "attack", "approach", "win"}
 
 
 def test_wilson_interval_has_the_published_values() -> None:

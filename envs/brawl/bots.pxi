@@ -12,13 +12,14 @@ cdef inline bint pressable(const Fighter* me, int32_t key) noexcept nogil:
 
 cdef inline bint in_danger(const Fighter* f, const Game* g) noexcept nogil:
     """Off the outer edges, or low in the pit."""
-    return f.support == AIR and (fabs(f.x) > g.rules.edge_outer or (fabs(f.x) < g.rules.edge_inner and f.y < 0.5))
+    return f.support == AIR and (f.y < 0.0 or fabs(f.x) > g.rules.edge_outer
+                                 or (fabs(f.x) < g.rules.edge_inner and f.y < 0.5))
 
 
 cdef int32_t return_keys(const Fighter* me, bint knows_recovery, const Game* g) noexcept nogil:
     """Back to a ground: in from outside, out of the pit the way it looks; jumps while it falls, then the recovery."""
-    cdef int32_t keys = toward_x(-me.x) if fabs(me.x) > g.rules.edge_outer else toward_x(me.facing)
-    if me.vy > 0.0 or me.y > 2.0:
+    cdef int32_t keys = toward_x(-me.x) if fabs(me.x) > g.rules.edge_inner else toward_x(me.facing)
+    if me.vy > 0.0 or me.y > 2.0 or busy_ticks(me, g) > 0:
         return keys
     if me.jumps_left > 0:
         return keys | (JUMP if pressable(me, JUMP) else 0)
@@ -38,9 +39,27 @@ cdef int32_t walk_keys(const Fighter* me, double target, const Game* g) noexcept
     if fabs(dx) < 0.3:
         return 0
     keys = toward_x(dx)
-    if me.support == GROUND and fabs(me.x) < g.rules.edge_inner + 0.6 and dx * me.x < 0.0 and pressable(me, JUMP):
+    if me.support == GROUND and fabs(me.x) < g.rules.edge_inner + 1.0 and dx * me.x < 0.0 and pressable(me, JUMP):
         keys |= JUMP
     return keys
+
+
+cdef inline double sign_of(double dx) noexcept nogil:
+    return 1.0 if dx > 0.0 else -1.0
+
+
+cdef inline bint has_room(const Fighter* me, double dx, double room, const Game* g) noexcept nogil:
+    """Whether `room` units the way of dx there is still the same ground below."""
+    return over_ground(me.x, g) and over_ground(me.x + sign_of(dx) * room, g) and me.x * (me.x + sign_of(dx) * room) > 0
+
+
+cdef int32_t strike_keys(const Fighter* me, double dx, bint heavy, const Game* g) noexcept nogil:
+    """A strike the way of dx; near an edge the light one on the spot, which does not carry over it."""
+    if me.support == AIR:
+        return toward_x(dx) | LIGHT
+    if not has_room(me, dx, 1.2, g):
+        return LIGHT
+    return toward_x(dx) | (HEAVY if heavy else LIGHT)
 
 
 cdef inline double reach_of(const Fighter* me, const Game* g) noexcept nogil:
@@ -79,17 +98,12 @@ cdef int32_t rusher_keys(const Fighter* me, const Fighter* other, uint64_t luck,
     if other.respawn > 0:
         return walk_keys(me, me.side * g.rules.spawn_x, g)
     if is_near(me, other, reach_of(me, g), g):
-        keys = toward_x(dx)
-        if me.support == AIR:
-            return keys | LIGHT
-        if other.y - me.y > 1.0:
+        if me.support != AIR and other.y - me.y > 1.0:
             return UP | (HEAVY if luck & 3 == 0 else LIGHT)
-        if (other.stun > 6 or other.damage > 70.0) and (luck >> 8) & 1:
-            return keys | HEAVY
-        return keys | LIGHT if (luck >> 16) & 3 else LIGHT
+        return strike_keys(me, dx, other.damage > 40.0 and (luck >> 8) & 3 > 0, g)
     keys = walk_keys(me, other.x, g)
-    if me.support != AIR and fabs(dx) > 3.0 and me.dodge_cooldown == 0 and keys & toward_x(me.facing):
-        if pressable(me, DODGE) and not keys & JUMP and fabs(me.x) > g.rules.edge_inner + 2.5:
+    if me.support != AIR and fabs(dx) > 3.0 and me.dodge_cooldown == 0 and dx * me.facing > 0.0:
+        if pressable(me, DODGE) and has_room(me, dx, 3.0, g):
             keys |= DODGE
     if other.y - me.y > 1.5 and me.vy <= 0.0 and (luck >> 24) & 1 and pressable(me, JUMP):
         keys |= JUMP
@@ -120,22 +134,16 @@ cdef int32_t zoner_keys(const Fighter* me, const Fighter* other, uint64_t luck, 
         if item_in_reach(me, m, g) >= 0 and pressable(me, PICKUP):
             return PICKUP
         target = item_for(me, m)
-        if target != me.x and (fabs(dx) > reach or luck & 1):
+        if target != me.x and (fabs(dx) > reach or luck & 3):
             return walk_keys(me, target, g)
     if other.respawn > 0:
         return walk_keys(me, me.side * g.rules.spawn_x, g)
     if is_near(me, other, reach, g):
         if fabs(dx) < reach * 0.4 and me.support != AIR and me.dodge_cooldown == 0 and luck & 3 == 0:
-            if pressable(me, DODGE) and dx * me.facing > 0.0 and fabs(me.x - toward_sign(dx) * 2.5) < g.rules.edge_outer:
+            if pressable(me, DODGE) and dx * me.facing > 0.0 and has_room(me, -dx, 2.5, g):
                 return toward_x(-dx) | DODGE
-        if (luck >> 8) & 7 < 6:
-            return toward_x(dx) | (HEAVY if me.support != AIR and (luck >> 16) & 7 < 2 else LIGHT)
-        return 0
-    return walk_keys(me, other.x - toward_sign(dx) * reach * 0.8, g)
-
-
-cdef inline double toward_sign(double dx) noexcept nogil:
-    return 1.0 if dx > 0.0 else -1.0
+        return strike_keys(me, dx, (luck >> 16) & 7 < 2, g)
+    return walk_keys(me, other.x - sign_of(dx) * reach * 0.8, g)
 
 
 cdef int32_t edge_guarder_keys(const Fighter* me, const Fighter* other, uint64_t luck,
@@ -143,7 +151,6 @@ cdef int32_t edge_guarder_keys(const Fighter* me, const Fighter* other, uint64_t
     """Waits on the ground it likes; whoever is off it is met at the edge, in the air or from above."""
     cdef double dx = other.x - me.x
     cdef double dy = other.y - me.y
-    cdef int32_t keys
     if in_danger(me, g):
         return return_keys(me, True, g)
     if other.respawn > 0:
@@ -152,13 +159,12 @@ cdef int32_t edge_guarder_keys(const Fighter* me, const Fighter* other, uint64_t
         if fabs(dx) < 1.2 and dy < -0.5:
             return DOWN | LIGHT if me.support == AIR else (JUMP if pressable(me, JUMP) else 0)
         if is_near(me, other, g.rules.bot_reach_x + 0.4, g):
-            return toward_x(dx) | (LIGHT if me.support == AIR or luck & 1 else HEAVY)
+            return strike_keys(me, dx, luck & 1, g)
         return walk_keys(me, other.x, g)
     if is_near(me, other, reach_of(me, g), g) and luck & 3:
-        if me.support == AIR:
-            return toward_x(dx) | LIGHT
-        keys = DOWN if (luck >> 8) & 3 == 0 else toward_x(dx)
-        return keys | (HEAVY if (luck >> 16) & 7 < 3 else LIGHT)
+        if me.support != AIR and (luck >> 8) & 3 == 0:
+            return DOWN | HEAVY
+        return strike_keys(me, dx, (luck >> 16) & 7 < 3, g)
     return walk_keys(me, other.x if fabs(dx) < 4.0 else (me.x + other.x) * 0.5, g)
 
 
@@ -173,17 +179,15 @@ cdef int32_t punisher_keys(const Fighter* me, const Fighter* other, uint64_t luc
         return walk_keys(me, me.side * g.rules.spawn_x, g)
     if is_near(me, other, reach + 0.8, g):
         if threatens(other, g) and not other.move_hit:
-            if me.dodge_cooldown == 0 and pressable(me, DODGE) and luck & 7 < 6:
+            if me.dodge_cooldown == 0 and pressable(me, DODGE) and luck & 7 < 4:
                 return DODGE
             return toward_x(-dx)
         if is_near(me, other, reach, g):
             left = busy_ticks(other, g)
-            if left > 10 and me.support != AIR:
-                return toward_x(dx) | HEAVY
             if left > 0 or luck & 3 == 0:
-                return toward_x(dx) | LIGHT
+                return strike_keys(me, dx, left > 10, g)
             return toward_x(-dx) if (luck >> 8) & 1 else 0
-    return walk_keys(me, other.x - toward_sign(dx) * reach * 0.9, g)
+    return walk_keys(me, other.x - sign_of(dx) * reach * 0.9, g)
 
 
 cdef int32_t decide(Match* m, int seat, const Row* row, const Game* g) noexcept nogil:

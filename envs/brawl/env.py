@@ -35,8 +35,8 @@ class Options(BaseModel):
 
 
 FIELDS: tuple[tuple[str, str, str, tuple[float, float]], ...] = (
-    ("x", "position, right of the middle", "blast_side = 14 units, clipped", (-1, 1)),
-    ("y", "height of the feet over the grounds", "blast_top = 12 units, clipped", (-1, 1)),
+    ("x", "position, right of the middle", "blast_side = 12 units, clipped", (-1, 1)),
+    ("y", "height of the feet over the grounds", "blast_top = 10 units, clipped", (-1, 1)),
     ("vx", "velocity to the right", "20 units/s, clipped", (-1, 1)),
     ("vy", "velocity upward", "20 units/s, clipped", (-1, 1)),
     ("facing", "right 1, left -1", "flag", (-1, 1)),

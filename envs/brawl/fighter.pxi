@@ -131,7 +131,7 @@ cdef int32_t obey(Fighter* f, int32_t keys, int32_t dx, const Match* m, const Ga
     if fresh & DODGE and f.dodge_cooldown == 0:
         start_dodge(f, dx, g)
         return NO_WISH
-    if dx != 0 and dx != f.facing:
+    if dx != 0 and dx != f.facing and not (f.dash > 0 and dx == f.direction):
         turn_around(f, dx, g)
     if fresh & JUMP and (f.support != AIR or f.jumps_left > 0):
         jump(f, g)
@@ -239,9 +239,7 @@ cdef void meet_stage(Fighter* f, int32_t keys, double old_x, double old_y, doubl
                      const Game* g) noexcept nogil:
     """Of a fighter in the air after its motion: the grounds from above, their walls, the platform from above."""
     cdef double sign
-    if over_ground(f.x, g):
-        if f.y > 0.0:
-            return
+    if over_ground(f.x, g) and f.y <= 0.0:
         if old_y >= 0.0:
             land(f, GROUND, 0.0, g)
             return
@@ -249,7 +247,7 @@ cdef void meet_stage(Fighter* f, int32_t keys, double old_x, double old_y, doubl
         f.x = sign * (g.rules.edge_outer if fabs(old_x) > (g.rules.edge_inner + g.rules.edge_outer) * 0.5
                       else g.rules.edge_inner)
         f.vx = 0.0
-    elif fabs(f.x) <= g.rules.edge_inner and (f.stun > 0 or not keys & DOWN):
+    if fabs(f.x) <= g.rules.edge_inner and (f.stun > 0 or not keys & DOWN):
         if old_y >= old_platform and f.y <= m.platform_y and f.vy <= 0.0:
             land(f, PLATFORM, m.platform_y, g)
 

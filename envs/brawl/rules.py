@@ -68,9 +68,9 @@ class Rules:
     platform_speed: float = 1.5
     drop_speed: float = 2.0
     """Downward speed of a fighter that lets itself fall through the platform."""
-    blast_side: float = 14.0
-    blast_top: float = 12.0
-    blast_bottom: float = -7.0
+    blast_side: float = 12.0
+    blast_top: float = 10.0
+    blast_bottom: float = -6.0
     spawn_x: float = 3.0
     """Where a match starts, on the ground, on the fighter's own side."""
     respawn_x: float = 3.5

@@ -46,8 +46,8 @@ INT_RANGES: dict[str, tuple[int, int]] = {
     "move_tick": (0, 999),
     "move_hit": (0, 1),  # this strike has hit already
     "landed": (0, 1),  # a strike of this attack has hit already
-    "charge": (0, _ANY),  # ticks that this attack was held
-    "combo": (0, _ANY),  # hits taken in the last stun
+    "charge": (0, 9999),  # ticks that this attack was held
+    "combo": (0, 9999),  # hits taken in the last stun
     "weapon": (0, len(WEAPONS) - 1),
     "weapon_left": (0, _ANY),  # ticks
     "run_ticks": (0, _ANY),

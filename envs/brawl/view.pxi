@@ -100,6 +100,7 @@ cdef void write_mask(const Match* m, const Game* g, uint8_t* mask) noexcept nogi
 
 cdef void write_result(const Match* m, int32_t reason, int32_t winner, const Game* g, Result* out) noexcept nogil:
     cdef const Fighter* f
+    cdef int32_t lives
     cdef int s
     out.winner = <int8_t>winner
     out.end_reason = <int8_t>reason
@@ -119,4 +120,5 @@ cdef void write_result(const Match* m, int32_t reason, int32_t winner, const Gam
         out.metrics[s][9] = <float>f.dashes
         out.metrics[s][10] = <float>f.pickups
         out.metrics[s][11] = <float>(f.air_ticks * g.rules.tick_seconds)
-        out.metrics[s][12] = <float>(f.field_ticks * g.rules.tick_seconds / (g.rules.stocks - f.stocks + (f.stocks > 0)))
+        lives = g.rules.stocks - f.stocks + (f.stocks > 0)
+        out.metrics[s][12] = <float>(f.field_ticks * g.rules.tick_seconds / (lives if lives > 1 else 1))
