@@ -22,7 +22,7 @@ from league.errors import UsageError
 
 RULES = Rules()
 SIZE = (640, 360)
-CANVAS = Canvas(_stage(RULES, SIZE).copy())
+CANVAS = Canvas(_stage(RULES, SIZE).copy(), RULES)
 JAB = IDS["unarmed.side_light"]
 SPEAR, HAMMER = WEAPONS.index("spear"), WEAPONS.index("hammer")
 
@@ -164,7 +164,7 @@ def test_panels_belong_to_seats() -> None:
     assert np.array_equal(area(draw(), *panel), area(swapped, *panel))
     named = frame(record(), RULES, size=SIZE, names=("someone", ""))
     assert changed(draw(), named)[1] < 0
-    assert changed(draw(), draw(tick=400))[2] > 9
+    assert changed(draw(), draw(tick=400))[2] > 8.5
     items = np.zeros(2, STATE_DTYPE["items"].base)
     items[1] = (6.0, HAMMER, 200)
     left, right, low, high = changed(draw(), draw(items=items))
@@ -180,8 +180,8 @@ def test_absent_and_beyond_the_picture() -> None:
         assert count(area(draw(change), *sky), SEATS[0]) == 0
     for x, y, low, high in (
         (-20.0, 3.0, (-14.5, 3.0), (-13.0, 5.0)),
-        (2.0, 11.5, (1.4, 9.5), (2.6, 11.0)),
-        (0.0, -6.8, (-0.6, -5.3), (0.6, -3.5)),
+        (2.0, 12.5, (1.4, 8.5), (2.6, 10.2)),
+        (0.0, -9.0, (-0.6, -6.2), (0.6, -4.5)),
     ):
         away = draw({"x": x, "y": y, "support": AIR})
         assert count(area(away, low, high), SEATS[0]) > 15, (x, y)
@@ -250,7 +250,9 @@ def test_watch_writes_a_film(
 
     films = [tmp_path / "a.gif", tmp_path / "b.gif"]
     for film in films:
-        code, out, err = call(monkeypatch, capsys, "--out", str(film), "--seconds", "2", "--seed", "4", "--boxes", "--quiet")
+        code, out, err = call(
+            monkeypatch, capsys, "--out", str(film), "--seconds", "2", "--seed", "4", "--boxes", "--quiet"
+        )
         assert (code, err) == (0, "") and "bot:based against bot:rusher, seed 4; the match is not over" in out
     assert films[0].read_bytes() == films[1].read_bytes()
     with Image.open(films[0]) as film:

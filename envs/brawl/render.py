@@ -28,8 +28,8 @@ Colour = tuple[int, ...]
 FINE = 2
 """Drawn this many times larger, then averaged: smooth edges."""
 MIN_SIZE = (160, 90)
-VIEW_WIDTH, VIEW_LOW, VIEW_HIGH = 29.0, -5.3, 11.0
-"""Units always in view, the middle of the stage at the middle; the bottom and the top of the blast zone lie beyond."""
+MARGIN = 0.25
+"""Units in view around the blast zone, at least."""
 
 SEATS: tuple[Colour, Colour] = (86, 180, 233), (240, 140, 20)
 """Sky blue and orange: told apart by the colour-blind (after Okabe and Ito 2008)."""
@@ -63,7 +63,7 @@ def frame(
     """
     if size[0] < MIN_SIZE[0] or size[1] < MIN_SIZE[1]:
         raise UsageError(f"size={tuple(size)}: a picture must be at least {MIN_SIZE[0]} x {MIN_SIZE[1]} pixels")
-    canvas = Canvas(_stage(rules, tuple(size)).copy())
+    canvas = Canvas(_stage(rules, tuple(size)).copy(), rules)
     fighters = [_named(fighter) for fighter in record["fighters"]]
     present = [(f, SEATS[seat]) for seat, f in enumerate(fighters) if f.respawn == 0 and f.stocks > 0]
     _draw_platform(canvas, float(record["platform_y"]), rules)
@@ -88,13 +88,14 @@ def frame(
 class Canvas:
     """A picture measured in the world's units: x from the middle to the right, y up from the grounds' tops."""
 
-    def __init__(self, image: Image.Image) -> None:
+    def __init__(self, image: Image.Image, rules: Rules) -> None:
         self.image = image
         self.draw = ImageDraw.Draw(image, "RGBA")
-        self.scale = min(image.width / VIEW_WIDTH, image.height / (VIEW_HIGH - VIEW_LOW))
+        width, height = 2 * rules.blast_side, rules.blast_top - rules.blast_bottom
+        self.scale = min(image.width / (width + 2 * MARGIN), image.height / (height + 2 * MARGIN))
         self.half_width = image.width / self.scale / 2
-        margin = (image.height / self.scale - (VIEW_HIGH - VIEW_LOW)) / 2
-        self.low, self.high = VIEW_LOW - margin, VIEW_HIGH + margin
+        margin = (image.height / self.scale - height) / 2
+        self.low, self.high = rules.blast_bottom - margin, rules.blast_top + margin
 
     def at(self, point: Point) -> Point:
         """The pixel of `point`."""
@@ -170,13 +171,15 @@ def _stage(rules: Rules, size: tuple[int, int]) -> Image.Image:
     height = FINE * size[1]
     share = np.linspace(0, 1, height)[:, None, None]
     sky = (np.array(SKY_TOP) * (1 - share) + np.array(SKY_LOW) * share).round().astype(np.uint8)
-    canvas = Canvas(Image.fromarray(np.repeat(sky, FINE * size[0], axis=1)))
-    for y in (canvas.low, canvas.high - 0.3):
-        canvas.box((-canvas.half_width, y), (canvas.half_width, y + 0.3), fill=(*DANGER, 60))
+    canvas = Canvas(Image.fromarray(np.repeat(sky, FINE * size[0], axis=1)), rules)
+    low, high = (-rules.blast_side, rules.blast_bottom), (rules.blast_side, rules.blast_top)
+    beyond = (-canvas.half_width, canvas.low), (canvas.half_width, canvas.high)
+    canvas.box(beyond[0], (low[0], beyond[1][1]), fill=(*DANGER, 40))
+    canvas.box((high[0], beyond[0][1]), beyond[1], fill=(*DANGER, 40))
+    canvas.box((low[0], beyond[0][1]), (high[0], low[1]), fill=(*DANGER, 40))
+    canvas.box((low[0], high[1]), (high[0], beyond[1][1]), fill=(*DANGER, 40))
+    canvas.dashed_box(low, high, (*DANGER, 200))
     for side in (-1, 1):
-        x = side * rules.blast_side
-        canvas.box(*_corners((x, canvas.low), (side * canvas.half_width * 2, canvas.high)), fill=(*DANGER, 60))
-        canvas.dashes((x, canvas.low), (x, canvas.high), (*DANGER, 200))
         inner = side * (rules.edge_inner + rules.body_half_width)
         outer = side * (rules.edge_outer - rules.body_half_width)
         canvas.box(*_corners((inner, canvas.low), (outer, 0.0)), fill=STONE)
