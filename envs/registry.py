@@ -2,7 +2,7 @@
 
 A game is a module (or any object) with three attributes: `Options`, a frozen pydantic model that forbids unknown
 keys; `spec(options) -> GameSpec`; `make(rows, threads, options) -> MatchBatch`. One that can be drawn has a fourth,
-`render(batch, row)`. Modules are imported when first asked for.
+`render`. Modules are imported when first asked for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -38,6 +38,27 @@ class Game(Protocol):
 
     def make(self, rows: int, threads: int, options: Any) -> MatchBatch:
         """`rows` matches side by side, stepped by `threads` threads (at least 1)."""
+
+
+class Render(Protocol):
+    """The `render` of a game that can be drawn."""
+
+    def __call__(
+        self,
+        batch: MatchBatch,
+        row: int,
+        *,
+        size: tuple[int, int] = ...,
+        show_boxes: bool = ...,
+        names: tuple[str, str] = ...,
+    ) -> npt.NDArray[np.uint8]:
+        """The picture (height, width, 3) of a row as it stands.
+
+        Args:
+            size: (width, height).
+            show_boxes: show also what the rules see and players do not.
+            names: of the seats.
+        """
 
 
 _games: dict[str, str | Game] = {
@@ -102,8 +123,8 @@ def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> M
     return _game(name).make(rows=rows, threads=threads, options=_resolve(name, options))
 
 
-def renderer(name: str) -> Callable[[MatchBatch, int], npt.NDArray[np.uint8]] | None:
-    """(batch, row) -> the picture (height, width, 3) of that match now; None where the game cannot be drawn.
+def renderer(name: str) -> Render | None:
+    """The game's `render`; None where it cannot be drawn.
 
     Raises:
         ConfigError: no game has this name.

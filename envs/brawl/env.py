@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from league.envs.brawl.moves import NAMES, STRIKES
 from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, Rules
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "rules_of", "spec"]
+__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "render", "rules_of", "spec"]
 
 HALF = 32
 VERSION = 2
@@ -57,7 +60,7 @@ FIELDS: tuple[tuple[str, str, str, tuple[float, float]], ...] = (
     ("charge", "how long the heavy was held", "24 ticks", (0, 1)),
     ("item_x", "d / (abs(d) + 2), d the way right to the nearest weapon on the grounds", "squashed units", (-1, 1)),
     ("item", "that weapon: spear -1, hammer 1, none 0", "flag", (-1, 1)),
-    ("platform_y", "height of the platform over the grounds", "2.5 units", (-1, 1)),
+    ("platform_y", "height of the platform over the grounds", "2 units", (-1, 1)),
     ("platform_way", "the platform rises 1, sinks -1", "flag", (-1, 1)),
     ("time_left", "time left of the match", "share of the limit", (0, 1)),
     ("held_x", "right held 1, left held -1, in the last tick", "keys", (-1, 1)),
@@ -171,3 +174,14 @@ def make(rows: int, threads: int, options: Options) -> MatchBatch:
         rows, threads, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options)
     )
     return batch
+
+
+def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:
+    """The picture (H, W, 3) of a row of a brawl batch as it stands; `how` as for `render.frame`.
+
+    Raises:
+        UsageError: Pillow is not installed, or the size is too small.
+    """
+    from league.envs.brawl.render import frame
+
+    return frame(batch.record(row), batch.rules, **how)

@@ -59,7 +59,7 @@ def _surroundings(f: Fighter, stage: Stage, tick: int) -> list[float]:
     r = stage.rules
     nearest = stage.nearest_item(f)
     item = [0.0, 0.0] if nearest is None else [_squashed(nearest.x - f.x), _FLAG[nearest.kind]]
-    return [*item, stage.platform_y / 2.5, stage.platform_direction, (r.time_limit - tick) / r.time_limit]
+    return [*item, stage.platform_y / 2.0, stage.platform_direction, (r.time_limit - tick) / r.time_limit]
 
 
 def _held(f: Fighter) -> list[float]:
