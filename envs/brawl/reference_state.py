@@ -67,8 +67,10 @@ def name_of(strike_id: int) -> str | None:
 
 @dataclass
 class Item:
-    """What lies on one ground: `kind` "unarmed" is nothing. `ticks` until it vanishes, or until the next appears; `left` are those it
-    will last in a hand."""
+    """What lies on one ground, `kind` "unarmed" being nothing.
+
+    `ticks` until it vanishes, or until the next appears; `left` are the ticks that it will last in a hand.
+    """
 
     x: float = 0.0
     left: int = 0
