@@ -25,15 +25,16 @@ def random_keys(rng, rows):
     """Actions (rows, 2, 10): any keys, or one way to go and one thing to do; some rows' seats press the same."""
     anything = rng.random((rows, 2, 10)) < rng.uniform(0.1, 0.7, size=(rows, 2, 10))
     pressed = np.zeros((rows, 2, 10), bool)
-    deeds = (None, *KEYS[4:], "pickup", "pickup", "light", "heavy")
+    deeds = (None, *KEYS[4:], "light", "heavy")
     for keys in (("left", "right"), ("up", "down", *[None] * 4), deeds):
         choice = rng.integers(len(keys), size=(rows, 2))
         for i, key in enumerate(keys):
             if key is not None:
                 pressed[:, :, KEYS.index(key)] |= choice == i
     keys = np.where(rng.random((rows, 2, 1)) < 0.5, anything, pressed).astype(np.int32)
-    alike = rng.random(rows) < 0.35
-    keys[alike, 1] = keys[alike, 0]
+    same = rng.random(rows)
+    keys[same < 0.3, 1] = keys[same < 0.3, 0]
+    keys[same < 0.1] = [key == "pickup" for key in KEYS]
     return keys
 
 
@@ -45,7 +46,7 @@ def change_keys(batch, rng, chance):
 
 def stir(twin, rng):
     """Brings both fighters close together somewhere, worn, at times stunned; often both want or have a weapon."""
-    weapons = str(rng.choice(["both want one", "both have one", "any"]))
+    weapons = str(rng.choice(["both want one", "both have one", "any", "any"]))
     middle = float(rng.choice([-4.4, 0.0, 4.4]) + rng.uniform(-1.6, 1.6))
     high = rng.random() < 0.3
     for seat, f in enumerate(twin.fighters):
@@ -56,7 +57,7 @@ def stir(twin, rng):
             f.y, f.support = 0.0, "ground"
         elif not high and twin.stage.over_pit(f.x):
             f.y, f.support = twin.stage.platform_y, "platform"
-        f.stun = int(rng.choice([0, 0, rng.integers(3, 9), 30]))
+        f.stun = int(rng.choice([0, rng.integers(3, 9), rng.integers(3, 9), 30])) if weapons == "any" else 0
         f.damage = float(rng.choice([rng.uniform(0.0, 150.0), 400.0]))
         f.weapon = {"both want one": "unarmed", "both have one": "hammer"}.get(weapons, str(rng.choice(WEAPONS)))
         f.weapon_left = int(rng.integers(1, 90)) if f.armed else 0
