@@ -285,6 +285,27 @@ def test_watch_to_the_end_and_a_still(tmp_path: Path) -> None:
         assert picture.size == (960, 540)
 
 
+def test_watch_plays_trained_agents(tmp_path: Path) -> None:
+    """A run's agent and an exported folder play either seat, also against themselves; the seed decides the film."""
+    store = tmp_path / "league.duckdb"
+    small = ("env.rows=4", "env.time_limit_seconds=5", "learner.rollout_steps=16", "learner.minibatches=2")
+    small += ("run.evaluate_games=2", "agent.opponent_encoder=false", "agent.lstm_size=32")
+    league.train("smoke", env="brawl", device="cpu", overrides=(*small, "run.total_steps=64"), store=store)
+    league.export("brawl-1", tmp_path / "out", store=store)
+    before = store.read_bytes()
+
+    def film(name: str, a: str, b: str, seed: int = 1) -> bytes:
+        shot = league.watch(a, b, tmp_path / name, seconds=1, seed=seed, device="cpu", store=store)
+        assert (shot.pictures, shot.winner) == (10, None)
+        return Path(shot.path).read_bytes()
+
+    folder = str(tmp_path / "out")
+    first = film("a.gif", "brawl-1", "bot:based")
+    assert first == film("b.gif", folder, "bot:based") and first != film("c.gif", folder, "bot:based", seed=2)
+    assert film("d.gif", "bot:based", folder) and film("e.gif", "brawl-1", folder)
+    assert store.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
