@@ -176,7 +176,7 @@ def test_panels_belong_to_seats() -> None:
     struck = {"x": 1.2, "y": -1.0, "support": AIR, "move": JAB, "move_tick": 5}
     assert count(area(draw(struck), (1.9, -0.7), (2.7, -0.55)), (255, 245, 190)) > 5, "a panel hides a blow"
     items = np.zeros(2, STATE_DTYPE["items"].base)
-    items[1] = (6.0, HAMMER, 200)
+    items[1] = (6.0, 450, HAMMER, 200)
     left, right, low, high = changed(draw(), draw(items=items))
     assert 4.5 < left < right < 7.5 and -0.4 < low < high < 2
     left, right, _, _ = changed(draw(), draw(platform_y=-2.0))
