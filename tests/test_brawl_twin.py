@@ -58,6 +58,7 @@ def stir(twin, rng):
         elif not high and twin.stage.over_pit(f.x):
             f.y, f.support = twin.stage.platform_y, "platform"
         f.stun = int(rng.choice([0, rng.integers(3, 9), rng.integers(3, 9), 30])) if weapons == "any" else 0
+        f.combo = int(rng.integers(0, 30)) if f.stun else 0
         f.damage = float(rng.choice([rng.uniform(0.0, 150.0), 400.0]))
         f.weapon = {"both want one": "unarmed", "both have one": "hammer"}.get(weapons, str(rng.choice(WEAPONS)))
         f.weapon_left = int(rng.integers(1, 90)) if f.armed else 0
@@ -206,6 +207,7 @@ def happened(before, after):
         "hit in the last tick of stun": (was["stun"] == 1) & (f["stun"] > 0),
         "combo": f["combos"] > was["combos"],
         "third hit in a stun": (f["combo"] > 2) & (f["stun"] > 0),
+        "shortest stun": (f["damage"] > was["damage"]) & (f["stun"] == RULES.min_stun),
         "longest stun": f["stun"] == RULES.max_stun,
         "protection": f["invulnerable"] > 0,
         "protection given up": (was["invulnerable"] > 1) & (f["invulnerable"] == 0) & (f["attacks"] > was["attacks"]),
