@@ -125,7 +125,8 @@ def test_landing_in_the_recovery_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("weapon", "follow"), [("unarmed", "ground_pound_shock"), ("spear", "ground_pound"), ("hammer", "ground_pound_shock")]
+    ("weapon", "follow"),
+    [("unarmed", "ground_pound_shock"), ("spear", "ground_pound"), ("hammer", "ground_pound_shock")],
 )
 def test_a_ground_pound_meets_the_ground(weapon, follow):
     """It dives; bare hands and hammer send a shock along the ground on landing, the spear goes to its recovery."""
@@ -135,7 +136,9 @@ def test_a_ground_pound_meets_the_ground(weapon, follow):
         pass
     state = batch.record(0)["fighters"][0]
     assert state["move"] == IDS[f"{weapon}.{follow}"] and state["attacks"] == 1
-    start = 0 if follow != "ground_pound" else strike("spear.ground_pound").startup + strike("spear.ground_pound").active
+    start = (
+        0 if follow != "ground_pound" else strike("spear.ground_pound").startup + strike("spear.ground_pound").active
+    )
     assert state["move_tick"] == start + 1
 
 
@@ -230,7 +233,11 @@ def test_each_strike_does_what_its_row_says(name, damage):
 def test_a_hit_box_ends_where_the_table_says(dx, dy, hits):
     """The side light's box reaches from 0.2 to 2.0 ahead and from 0.35 to 1.25 up; a body adds 0.4 and its 1.6."""
     batch = scene(
-        x=(-4.0, -4.0 + dx), y=(3.0, 3.0 + dy), support=(AIR, AIR), move=(IDS["unarmed.side_light"], NONE), move_tick=(5, 0)
+        x=(-4.0, -4.0 + dx),
+        y=(3.0, 3.0 + dy),
+        support=(AIR, AIR),
+        move=(IDS["unarmed.side_light"], NONE),
+        move_tick=(5, 0),
     )
     assert run(batch)["hits"][0] == hits
 

@@ -311,9 +311,7 @@ def test_stun_slides_further_on_the_ground():
     assert track(batch, "vx", 3) == approx([4.5, 4.0, 3.5])
 
 
-@pytest.mark.parametrize(
-    ("stun", "vy", "after"), [(20, -9.0, 0.6 * (9 + GRAVITY)), (20, -4.0, 0.0), (0, -9.0, 0.0)]
-)
+@pytest.mark.parametrize(("stun", "vy", "after"), [(20, -9.0, 0.6 * (9 + GRAVITY)), (20, -4.0, 0.0), (0, -9.0, 0.0)])
 def test_a_bounce_lifts_the_stunned(stun, vy, after):
     """A stunned fighter that meets the ground faster than 5 leaves it with 0.6 of its speed; others land."""
     state = run(airborne(y=(0.01, 0), vy=(vy, 0), stun=(stun, 0)))[0]
@@ -391,9 +389,7 @@ def test_the_platform_rises_and_sinks_between_its_ends():
 def test_the_platform_is_landed_on_from_above():
     """Feet that sink past its top stand on it; jumps and the recovery come back."""
     spent = {"jumps_left": (0, 2), "recovery_left": (0, 1)}
-    batch = scene(
-        x=(0.5, 4.0), y=(0.5, 0), vy=(-9.0, 0), support=(AIR, GROUND), match={"platform_y": 0.2}, **spent
-    )
+    batch = scene(x=(0.5, 4.0), y=(0.5, 0), vy=(-9.0, 0), support=(AIR, GROUND), match={"platform_y": 0.2}, **spent)
     state = run(batch)[0]
     assert (state["support"], state["y"], state["vy"]) == (PLATFORM, approx(0.25), 0.0)
     assert (state["jumps_left"], state["recovery_left"]) == (RULES.air_jumps, 1)
