@@ -189,6 +189,46 @@ def evaluate(
 
 
 @app.command()
+def watch(
+    agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder; seat 0.")],
+    against: Annotated[str, typer.Option(metavar="B", help="The same; seat 1.")],
+    out: Annotated[Path, typer.Option(help="A new file: .gif for a film, .png for its last picture.")],
+    seconds: Annotated[float, typer.Option(help="How much of the match, from its beginning.")] = 20.0,
+    boxes: Annotated[bool, typer.Option("--boxes", help="Draw also where blows hit and who can be hit.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the match and of the actions drawn.")] = 0,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Both play their likeliest action instead of sampling.")
+    ] = False,
+    env: Annotated[str | None, typer.Option(help="The game; needed only between two bots.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Play A against B once and draw it; needs Pillow."""
+    from league.agents import watch
+
+    film = watch(
+        agent,
+        against,
+        out,
+        seconds=seconds,
+        boxes=boxes,
+        seed=seed,
+        greedy=greedy,
+        env=env,
+        device=device,
+        store=store,
+        say=lambda message: _say(message, quiet),
+    )
+    if as_json:
+        _print_json(film)
+        return
+    end = {None: "is not over", "draw": "is a draw"}.get(film.winner, f"is won by {film.winner}")
+    typer.echo(f"{film.path}: {film.a} against {film.b}, seed {film.seed}; the match {end}")
+
+
+@app.command()
 def export(
     agent: Annotated[str, typer.Argument(help="RUN, RUN@STEP, RUN@best or a folder.")],
     out: Annotated[Path, typer.Argument(help="A new folder, which `league.snapshots.Agent.load` opens.")],

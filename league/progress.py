@@ -107,13 +107,13 @@ def describe(opponent: str, summary: Summary) -> str:
 
 
 def describe_rewards(report: Report) -> str:
-    """What the terms that have a weight brought the learner a match, in one line; empty where there was no match."""
+    """What the weighted terms brought the learner a match, in one line; empty where there was no match."""
     if not report.rewards:
         return ""
     total = sum(term.weighted for term in report.rewards)
-    parts = [f"{t.term} {t.own:z.2f} (x{t.weight:g} = {t.weighted:z.2f})" for t in report.rewards if t.weight]
+    parts = [f"{t.term} {t.weighted:+z.2f}" for t in report.rewards if abs(t.weighted) >= 0.005]
     matches = report.rewards[0].matches
-    return f"at {report.steps:,} rewards a match (last {matches}), {total:z.2f} in all: {'  '.join(parts)}"
+    return f"at {report.steps:,} reward a match {total:z.2f} (last {matches}):  {'  '.join(parts)}"
 
 
 def _is_told(report: Report) -> bool:

@@ -209,25 +209,23 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
     if pool.snapshots[0] != newest:
         opponents.append(Contestant(pool.snapshots[0], run.load_policy(pool.snapshots[0])))
     contestant = Contestant(newest, run.load_policy(newest))
-    first_row = 0
+    results = play(
+        run.make_batch,
+        contestant,
+        opponents,
+        config.run.evaluate_games,
+        seed=int(np.random.SeedSequence([run.seed, counters.update]).generate_state(1)[0]),
+        run=run.name,
+        update=counters.update,
+        game_id=run.game_id,
+        device=run.device,
+        precision=config.learner.precision,
+    )
+    run.store.add_matches(results)
     for opponent in opponents:
-        results = play(
-            run.make_batch,
-            contestant,
-            opponent,
-            config.run.evaluate_games,
-            seed=int(np.random.SeedSequence([run.seed, counters.update, first_row]).generate_state(1)[0]),
-            run=run.name,
-            update=counters.update,
-            game_id=run.game_id,
-            first_row=first_row,
-            device=run.device,
-            precision=config.learner.precision,
-        )
-        first_row += config.run.evaluate_games
-        run.store.add_matches(results)
         label = opponent.agent_id if opponent.policy is None else f"{run.name}@0"
-        run.watcher.evaluated(counters.newest_steps, label, summarise(results, newest))
+        met = [result for result in results if opponent.agent_id in result.agents]
+        run.watcher.evaluated(counters.newest_steps, label, summarise(met, newest))
     seconds = {"evaluate_seconds": time.monotonic() - started}
     run.store.add_metrics(run.name, counters.update, counters.steps, seconds)
     run.store.flush()

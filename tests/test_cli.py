@@ -291,6 +291,15 @@ def test_bench_env_prints_one_object(call: Call, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_bench_env_takes_a_step_apart(call: Call, tmp_path: Path) -> None:
+    """Of a game with several ticks a step: the figure at one tick a step, and what a tick and a decision take."""
+    found = call("bench", "env", "--rows", "64", "--seconds", "0.2", "--json", cwd=tmp_path).json
+    assert found["ticks_per_second"] > 0 and found["ticks_per_second_at_one_tick_a_step"] > 0
+    total = 3 * found["nanoseconds_a_tick"] + found["nanoseconds_a_decision"]
+    assert total == pytest.approx(1e9 / found["steps_per_second"], rel=0.02, abs=3)
+    assert ("speedup_with_2_threads" in found) == ((os.cpu_count() or 1) >= 2)
+
+
 def test_two_runs_started_at_once_get_names_of_their_own(tmp_path: Path) -> None:
     """Processes that start together without --run take different names, and all finish."""
     command = [sys.executable, "-m", "league", *TRAIN, "--json", "--quiet"]

@@ -26,6 +26,10 @@ ALLOWED = {
     "league.strict": BASE,
     "league.rollout": BASE | {"league.device", "league.pool", "league.strict"},
     "league.learner": BASE | MATHS | {"league.config", "league.device"},
+    "league.film": BASE,
+    "league.duel": BASE | {"league.config", "league.envs", "league.envs.base", "league.envs.registry"},
+    "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
+    "league.zoo": BASE | {"league.duel", "league.envs.base"},
     "league.evaluation": BASE | {"league.device", "league.rollout"},
 }
 ENGINE = {"league.training", "league.progress"}

@@ -81,13 +81,13 @@ def test_an_evaluation_is_one_line_in_80_columns(monkeypatch: pytest.MonkeyPatch
 
 
 def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line with every term that has a weight: plain, weight, weighted; never the same line twice."""
+    """One line with what every weighted term brought; never the same line twice."""
     out = io.StringIO()
     monkeypatch.setattr(progress, "Console", partial(Console, file=out, width=80))
     summary = Summary(20, 10, 5, 5, 0.625, 0.4, 0.81, {}, {}, 100.0)
 
     def told() -> list[str]:
-        lines = [line for line in out.getvalue().splitlines() if " rewards a match " in line]
+        lines = [line for line in out.getvalue().splitlines() if " reward a match " in line]
         out.seek(0)
         out.truncate()
         return lines
@@ -97,9 +97,7 @@ def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations(monkeypatch
             watcher.report(report(update, 100 * update, 10_000, rewards=REWARDS))
         lines = told()
         assert [line.split(" ")[1] for line in lines] == [f"{1_000 * tenth:,}" for tenth in range(1, 11)]
-        assert lines[0] == (
-            "at 1,000 rewards a match (last 100), 2.41 in all: damage_dealt 1.21 (x2 = 2.41)  win 0.01 (x-0.1 = 0.00)"
-        )
+        assert lines[0] == ("at 1,000 reward a match 2.41 (last 100):  damage_dealt +2.41")
         watcher.report(report(101, 10_050, 20_000, rewards=REWARDS))
         assert len(told()) == 1, "another tenth"
         watcher.report(report(102, 10_060, 20_000, rewards=REWARDS))
@@ -114,6 +112,8 @@ def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations(monkeypatch
 def test_without_a_match_nothing_is_told_of_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose first match is not over, and a quiet one, have no line about rewards."""
     reports = [report(update, 2_000 * update, 24_000) for update in range(1, 13)]
-    assert "rewards" not in watch(monkeypatch, 1, reports, width=60)
+    assert "reward a match" not in watch(monkeypatch, 1, reports, width=60)
     loud = [report(update, 2_000 * update, 24_000, rewards=REWARDS) for update in range(1, 13)]
-    assert "rewards" not in watch(monkeypatch, 0, loud, width=60) and "rewards" in watch(monkeypatch, 1, loud, width=60)
+    assert "reward a match" not in watch(monkeypatch, 0, loud, width=60) and "reward a match" in watch(
+        monkeypatch, 1, loud, width=60
+    )

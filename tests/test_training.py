@@ -140,7 +140,7 @@ BRIEF = [
     *("env.time_limit_seconds=1.0", "env.stocks=1", "env.rows=8", "learner.rollout_steps=16"),
     *("learner.minibatches=2", "learner.epochs=1", "pool.snapshot_every=1000", "agent.opponent_encoder=false"),
     *("agent.observation_width=16", "agent.lstm_size=16", "run.evaluate_games=2", "run.total_steps=512"),
-    *("rewards.knock_out=2.0", "rewards.stock_lost=0", "rewards.win=0.5"),
+    *("rewards.combo=2.0", "rewards.weapon=0", "rewards.win=0.5"),
 ]
 
 
@@ -153,19 +153,17 @@ def test_a_reward_that_never_fired_in_the_whole_run_is_named(fired_before: bool,
     if fired_before:  # once, for the opponent
         with duckdb.connect(path) as con:
             con.execute(
-                "UPDATE match SET rewards = map_concat(rewards, MAP {'knock_out': if(seat0_agent = run, [0.0, 1.0],"
+                "UPDATE match SET rewards = map_concat(rewards, MAP {'combo': if(seat0_agent = run, [0.0, 1.0],"
                 ' [1.0, 0.0])::DOUBLE[2]}) WHERE kind = \'training\' AND ("update", "row") = (1, 3)'
             )
     assert league.resume("brief", store=path, watcher=second).status == "finished"
     matches = Store.open(path).matches("brief", "training")
     silent = {t for t in matches[0].rewards if not any(any(m.rewards[t]) for m in matches)}
-    assert ("knock_out" in silent) != fired_before and "stock_lost" in silent
+    assert ("combo" in silent) != fired_before and "weapon" in silent
     named = [line for line in second.said if "never fired" in line]
-    assert {line.split(" ")[0] for line in named} == {
-        f"rewards.{t}" for t in silent & {"knock_out", "damage_dealt", "damage_taken", "win", "danger_zone", "approach"}
-    }
+    assert {line.split(" ")[0] for line in named} == {f"rewards.{t}" for t in silent - {"weapon", "attack", "hit"}}
     assert all(f"in {len(matches)} training matches" in line for line in named)
-    assert fired_before or any(line.startswith("rewards.knock_out (weight 2) ") for line in named)
+    assert fired_before or any(line.startswith("rewards.combo (weight 2) ") for line in named)
     assert len(matches) > second.reports[-1].rewards[0].matches > 0
 
 

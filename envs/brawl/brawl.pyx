@@ -76,7 +76,8 @@ cdef class BrawlBatch:
         ValueError: a count below 1, or rules or moves that the compiled code cannot hold.
     """
 
-    cdef readonly object spec, obs, actions, mask, reward_terms, terminated, truncated, final_obs, result, controllers
+    cdef readonly object spec, rules, obs, actions, mask, reward_terms, terminated, truncated, final_obs, result
+    cdef readonly object controllers
     cdef readonly Py_ssize_t num_rows
     cdef readonly int threads
     cdef object records
@@ -96,6 +97,7 @@ cdef class BrawlBatch:
         ] or len(STRIKES) > MAX_STRIKES:
             raise ValueError("the compiled tables differ from rules.py or moves.py; build the extension again")
         self.spec = spec
+        self.rules = rules
         self.num_rows = rows
         self.threads = threads
         self.options_hash = options_hash

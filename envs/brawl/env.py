@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from league.envs.brawl.moves import NAMES, STRIKES
 from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, Rules
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "rules_of", "spec"]
+__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "render", "rules_of", "spec"]
 
 HALF = 32
 VERSION = 2
@@ -38,14 +41,14 @@ FIELDS: tuple[tuple[str, str, str, tuple[float, float]], ...] = (
     ("vy", "velocity upward", "20 units/s, clipped", (-1, 1)),
     ("facing", "right 1, left -1", "flag", (-1, 1)),
     ("standing", "on a ground 1, on the platform 0.5, in the air 0", "flag", (0, 1)),
-    ("to_other_x", "d / (|d| + 2), d the way right to the other", "squashed units", (-1, 1)),
-    ("to_other_y", "d / (|d| + 2), d the way up to the other", "squashed units", (-1, 1)),
+    ("to_other_x", "d / (abs(d) + 2), d the way right to the other", "squashed units", (-1, 1)),
+    ("to_other_y", "d / (abs(d) + 2), d the way up to the other", "squashed units", (-1, 1)),
     ("damage", "damage taken on this stock", "150 points, clipped", (0, 1)),
     ("stocks", "stocks left", "share of the first ones", (0, 1)),
     ("jumps_left", "jumps left, the one from the ground included", "share of 3", (0, 1)),
     ("recovery_left", "the recovery of this airtime is still there", "flag", (0, 1)),
     ("stun", "ticks without control left", "60 ticks", (0, 1)),
-    ("safe", "ticks in which nothing hits, by protection or dodge; below 0: ticks until it is back", "60 ticks", (-1, 1)),
+    ("safe", "ticks in which nothing hits it; below 0: ticks until it is back", "60 ticks", (-1, 1)),
     ("dodge_cooldown", "ticks until the next dodge or dash", "70 ticks", (0, 1)),
     ("weapon", "in hand: spear -1, hammer 1, none 0", "flag", (-1, 1)),
     ("weapon_left", "ticks until it is worn out", "450 ticks", (0, 1)),
@@ -55,9 +58,9 @@ FIELDS: tuple[tuple[str, str, str, tuple[float, float]], ...] = (
     ("weight", "the strike is heavy 1, light -1", "flag", (-1, 1)),
     ("aim", "the strike is neutral or up 1, side 0, down -1", "flag", (-1, 1)),
     ("charge", "how long the heavy was held", "24 ticks", (0, 1)),
-    ("item_x", "d / (|d| + 2), d the way right to the nearest weapon on the grounds", "squashed units", (-1, 1)),
+    ("item_x", "d / (abs(d) + 2), d the way right to the nearest weapon on the grounds", "squashed units", (-1, 1)),
     ("item", "that weapon: spear -1, hammer 1, none 0", "flag", (-1, 1)),
-    ("platform_y", "height of the platform over the grounds", "2.5 units", (-1, 1)),
+    ("platform_y", "height of the platform over the grounds", "2 units", (-1, 1)),
     ("platform_way", "the platform rises 1, sinks -1", "flag", (-1, 1)),
     ("time_left", "time left of the match", "share of the limit", (0, 1)),
     ("held_x", "right held 1, left held -1, in the last tick", "keys", (-1, 1)),
@@ -67,11 +70,65 @@ FIELDS: tuple[tuple[str, str, str, tuple[float, float]], ...] = (
 )
 """(name, meaning, unit of 1.0, range) of the 32 floats of one half; index 32 + i is the opponent's i."""
 
+MEANINGS: dict[str, dict[str, str]] = {
+    "keys": {
+        "up": "aims attacks up",
+        "left": "walks, runs, drifts; aims attacks sideways; with `dodge` on the ground: dashes",
+        "down": "aims attacks down; falls faster; lets itself fall through the platform",
+        "right": "as left",
+        "jump": "pressed anew: from the ground, twice more in the air",
+        "pickup": "pressed anew: takes the weapon within reach, or drops the one in hand",
+        "dodge": "pressed anew: nothing hits for 10 ticks; along the ground a dash, backward a back-dash, neither safe",
+        "light": "a quick attack",
+        "heavy": "a strong one, on the ground stronger the longer it is held; in the air the recovery or a ground pound",
+        "taunt": "pressed anew, on the ground: does nothing for 20 ticks",
+    },
+    "reward terms": {
+        "damage_dealt": "points of damage dealt, in hundreds",
+        "damage_taken": "points of damage taken, in hundreds",
+        "knock_out": "1 when the opponent loses a stock within 90 ticks of a hit",
+        "stock_lost": "1 when the own stock is lost, however",
+        "win": "1 at the end of a match won, -1 of one lost",
+        "combo": "1 for an attack whose first hit meets a stunned opponent",
+        "weapon": "1 when a weapon is taken, -1 when it is dropped, worn out, lost, or still held at the end: always 0 in sum",
+        "danger_zone": "seconds in the air beyond the outer edges or below the grounds",
+        "approach": "units that the own motion takes off the distance to the opponent",
+        "attack": "1 for each attack started",
+        "hit": "1 for each attack that hits",
+    },
+    "metrics": {
+        "damage_dealt": "points",
+        "knock_outs": "opponent's stocks lost to a hit of the last 90 ticks",
+        "self_destructs": "own stocks lost otherwise",
+        "stocks_left": "own stocks at the end",
+        "attacks": "attacks started",
+        "hits": "attacks that hit",
+        "hit_share": "hits / attacks, 0 without attacks",
+        "combos": "attacks whose first hit met a stunned opponent",
+        "dodges": "dodges",
+        "dashes": "dashes and back-dashes",
+        "pickups": "weapons taken",
+        "air_time": "seconds in the air",
+        "survival": "seconds on the field for each stock used",
+    },
+    "bots": {
+        "constant": "presses nothing",
+        "random": "presses every key half of the time",
+        "based": "walks up, jumps when below, strikes lightly when near; knows no recovery",
+        "rusher": "dashes in and strikes, with heavies once the opponent is worn",
+        "zoner": "fetches weapons and keeps at the end of their reach",
+        "edge_guarder": "meets who is off the stage at the edge, or from above",
+        "punisher": "stays out of reach, dodges, and strikes into the recovery of a miss",
+    },
+}
+"""Names of the spec -> what they mean; `docs/brawl.md` shows them."""
+
 SPEC = GameSpec(
     name="brawl",
     version=VERSION,
     obs_size=2 * HALF,
     opponent_slice=(HALF, 2 * HALF),
+    obs_range=(-1.0, 1.0),
     action=ActionSpec("multi_binary", (2,) * len(KEYS)),
     reward_terms=TERMS,
     metrics=METRICS,
@@ -117,3 +174,14 @@ def make(rows: int, threads: int, options: Options) -> MatchBatch:
         rows, threads, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options)
     )
     return batch
+
+
+def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:
+    """The picture (H, W, 3) of a row of a brawl batch as it stands; `how` as for `render.frame`.
+
+    Raises:
+        UsageError: Pillow is not installed, or the size is too small.
+    """
+    from league.envs.brawl.render import frame
+
+    return frame(batch.record(row), batch.rules, **how)

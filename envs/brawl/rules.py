@@ -58,12 +58,12 @@ class Rules:
     stocks: int = 3
 
     tick_seconds: float = 1.0 / TICK_RATE
-    edge_inner: float = 1.4
+    edge_inner: float = 1.2
     """The grounds carry feet at edge_inner <= |x| <= edge_outer: half a body over what is drawn. Below y = 0 they are
     walls down to the bottom."""
     edge_outer: float = 7.4
-    platform_low: float = -2.5
-    platform_high: float = 1.5
+    platform_low: float = -2.0
+    platform_high: float = 0.5
     """The platform carries feet at |x| <= edge_inner. It is passed from below, and from above with `down` held."""
     platform_speed: float = 1.5
     drop_speed: float = 2.0

@@ -71,7 +71,7 @@ cdef void write_half(const Match* m, int seat, const Game* g, float* o) noexcept
     o[16] = <float>clip(<double>f.weapon_left / r.weapon_ticks)
     write_strike(f, g, o + 17)
     write_item(m, f, o + 23)
-    o[25] = <float>clip(m.platform_y / 2.5)
+    o[25] = <float>clip(m.platform_y / 2.0)
     o[26] = <float>m.platform_direction
     o[27] = <float>clip(<double>(r.time_limit - m.tick) / r.time_limit)
     o[28] = direction_of(k)
