@@ -61,7 +61,7 @@ def edit(batch, *, items=None, match=None, **fields):
 
 
 def scene(options=TICK, *, items=((0, 0, 0), (0, 0, 0)), match=None, **fields):
-    """One match: two fighters apart on their grounds, the platform rising past -1, no weapon to come; then as `edit`."""
+    """One match: fighters apart on their grounds, the platform rising past -1, no weapon to come; then as `edit`."""
     match = {"platform_y": -1.0, "platform_direction": 1.0, **(match or {})}
     return edit(make(1, 1, options), items=items, match=match, **{**APART, **fields})
 

@@ -197,7 +197,7 @@ def test_a_dash_is_left_by_a_jump_an_attack_or_a_turn(keys, speed):
 def test_a_dash_off_an_edge_ends_in_the_air(start):
     """Past either edge of its ground the dasher falls, without the dash."""
     way = "left" if start == -7.0 else "right"
-    batch = scene(x=(start, 4.0), facing=(-1 if way == "left" else 1, -1), match={"platform_y": -2.4})
+    batch = scene(x=(start, 4.0), facing=(-1 if way == "left" else 1, -1), match={"platform_y": RULES.platform_low})
     press(batch, 0, "dodge", way)
     while run(batch)["support"][0] == GROUND:
         pass
@@ -281,7 +281,7 @@ def test_a_held_jump_is_no_fresh_press():
     ],
 )
 def test_falling(vy, keys, more, expected):
-    """Gravity takes 26/30 a tick and `down` 24/30 more in a fall; 11 is the limit, 17 for a fast, stunned or diving one."""
+    """Gravity takes 26/30 a tick, `down` 24/30 more in a fall; the limit is 11, and 17 for a fast, stunned, diving one."""
     batch = airborne(vy=(vy, 0), **more)
     press(batch, 0, *keys)
     assert track(batch, "vy", 2) == approx(expected)
@@ -323,11 +323,11 @@ def test_a_bounce_lifts_the_stunned(stun, vy, after):
 
 
 @pytest.mark.parametrize(
-    ("x", "vx", "wall"), [(7.5, -9.0, OUTER), (1.3, 9.0, INNER), (-7.5, 9.0, -OUTER), (-1.3, -9.0, -INNER)]
+    ("x", "vx", "wall"), [(7.5, -9.0, OUTER), (1.1, 9.0, INNER), (-7.5, 9.0, -OUTER), (-1.1, -9.0, -INNER)]
 )
 def test_walls_push_out(x, vx, wall):
     """Below the top, a fighter that runs into either side of either ground stays outside it, and falls on along it."""
-    batch = scene(x=(x, 4.0), y=(-1.0, 0), vx=(vx, 0), support=(AIR, GROUND), match={"platform_y": -2.5})
+    batch = scene(x=(x, 4.0), y=(-1.0, 0), vx=(vx, 0), support=(AIR, GROUND), match={"platform_y": RULES.platform_low})
     press(batch, 0, "right" if vx > 0 else "left")
     heights = []
     for _ in range(5):
@@ -337,7 +337,7 @@ def test_walls_push_out(x, vx, wall):
     assert (np.diff([-1.0, *heights]) < 0).all()
 
 
-@pytest.mark.parametrize("x", [1.45, -7.35])
+@pytest.mark.parametrize("x", [INNER + 0.05, 0.05 - OUTER])
 def test_a_corner_met_from_above_carries(x):
     """Feet at or above the top land, however near the edge."""
     state = run(scene(x=(x, 4.0), y=(0.1, 0), vy=(-9.0, 0), support=(AIR, GROUND)))[0]
@@ -347,7 +347,7 @@ def test_a_corner_met_from_above_carries(x):
 @pytest.mark.parametrize(("x", "key"), [(7.0, "right"), (-7.0, "left"), (2.0, "left"), (-2.0, "right")])
 def test_walking_off_each_edge_falls(x, key):
     """A walker leaves its ground at an outer edge and at the pit's, and falls from height 0."""
-    batch = scene(x=(x, 4.0 if x < 0 else -4.0), match={"platform_y": -2.5})
+    batch = scene(x=(x, 4.0 if x < 0 else -4.0), match={"platform_y": RULES.platform_low})
     press(batch, 0, key)
     while (state := run(batch)[0])["support"] == GROUND:
         pass
@@ -372,7 +372,7 @@ def test_outside_and_without_a_jump_the_stock_is_lost():
 
 
 def test_the_platform_rises_and_sinks_between_its_ends():
-    """1.5 units a second, turning at 1.5 and at -2.5; whoever stands on it goes with it and stays."""
+    """1.5 units a second, turning at its ends at once; whoever stands on it goes with it and stays."""
     batch = scene(x=(0.0, 4.0), y=(-1.0, 0), support=(PLATFORM, GROUND))
     heights = []
     for _ in range(220):
@@ -382,7 +382,8 @@ def test_the_platform_rises_and_sinks_between_its_ends():
     assert (min(heights), max(heights)) == (RULES.platform_low, RULES.platform_high)
     assert np.abs(np.diff(heights)).max() == approx(1.5 * DT)
     turns = np.flatnonzero(np.diff(np.sign(np.diff(heights))))
-    assert turns.tolist() == [48, 128, 208], "2.5 units up are 50 ticks, 4 units are 80"
+    first, span = ((RULES.platform_high - low) / 0.05 for low in (-1.0, RULES.platform_low))
+    assert turns.tolist()[:3] == approx([first - 2, first - 2 + span, first - 2 + 2 * span])
     assert state["air_ticks"] == 0
 
 
@@ -443,7 +444,7 @@ def test_the_pit_is_left_by_the_platform():
 @pytest.mark.parametrize(("platform_y", "falls"), [(-0.02, 0), (-1.0, 5)])
 def test_a_ground_is_left_onto_the_platform(platform_y, falls):
     """Walking off into the pit lands on the platform below; on one just passing the top in the same tick."""
-    batch = scene(x=(1.45, -4.0), vx=(-5.0, 0), facing=(-1, 1), match={"platform_y": platform_y})
+    batch = scene(x=(INNER + 0.05, -4.0), vx=(-5.0, 0), facing=(-1, 1), match={"platform_y": platform_y})
     press(batch, 0, "left")
     ticks = 0
     while run(batch)["support"][0] == AIR:
@@ -455,7 +456,7 @@ def test_a_ground_is_left_onto_the_platform(platform_y, falls):
 
 def test_the_wall_of_the_pit_leads_onto_the_platform():
     """A fighter pushed out of a wall, exactly at the pit's edge, is caught by the platform all the same."""
-    batch = scene(x=(1.39, -4.0), y=(-0.5, 0), vx=(5.0, 0), support=(AIR, GROUND), match={"platform_y": -1.5})
+    batch = scene(x=(INNER - 0.01, -4.0), y=(-0.5, 0), vx=(5.0, 0), support=(AIR, GROUND), match={"platform_y": -1.5})
     press(batch, 0, "right")
     for _ in range(20):
         state = run(batch)[0]
@@ -487,7 +488,7 @@ def test_protection_ends_with_an_attack():
 
 
 def stir(batch, rng):
-    """Brings half of the matches' fighters close to each other, some on the platform, some armed, with weapons about."""
+    """Brings half of the matches' fighters close to each other, some in the air, some armed, with weapons about."""
     records = records_of(batch)
     rows = np.flatnonzero(rng.random(batch.num_rows) < 0.5)
     fighters, items = records["fighters"], records["items"]
@@ -593,7 +594,7 @@ def test_each_legal_key_can_do_something(key, beside, fields):
     ],
 )
 def test_the_mask_of_each_state(fields, legal):
-    """What can do nothing is masked: every key while absent or busy, fresh ones while held, jumps and dodges used up."""
+    """What can do nothing is masked: all while absent or busy, fresh ones while held, jumps and dodges used up."""
     batch = scene(**fields)
     assert {key for key in KEYS if is_legal(batch, key)} == legal
 
