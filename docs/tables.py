@@ -1,4 +1,4 @@
-"""Writes the tables of docs/brawl.md from the code: `python docs/tables.py` (`--check` only says whether they agree)."""
+"""Writes the tables of docs/brawl.md from the code: `python docs/tables.py`; `--check` says whether they agree."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def moves() -> str:
 def options() -> str:
     """What a user may change."""
     fields = Options.model_fields.items()
-    return table(
-        ("option", "meaning", "default"), ((f"`env.{k}`", f.description or "", f.default) for k, f in fields)
-    )
+    return table(("option", "meaning", "default"), ((f"`env.{k}`", f.description or "", f.default) for k, f in fields))
 
 
 TABLES = {

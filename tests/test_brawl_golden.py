@@ -82,7 +82,7 @@ SCENES = {
             (1, "", "left heavy"),
             (50, "", ""),
         ],
-        items={"kind": (0, SPEAR), "x": (0, 3.2), "ticks": (0, 300)},
+        items={"kind": (0, SPEAR), "x": (0, 3.2), "ticks": (0, 300), "left": (0, 450)},
         shows=(
             "weapon worn out",
             "spear lies",

@@ -166,7 +166,7 @@ def test_panels_belong_to_seats() -> None:
     assert changed(draw(), named)[1] < 0
     assert changed(draw(), draw(tick=400))[2] > 8.5
     items = np.zeros(2, STATE_DTYPE["items"].base)
-    items[1] = (6.0, HAMMER, 200)
+    items[1] = (6.0, 450, HAMMER, 200)
     left, right, low, high = changed(draw(), draw(items=items))
     assert 4.5 < left < right < 7.5 and -0.4 < low < high < 2
     left, right, _, _ = changed(draw(), draw(platform_y=-2.0))

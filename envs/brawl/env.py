@@ -80,7 +80,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "pickup": "pressed anew: takes the weapon within reach, or drops the one in hand",
         "dodge": "pressed anew: nothing hits for 10 ticks; along the ground a dash, backward a back-dash, neither safe",
         "light": "a quick attack",
-        "heavy": "a strong one, on the ground stronger the longer it is held; in the air the recovery or a ground pound",
+        "heavy": "a strong one, on the ground the longer held the stronger; in the air the recovery or a ground pound",
         "taunt": "pressed anew, on the ground: does nothing for 20 ticks",
     },
     "reward terms": {
@@ -90,7 +90,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "stock_lost": "1 when the own stock is lost, however",
         "win": "1 at the end of a match won, -1 of one lost",
         "combo": "1 for an attack whose first hit meets a stunned opponent",
-        "weapon": "1 when a weapon is taken, -1 when it is dropped, worn out, lost, or still held at the end: always 0 in sum",
+        "weapon": "1 when a weapon is taken, -1 when it is gone or the match over: always 0 in sum",
         "danger_zone": "seconds in the air beyond the outer edges or below the grounds",
         "approach": "units that the own motion takes off the distance to the opponent",
         "attack": "1 for each attack started",

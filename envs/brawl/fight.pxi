@@ -11,6 +11,20 @@ cdef void move_platform(Match* m, const Game* g) noexcept nogil:
         m.platform_direction = 1.0
 
 
+cdef void lay_item(Item* item, int32_t kind, double x, int32_t left, const Game* g) noexcept nogil:
+    item.kind = kind
+    item.x = x
+    item.left = left
+    item.ticks = g.rules.item_ticks
+
+
+cdef void clear_item(Item* item, uint64_t* rng, const Game* g) noexcept nogil:
+    """Nothing lies there until the next one appears."""
+    item.kind = 0
+    item.left = 0
+    item.ticks = draw_between(rng, g.rules.item_wait_min, g.rules.item_wait_max)
+
+
 cdef void grant_wishes(Match* m, const int32_t* wish, const int32_t* taken, const Game* g) noexcept nogil:
     """Pick-ups and drops. A thing that both want, or a place where both drop, goes to neither.
 
@@ -18,7 +32,6 @@ cdef void grant_wishes(Match* m, const int32_t* wish, const int32_t* taken, cons
     """
     cdef Fighter* f
     cdef int32_t falls_on[2]
-    cdef int32_t kind
     cdef int s, i
     for s in range(2):
         f = &m.fighters[s]
@@ -29,24 +42,22 @@ cdef void grant_wishes(Match* m, const int32_t* wish, const int32_t* taken, cons
             continue
         f = &m.fighters[0 if wish[0] == TAKE and taken[0] == i else 1]
         f.weapon = m.items[i].kind
-        f.weapon_left = g.rules.weapon_ticks
+        f.weapon_left = <int32_t>m.items[i].left
         f.pickups += 1
-        m.items[i].kind = 0
-        m.items[i].ticks = draw_between(&m.rng, g.rules.item_wait_min, g.rules.item_wait_max)
+        clear_item(&m.items[i], &m.rng, g)
     for s in range(2):
         if wish[s] == DROP:
             f = &m.fighters[s]
-            kind = f.weapon
-            f.weapon = f.weapon_left = 0
             if falls_on[s] >= 0 and falls_on[s] != falls_on[1 - s]:
-                m.items[falls_on[s]].kind = kind
-                m.items[falls_on[s]].x = f.x
-                m.items[falls_on[s]].ticks = g.rules.item_ticks
+                lay_item(&m.items[falls_on[s]], f.weapon, f.x, f.weapon_left, g)
+            f.weapon = f.weapon_left = 0
 
 
 cdef void run_items(Match* m, const Game* g) noexcept nogil:
     """Weapons vanish from the grounds and new ones appear."""
     cdef Item* item
+    cdef double x
+    cdef int32_t kind
     cdef int i
     for i in range(2):
         item = &m.items[i]
@@ -56,13 +67,11 @@ cdef void run_items(Match* m, const Game* g) noexcept nogil:
         if item.ticks > 0:
             continue
         if item.kind > 0:
-            item.kind = 0
-            item.ticks = draw_between(&m.rng, g.rules.item_wait_min, g.rules.item_wait_max)
+            clear_item(item, &m.rng, g)
         else:
-            item.kind = SPEAR + <int32_t>(draw(&m.rng) >> 63)
-            item.x = ((-1.0 if i == 0 else 1.0)
-                      * (g.rules.item_near + (g.rules.item_far - g.rules.item_near) * draw_unit(&m.rng)))
-            item.ticks = g.rules.item_ticks
+            kind = SPEAR + <int32_t>(draw(&m.rng) >> 63)
+            x = g.rules.item_near + (g.rules.item_far - g.rules.item_near) * draw_unit(&m.rng)
+            lay_item(item, kind, -x if i == 0 else x, g.rules.weapon_ticks, g)
 
 
 cdef void read_blow(const Fighter* a, const Fighter* b, const Game* g, Blow* blow) noexcept nogil:
@@ -272,6 +281,6 @@ cdef void start_match(Match* m, uint64_t seed, const Game* g) noexcept nogil:
     m.platform_direction = 1.0 if draw(&m.rng) >> 63 else -1.0
     for i in range(2):
         m.items[i].x = 0.0
-        m.items[i].kind = m.items[i].ticks = 0
+        m.items[i].left = m.items[i].kind = m.items[i].ticks = 0
         if g.rules.weapons:
             m.items[i].ticks = draw_between(&m.rng, g.rules.item_first_min, g.rules.item_first_max)

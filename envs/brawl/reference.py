@@ -185,7 +185,7 @@ class ReferenceMatch:
             wanted_by = [f for f, own in zip(takers, grounds, strict=True) if f is not None and own == ground]
             if len(wanted_by) == 1:
                 f = wanted_by[0]
-                f.weapon, f.weapon_left = item.kind, self.rules.weapon_ticks
+                f.weapon, f.weapon_left = item.kind, item.left
                 f.pickups += 1
                 self._clear(item)
 
@@ -194,12 +194,13 @@ class ReferenceMatch:
         for ground, item in enumerate(self.stage.items):
             fallen = [f for f in droppers if f.half == ground and self.stage.over_ground(f.x) and f.y >= 0.0]
             if empty[ground] and len(fallen) == 1:
-                item.kind, item.x, item.ticks = fallen[0].weapon, fallen[0].x, self.rules.item_ticks
+                item.kind, item.left = fallen[0].weapon, fallen[0].weapon_left
+                item.x, item.ticks = fallen[0].x, self.rules.item_ticks
         for f in droppers:
             f.weapon, f.weapon_left = "unarmed", 0
 
     def _clear(self, item: Item) -> None:
-        item.kind = "unarmed"
+        item.kind, item.left = "unarmed", 0
         item.ticks = self.rng.between(self.rules.item_wait_min, self.rules.item_wait_max)
 
     def _run_item(self, side: int, item: Item) -> None:
@@ -215,7 +216,7 @@ class ReferenceMatch:
             return
         item.kind = "hammer" if self.rng.coin() else "spear"
         item.x = (-1 if side == 0 else 1) * (r.item_near + (r.item_far - r.item_near) * self.rng.unit())
-        item.ticks = r.item_ticks
+        item.ticks, item.left = r.item_ticks, r.weapon_ticks
 
     def _run_timers(self, f: Fighter) -> None:
         if not f.present:

@@ -67,9 +67,13 @@ def name_of(strike_id: int) -> str | None:
 
 @dataclass
 class Item:
-    """What lies on one ground: `kind` "unarmed" is nothing. `ticks` until it vanishes, or until the next appears."""
+    """What lies on one ground, `kind` "unarmed" being nothing.
+
+    `ticks` until it vanishes, or until the next appears; `left` are the ticks that it will last in a hand.
+    """
 
     x: float = 0.0
+    left: int = 0
     kind: str = "unarmed"
     ticks: int = 0
 
@@ -78,9 +82,9 @@ class Item:
         """Is there a weapon?"""
         return self.kind != "unarmed"
 
-    def record(self) -> tuple[float, int, int]:
+    def record(self) -> tuple[float, int, int, int]:
         """The values of `state.ITEM_DTYPE`, in its order."""
-        return self.x, WEAPONS.index(self.kind), self.ticks
+        return self.x, self.left, WEAPONS.index(self.kind), self.ticks
 
 
 @dataclass

@@ -66,6 +66,7 @@ INT_RANGES: dict[str, tuple[int, int]] = {
 }
 """Each integer of a fighter and the values that `set_state` accepts."""
 ITEM_RANGES: dict[str, tuple[int, int]] = {
+    "left": (0, _ANY),  # ticks that it will last in a hand
     "kind": (0, len(WEAPONS) - 1),  # what lies on this ground, 0: nothing
     "ticks": (0, _ANY),  # until it vanishes, or until the next one appears; 0: never
 }
@@ -73,7 +74,7 @@ ITEM_RANGES: dict[str, tuple[int, int]] = {
 FIGHTER_DTYPE = np.dtype(
     [(name, "<f8") for name in _DOUBLES] + [("rng", "<u8")] + [(name, "<i4") for name in INT_RANGES]
 )
-ITEM_DTYPE = np.dtype([("x", "<f8")] + [(name, "<i4") for name in ITEM_RANGES])
+ITEM_DTYPE = np.dtype([("x", "<f8"), ("left", "<i8"), ("kind", "<i4"), ("ticks", "<i4")])
 STATE_DTYPE = np.dtype(
     [
         ("fighters", FIGHTER_DTYPE, (2,)),

@@ -230,6 +230,7 @@ cdef struct Fighter:
 
 cdef struct Item:
     double x
+    int64_t left
     int32_t kind
     int32_t ticks
 
