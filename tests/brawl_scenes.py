@@ -45,7 +45,7 @@ def edit(batch, *, items=None, match=None, **fields):
     """Writes numbers of every match of the batch.
 
     Args:
-        items: (x, kind, ticks) of the left and of the right ground's.
+        items: (x, left, kind, ticks) of the left and of the right ground's.
         match: fields of the match itself.
         fields: of the fighters, (seat 0's, seat 1's).
     """
@@ -60,7 +60,7 @@ def edit(batch, *, items=None, match=None, **fields):
     return batch
 
 
-def scene(options=TICK, *, items=((0, 0, 0), (0, 0, 0)), match=None, **fields):
+def scene(options=TICK, *, items=((0, 0, 0, 0), (0, 0, 0, 0)), match=None, **fields):
     """One match: fighters apart on their grounds, the platform rising past -1, no weapon to come; then as `edit`."""
     match = {"platform_y": -1.0, "platform_direction": 1.0, **(match or {})}
     return edit(make(1, 1, options), items=items, match=match, **{**APART, **fields})
@@ -109,3 +109,27 @@ def is_legal(batch, key, seat=0):
 def random_keys(rng, rows):
     """Actions (rows, 2, 10) whose chance of each key differs by row, seat and key."""
     return (rng.random((rows, 2, len(KEYS))) < rng.uniform(0.1, 0.7, (rows, 2, len(KEYS)))).astype(np.int32)
+
+
+def stir(records, rng):
+    """Makes rare things likely in a third of the states (B,): close fights, on grounds and off them, weapons about."""
+    rows = np.flatnonzero(rng.random(len(records)) < 0.33)
+    fighters = records["fighters"][rows]
+    shape = fighters.shape
+    on_ground = rng.random((len(rows), 1)) < 0.5
+    centre = np.where(on_ground, rng.choice([-1, 1], (len(rows), 1)) * rng.uniform(2.5, 6.5), rng.uniform(-8, 8))
+    fighters["x"] = centre + rng.uniform(-0.8, 0.8, shape)
+    fighters["y"] = np.where(on_ground, 0.0, rng.uniform(0.2, 3.0, shape))
+    fighters["support"] = np.where(on_ground, GROUND, AIR)
+    fighters["damage"] = rng.uniform(0, 200, shape)
+    fighters["weapon"] = rng.integers(0, 3, (len(rows), 1))
+    fighters["weapon_left"] = rng.integers(1, 200, shape)
+    for name in ("stun", "dodge", "dodge_cooldown"):
+        fighters[name] = 0
+    records["fighters"][rows] = fighters
+    items = records["items"][rows]
+    items["x"] = centre + rng.uniform(-0.5, 0.5, items.shape)
+    items["left"] = rng.integers(1, 200, items.shape)
+    items["kind"] = rng.integers(0, 3, items.shape)
+    items["ticks"] = rng.integers(1, 300, items.shape)
+    records["items"][rows] = items

@@ -340,7 +340,7 @@ def test_a_miss_leads_to_its_own_follow_up_or_to_the_recovery(weapon, kind, chai
 
 @pytest.mark.parametrize(("row", "stun"), [(0, 21), (1, 19), (3, 15), (9, 4), (500, 4)])
 def test_each_hit_of_a_combo_stuns_two_ticks_less(row, stun):
-    """A side light at 100 damage stuns 7 + int(24 * 0.6), 2 fewer for each hit before it in the same stun, 4 at least."""
+    """A side light at 100 damage stuns 7 + int(24 * 0.6), 2 less for each hit before it in that stun, at least 4."""
     fields = {**CLOSE, "damage": (0, 100), "stun": (0, 3 if row else 0), "combo": (0, row)}
     batch = scene(**fields, move=(IDS["unarmed.side_light"], NONE), move_tick=(4, 0))
     state = run(batch)

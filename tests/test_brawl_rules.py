@@ -13,14 +13,15 @@ from brawl_scenes import (
     TERM,
     airborne,
     bits_of,
-    edit,
     is_legal,
     play,
     press,
     random_keys,
     records_of,
+    restore,
     run,
     scene,
+    stir,
     track,
 )
 
@@ -281,7 +282,7 @@ def test_a_held_jump_is_no_fresh_press():
     ],
 )
 def test_falling(vy, keys, more, expected):
-    """Gravity takes 26/30 a tick, `down` 24/30 more in a fall; the limit is 11, and 17 for a fast, stunned, diving one."""
+    """Gravity takes 26/30 a tick, `down` 24/30 more in a fall; the limit is 11, or 17 for a fast, stunned, diving one."""
     batch = airborne(vy=(vy, 0), **more)
     press(batch, 0, *keys)
     assert track(batch, "vy", 2) == approx(expected)
@@ -487,27 +488,6 @@ def test_protection_ends_with_an_attack():
 # Masks
 
 
-def stir(batch, rng):
-    """Brings half of the matches' fighters close to each other, some in the air, some armed, with weapons about."""
-    records = records_of(batch)
-    rows = np.flatnonzero(rng.random(batch.num_rows) < 0.5)
-    fighters, items = records["fighters"], records["items"]
-    shape = (len(rows), 2)
-    fighters["x"][rows] = rng.uniform(-7, 7, (len(rows), 1)) + rng.uniform(-1, 1, shape)
-    fighters["y"][rows] = rng.uniform(0.1, 3.0, shape)
-    fighters["support"][rows] = AIR
-    on = rng.choice([-1, 0, 1], (len(rows), 1)) * np.ones(shape, int)
-    fighters["x"][rows] = np.where(on != 0, on * rng.uniform(2.0, 7.0, shape), fighters["x"][rows])
-    fighters["y"][rows] = np.where(on != 0, 0.0, fighters["y"][rows])
-    fighters["support"][rows] = np.where(on != 0, GROUND, AIR)
-    fighters["weapon"][rows] = rng.integers(0, 3, shape)
-    fighters["weapon_left"][rows] = rng.integers(1, 400, shape)
-    items["x"][rows] = (-4.0, 4.0)
-    items["kind"][rows] = rng.integers(0, 3, shape)
-    items["ticks"][rows] = rng.integers(1, 200, shape)
-    return records
-
-
 @pytest.mark.parametrize("ticks_per_step", [1, 3])
 def test_masked_keys_do_nothing(ticks_per_step):
     """Pressing keys whose mask is False changes no bit of the step, but that a fresh-only key counts as held."""
@@ -518,7 +498,9 @@ def test_masked_keys_do_nothing(ticks_per_step):
     rng = np.random.default_rng(1)
     for step in range(400):
         if step % 25 == 0:
-            edit(batch, match={name: stir(batch, rng)[name] for name in ("fighters", "items")})
+            records = records_of(batch)
+            stir(records, rng)
+            restore(batch, records)
         batch.actions[:] = random_keys(rng, rows)
         masked.set_state(batch.get_state())
         masked.actions[:] = batch.actions & batch.mask
@@ -533,7 +515,7 @@ def test_masked_keys_do_nothing(ticks_per_step):
 
 ON_PLATFORM = {"x": (0.0, 4.0), "y": (-1.0, 0), "support": (PLATFORM, GROUND)}
 IN_AIR = {"y": (5.0, 0), "vy": (-3.0, 0), "support": (AIR, GROUND)}
-ITEM = ((-4.0, 1, 100), (0, 0, 0))
+ITEM = ((-4.0, 450, 1, 100), (0, 0, 0, 0))
 CHARGING = {"move": (IDS["unarmed.side_heavy"], -1), "move_tick": (9, 0), "keys": (bits_of("heavy"), 0)}
 
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from brawl_scenes import bits_of, random_keys, records_of, restore
+from brawl_scenes import bits_of, random_keys, records_of, restore, stir
 
 from league.config import PoolConfig
 from league.envs import registry
@@ -29,29 +29,6 @@ def exchanged(records):
     records = records.copy()
     records["fighters"] = records["fighters"][:, ::-1].copy()
     return records
-
-
-def stir(records, rng):
-    """Makes rare things likely in a third of the matches: close fights, armed, in the air, over the pit, near the end."""
-    rows = np.flatnonzero(rng.random(len(records)) < 0.33)
-    fighters = records["fighters"][rows]
-    shape = fighters.shape
-    on_ground = rng.random((len(rows), 1)) < 0.5
-    centre = np.where(on_ground, rng.choice([-1, 1], (len(rows), 1)) * rng.uniform(2.5, 6.5), rng.uniform(-8, 8))
-    fighters["x"] = centre + rng.uniform(-0.8, 0.8, shape)
-    fighters["y"] = np.where(on_ground, 0.0, rng.uniform(0.2, 3.0, shape))
-    fighters["support"] = np.where(on_ground, GROUND, AIR)
-    fighters["damage"] = rng.uniform(0, 200, shape)
-    fighters["weapon"] = rng.integers(0, 3, (len(rows), 1))
-    fighters["weapon_left"] = rng.integers(1, 200, shape)
-    for name in ("stun", "dodge", "dodge_cooldown"):
-        fighters[name] = 0
-    records["fighters"][rows] = fighters
-    items = records["items"][rows]
-    items["x"] = centre + rng.uniform(-0.5, 0.5, items.shape)
-    items["kind"] = rng.integers(0, 3, items.shape)
-    items["ticks"] = rng.integers(1, 300, items.shape)
-    records["items"][rows] = items
 
 
 def seen_in(before, after, ended):

@@ -25,12 +25,12 @@ from league.envs.brawl.state import AIR, GROUND, PLATFORM
 
 NOTHING, SPEAR, HAMMER = 0, 1, 2
 FIELD = {name: i for i, (name, *_) in enumerate(FIELDS)}
-LYING = ((-4.0, SPEAR, 100), (4.0, HAMMER, 100))
+LYING = ((-4.0, 450, SPEAR, 100), (4.0, 200, HAMMER, 100))
 ARMED = {"weapon": (SPEAR, 0), "weapon_left": (99, 0)}
 
 
 def items_of(batch):
-    return [(float(x), int(kind)) for x, kind, _ in batch.record(0)["items"].tolist()]
+    return [(float(x), int(kind)) for x, _, kind, _ in batch.record(0)["items"].tolist()]
 
 
 def is_wait(ticks):
@@ -79,7 +79,7 @@ def test_the_nearest_weapon_is_seen():
     np.testing.assert_allclose(own, [[-1 / 3, -2 / 4], [-1, 1]], rtol=1e-6)
     edit(batch, x=(0.0, 6.0), y=(3.0, 0), support=(AIR, GROUND))
     assert batch.obs[0, 0, FIELD["item"]] == -1 and batch.obs[0, 0, FIELD["item_x"]] < 0
-    edit(batch, items=((-4.0, NOTHING, 50), (4.0, NOTHING, 50)))
+    edit(batch, items=((-4.0, 450, NOTHING, 50), (4.0, 450, NOTHING, 50)))
     assert not batch.obs[0, :, [FIELD["item_x"], FIELD["item"]]].any()
 
 
@@ -104,8 +104,8 @@ def test_a_weapon_is_taken():
         {"y": (0.5, 0), "vy": (5.0, 0), "support": (AIR, GROUND)},
         {"keys": (bits_of("pickup"), 0)},
         {"stun": (9, 0)},
-        {"items": ((-4.0, NOTHING, 100), (4.0, HAMMER, 100))},
-        {"x": (-1.0, 4.0), "support": (PLATFORM, GROUND), "items": ((-1.9, SPEAR, 100), (0, 0, 0))},
+        {"items": ((-4.0, 450, NOTHING, 100), (4.0, 450, HAMMER, 100))},
+        {"x": (-1.0, 4.0), "support": (PLATFORM, GROUND), "items": ((-1.9, 450, SPEAR, 100), (0, 0, 0, 0))},
     ],
 )
 def test_a_weapon_is_not_taken(fields):
@@ -142,7 +142,7 @@ def test_two_different_weapons_are_both_taken():
     "fields", [{}, {"y": (3.0, 0), "support": (AIR, GROUND)}, {"y": (0.01, 0), "support": (AIR, GROUND)}]
 )
 def test_a_dropped_weapon_lies_under_its_bearer(fields):
-    """On its ground and in the air over it; it lies 300 ticks for whoever takes it, the first bearer included."""
+    """On its ground and in the air over it; it lies 300 ticks for whoever takes it, and lasts no longer for that."""
     batch = scene(**fields, **ARMED)
     state = play(batch, "pickup")[0]
     assert (state["weapon"], state["weapon_left"]) == (NOTHING, 0)
@@ -150,7 +150,8 @@ def test_a_dropped_weapon_lies_under_its_bearer(fields):
     assert items_of(batch)[0] == (state["x"], SPEAR)
     assert batch.record(0)["items"]["ticks"][0] == RULES.item_ticks - 1
     play(batch, steps=30)
-    assert play(batch, "pickup")[0]["weapon"] == SPEAR
+    state = play(batch, "pickup")[0]
+    assert (state["weapon"], state["weapon_left"]) == (SPEAR, ARMED["weapon_left"][0] - 1)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_dropped_weapon_lies_under_its_bearer(fields):
 )
 def test_a_weapon_dropped_off_the_grounds_is_lost(fields):
     """Over the pit, from the platform, off the outer edge, beside a wall: it is gone, and no ground waits anew."""
-    batch = scene(**fields, **ARMED, items=((-4.0, NOTHING, 50), (4.0, NOTHING, 60)))
+    batch = scene(**fields, **ARMED, items=((-4.0, 450, NOTHING, 50), (4.0, 450, NOTHING, 60)))
     assert play(batch, "pickup")["weapon"][0] == NOTHING
     assert items_of(batch) == [(-4.0, NOTHING), (4.0, NOTHING)]
     assert batch.record(0)["items"]["ticks"].tolist() == [49, 59]
@@ -172,7 +173,7 @@ def test_a_weapon_dropped_off_the_grounds_is_lost(fields):
 
 def test_a_weapon_dropped_where_one_lies_is_lost():
     """A ground holds one: the one that lies there stays."""
-    batch = scene(**ARMED, items=((-3.5, HAMMER, 100), (0, 0, 0)))
+    batch = scene(**ARMED, items=((-3.5, 450, HAMMER, 100), (0, 0, 0, 0)))
     assert play(batch, "pickup")["weapon"][0] == NOTHING
     assert items_of(batch)[0] == (-3.5, HAMMER)
 
@@ -181,7 +182,7 @@ def test_a_weapon_dropped_where_one_is_just_taken_is_lost():
     """What lies on the grounds is read before either wish: taking first would favour a seat."""
     for dropper in (0, 1):
         weapon = (HAMMER, 0) if dropper == 0 else (0, HAMMER)
-        batch = scene(**CLOSE, weapon=weapon, weapon_left=(99, 99), items=((-3.5, SPEAR, 100), (0, 0, 0)))
+        batch = scene(**CLOSE, weapon=weapon, weapon_left=(99, 99), items=((-3.5, 450, SPEAR, 100), (0, 0, 0, 0)))
         press(batch, 0, "pickup")
         state = play(batch, "pickup", seat=1)
         assert state["weapon"].tolist() == ([NOTHING, SPEAR] if dropper == 0 else [SPEAR, NOTHING])
