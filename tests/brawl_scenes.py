@@ -124,8 +124,8 @@ def stir(records, rng):
     fighters["damage"] = rng.uniform(0, 200, shape)
     fighters["weapon"] = rng.integers(0, 3, (len(rows), 1))
     fighters["weapon_left"] = rng.integers(1, 200, shape)
-    for name in ("stun", "dodge", "dodge_cooldown"):
-        fighters[name] = 0
+    fighters["stun"] = rng.integers(0, 20, shape) * (rng.random(shape) < 0.3)
+    fighters["dodge"] = fighters["dodge_cooldown"] = fighters["keys"] = 0
     records["fighters"][rows] = fighters
     items = records["items"][rows]
     items["x"] = centre + rng.uniform(-0.5, 0.5, items.shape)

@@ -282,7 +282,7 @@ def test_a_held_jump_is_no_fresh_press():
     ],
 )
 def test_falling(vy, keys, more, expected):
-    """Gravity takes 26/30 a tick, `down` 24/30 more in a fall; the limit is 11, or 17 for a fast, stunned, diving one."""
+    """Gravity takes 26/30 a tick, `down` 24/30 more in a fall; the limit is 11, or 17 if fast, stunned or diving."""
     batch = airborne(vy=(vy, 0), **more)
     press(batch, 0, *keys)
     assert track(batch, "vy", 2) == approx(expected)
