@@ -11,7 +11,7 @@ from brawl_scenes import bits_of, random_keys, records_of, restore, stir
 
 from league.config import PoolConfig
 from league.envs import registry
-from league.envs.brawl.env import Options, make
+from league.envs.brawl.env import KEYS, Options, make
 from league.envs.brawl.moves import NAMES
 from league.envs.brawl.rules import BOTS, METRICS, TERMS
 from league.envs.brawl.state import AIR, GROUND, PLATFORM
@@ -98,13 +98,14 @@ def test_seat_exchange_gives_the_exchanged_match_bit_for_bit():
     rng = np.random.default_rng(5)
     seen = set()
     for step in range(800):
+        if step % 3 == 0:
+            batch.actions[:] = random_keys(rng, rows)
         if step % 10 == 0:
             records = records_of(batch)
             stir(records, rng)
             restore(batch, records)
             restore(mirror, exchanged(records))
-        if step % 3 == 0:
-            batch.actions[:] = random_keys(rng, rows)
+            batch.actions[rng.random(rows) < 0.3] = [key == "pickup" for key in KEYS]
         mirror.actions[:] = batch.actions[:, ::-1]
         before = records_of(batch)
         batch.step()
