@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from league.envs.brawl.env import KEYS, SPEC, Options, make
-from league.envs.brawl.moves import IDS, STRIKES
+from league.envs.brawl.moves import IDS, NONE, STRIKES
 from league.envs.brawl.rules import Rules
 from league.envs.brawl.state import AIR, GROUND, pack_state, unpack_state
 
@@ -126,6 +126,7 @@ def stir(records, rng):
     fighters["weapon_left"] = rng.integers(1, 200, shape)
     fighters["stun"] = rng.integers(0, 20, shape) * (rng.random(shape) < 0.3)
     fighters["dodge"] = fighters["dodge_cooldown"] = fighters["keys"] = 0
+    fighters["move"] = np.where(rng.random((len(rows), 1)) < 0.5, NONE, fighters["move"])
     records["fighters"][rows] = fighters
     items = records["items"][rows]
     items["x"] = centre + rng.uniform(-0.5, 0.5, items.shape)
