@@ -102,7 +102,7 @@ def play(
             sums += batch.reward_terms
             ended = np.flatnonzero((batch.terminated | batch.truncated) & playing)
             for row in ended:
-                ids = (a.agent_id, opponents[row // len(rows[0])].agent_id)
+                ids = (a.agent_id, opponents[int(row) // len(rows[0])].agent_id)
                 result = match_result(
                     batch,
                     int(row),

@@ -139,8 +139,9 @@ def test_weapons_reach_their_hit_boxes(weapon: int) -> None:
         assert (pose.weapon is None) == (weapon == 0)
         if pose.weapon:
             off = np.abs(np.array(pose.weapon[1]) - (strike.offset_x, strike.offset_y))
-            slack = 0.35 if weapon == SPEAR else 1.0
-            assert (off <= np.array((strike.half_width, strike.half_height)) + slack).all(), kind
+            half = np.array((strike.half_width, strike.half_height))
+            assert (off <= half + (0.35 if weapon == SPEAR else 1.0)).all(), kind
+            assert weapon == HAMMER or (off / half).max() > 0.8, kind
 
 
 def test_boxes_are_an_option() -> None:
@@ -164,7 +165,16 @@ def test_panels_belong_to_seats() -> None:
     assert np.array_equal(area(draw(), *panel), area(swapped, *panel))
     named = frame(record(), RULES, size=SIZE, names=("someone", ""))
     assert changed(draw(), named)[1] < 0
+    lines = (
+        frame(record(), RULES, size=SIZE, names=("some\n one", "")),
+        frame(record(), RULES, size=SIZE, names=("some one", "")),
+    )
+    assert np.array_equal(*lines)
+    left, right, low, high = changed(draw({"damage": 170.0}), draw({"damage": 190.0}))
+    assert -6 < left < right < -3 and -3 < low < high < -1.5
     assert changed(draw(), draw(tick=400))[2] > 8.5
+    struck = {"x": 1.2, "y": -1.0, "support": AIR, "move": JAB, "move_tick": 5}
+    assert count(area(draw(struck), (1.9, -0.7), (2.7, -0.55)), (255, 245, 190)) > 5, "a panel hides a blow"
     items = np.zeros(2, STATE_DTYPE["items"].base)
     items[1] = (6.0, 450, HAMMER, 200)
     left, right, low, high = changed(draw(), draw(items=items))
@@ -273,6 +283,27 @@ def test_watch_to_the_end_and_a_still(tmp_path: Path) -> None:
     assert film.winner in ("bot:random", "draw") and film.pictures == 1
     with Image.open(film.path) as picture:
         assert picture.size == (960, 540)
+
+
+def test_watch_plays_trained_agents(tmp_path: Path) -> None:
+    """A run's agent and an exported folder play either seat, also against themselves; the seed decides the film."""
+    store = tmp_path / "league.duckdb"
+    small = ("env.rows=4", "env.time_limit_seconds=5", "learner.rollout_steps=16", "learner.minibatches=2")
+    small += ("run.evaluate_games=2", "agent.opponent_encoder=false", "agent.lstm_size=32")
+    league.train("smoke", env="brawl", device="cpu", overrides=(*small, "run.total_steps=64"), store=store)
+    league.export("brawl-1", tmp_path / "out", store=store)
+    before = store.read_bytes()
+
+    def film(name: str, a: str, b: str, seed: int = 1) -> bytes:
+        shot = league.watch(a, b, tmp_path / name, seconds=1, seed=seed, device="cpu", store=store)
+        assert (shot.pictures, shot.winner) == (10, None)
+        return Path(shot.path).read_bytes()
+
+    folder = str(tmp_path / "out")
+    first = film("a.gif", "brawl-1", "bot:based")
+    assert first == film("b.gif", folder, "bot:based") and first != film("c.gif", folder, "bot:based", seed=2)
+    assert film("d.gif", "bot:based", folder) and film("e.gif", "brawl-1", folder)
+    assert store.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ FIELDS: tuple[tuple[str, str, str, tuple[float, float]], ...] = (
     ("weapon", "in hand: spear -1, hammer 1, none 0", "flag", (-1, 1)),
     ("weapon_left", "ticks until it is worn out", "450 ticks", (0, 1)),
     ("startup", "start-up ticks left of the strike", "20 ticks", (0, 1)),
-    ("active", "active ticks left, 0 once it has hit", "20 ticks", (0, 1)),
+    ("active", "active ticks left of the strike, below 0 once it has hit", "20 ticks", (-1, 1)),
     ("recovery", "recovery ticks left of the strike", "20 ticks", (0, 1)),
     ("weight", "the strike is heavy 1, light -1", "flag", (-1, 1)),
     ("aim", "the strike is neutral or up 1, side 0, down -1", "flag", (-1, 1)),

@@ -73,10 +73,14 @@ def _rows() -> dict[str, dict[str, Any]]:
 def _strike(name: str, row: dict[str, Any], ids: dict[str, int]) -> Strike:
     weapon = name.partition(".")[0]
     row = {"damage": 0, "force": [0, 0], "angle": [0, 0], "box": [0, 0, 0, 0], "stun": 0, "lunge": [0, 0], **row}
-    pairs = {"force": ("knockback", "growth"), "angle": ("angle_x", "angle_y"), "lunge": ("lunge_x", "lunge_y")}
-    pairs["box"] = ("offset_x", "offset_y", "half_width", "half_height")
+    lists: dict[str, tuple[str, ...]] = {
+        "force": ("knockback", "growth"),
+        "angle": ("angle_x", "angle_y"),
+        "lunge": ("lunge_x", "lunge_y"),
+        "box": ("offset_x", "offset_y", "half_width", "half_height"),
+    }
     fields: dict[str, Any] = {"damage": float(row.pop("damage"))}
-    for key, names in pairs.items():
+    for key, names in lists.items():
         fields |= dict(zip(names, map(float, row.pop(key)), strict=True))
     for key in ("on_hit", "on_miss", "on_land"):
         fields[key] = ids[f"{weapon}.{row.pop(key)}"] if key in row else NONE

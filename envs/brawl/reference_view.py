@@ -47,7 +47,7 @@ def _strike(f: Fighter, stage: Stage) -> list[float]:
     active_left = max(0, min(strike.active, strike.startup + strike.active - f.move_tick))
     return [
         max(0, strike.startup - f.move_tick) / 20.0,
-        (0 if f.move_hit else active_left) / 20.0,
+        (-active_left if f.move_hit else active_left) / 20.0,
         min(strike.recovery, strike.ticks - f.move_tick) / 20.0,
         strike.weight,
         strike.aim,

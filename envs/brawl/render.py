@@ -66,6 +66,8 @@ def frame(
     canvas = Canvas(_stage(rules, tuple(size)).copy(), rules)
     fighters = [_named(fighter) for fighter in record["fighters"]]
     present = [(f, SEATS[seat]) for seat, f in enumerate(fighters) if f.respawn == 0 and f.stocks > 0]
+    for seat, fighter in enumerate(fighters):
+        _draw_panel(canvas, seat, fighter, names[seat] or f"seat {seat}", rules)
     _draw_platform(canvas, float(record["platform_y"]), rules)
     for item in map(_named, record["items"]):
         if item.kind:
@@ -78,8 +80,6 @@ def frame(
             _draw_boxes(canvas, fighter, rules)
     for fighter, colour in present:
         _draw_pointer(canvas, fighter, colour, rules)
-    for seat, fighter in enumerate(fighters):
-        _draw_panel(canvas, seat, fighter, names[seat] or f"seat {seat}", rules)
     left = ceil(max(0, rules.time_limit - int(record["tick"])) / TICK_RATE)
     canvas.text((0.0, canvas.high - 0.9), f"{left // 60}:{left % 60:02}", 1.0, PAPER if left > 10 else DANGER)
     return np.asarray(canvas.image.reduce(FINE))

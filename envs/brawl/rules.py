@@ -138,18 +138,18 @@ class Rules:
     """0: none ever lies on the grounds."""
     weapon_ticks: int = 450
     """How long a weapon lasts in the hand."""
-    item_ticks: int = 300
+    item_ticks: int = 450
     """How long one lies on the ground."""
-    item_first_min: int = 60
-    item_first_max: int = 240
+    item_first_min: int = 30
+    item_first_max: int = 150
     """Ticks before the first one on each ground."""
-    item_wait_min: int = 240
-    item_wait_max: int = 480
+    item_wait_min: int = 120
+    item_wait_max: int = 300
     """Ticks between one that was taken or has vanished and the next on the same ground."""
     item_near: float = 2.2
     item_far: float = 6.6
     """|x| where they appear."""
-    pickup_reach: float = 1.0
+    pickup_reach: float = 1.2
     """Along x, standing on the same ground."""
 
     bot_reach_x: float = 2.4

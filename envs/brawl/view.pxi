@@ -33,8 +33,8 @@ cdef void write_strike(const Fighter* f, const Game* g, float* o) noexcept nogil
     left = s.startup - f.move_tick
     o[0] = <float>clip((left if left > 0 else 0) / 20.0)
     left = s.startup + s.active - f.move_tick
-    left = s.active if left > s.active else left
-    o[1] = 0.0 if f.move_hit or left <= 0 else <float>clip(left / 20.0)
+    left = s.active if left > s.active else (left if left > 0 else 0)
+    o[1] = <float>clip((-left if f.move_hit else left) / 20.0)
     left = s.startup + s.active + s.recovery - f.move_tick
     left = s.recovery if left > s.recovery else left
     o[2] = <float>clip(left / 20.0)
