@@ -7,7 +7,7 @@ import pytest
 from brawl_scenes import RULES, airborne, bits_of, edit, random_keys, records_of, restore, run, scene, stir
 
 from league.envs.brawl.env import FIELDS, KEYS, Options, make
-from league.envs.brawl.moves import NONE, STRIKES
+from league.envs.brawl.moves import NAMES, NONE, STRIKES
 from league.envs.brawl.rules import BOTS
 from league.envs.brawl.state import AIR, GROUND, PLATFORM
 
@@ -139,23 +139,18 @@ def test_every_set_of_held_keys_is_told():
     np.testing.assert_array_equal(decoded_keys(batch)[:, 1], (keys & ~cancelled(keys))[::-1])
 
 
-@pytest.mark.parametrize("strike", range(len(STRIKES)))
-def test_the_tick_within_a_strike_is_told(strike):
-    """Until it hits, start-up, active and recovery ticks left count down one by one through the whole strike."""
+@pytest.mark.parametrize("has_hit", [0, 1])
+@pytest.mark.parametrize("strike", range(len(STRIKES)), ids=NAMES)
+def test_the_tick_within_a_strike_is_told(strike, has_hit):
+    """Start-up, active and recovery ticks left count down one by one; the active ones are below 0 once it has hit."""
     row = STRIKES[strike]
     batch = make(row.ticks, 1, Options())
-    edit(batch, move=(strike, NONE), move_tick=np.stack([np.arange(row.ticks), np.zeros(row.ticks)], 1))
-    left = sum(np.rint(shown(batch, name)[:, 0] * 20) for name in ("startup", "active", "recovery"))
-    np.testing.assert_array_equal(left, row.ticks - np.arange(row.ticks))
+    ticks = np.arange(row.ticks)
+    edit(batch, move=(strike, NONE), move_hit=(has_hit, 0), move_tick=np.stack([ticks, np.zeros(row.ticks)], 1))
+    startup, active, recovery = (np.rint(shown(batch, name)[:, 0] * 20) for name in ("startup", "active", "recovery"))
+    np.testing.assert_array_equal(startup + np.abs(active) + recovery, row.ticks - ticks)
+    assert (np.sign(active) == np.where(ticks < row.startup + row.active, 1 - 2 * has_hit, 0)).all() or not row.active
     assert (shown(batch, "weight")[:, 0] == row.weight).all() and (shown(batch, "aim")[:, 0] == row.aim).all()
-
-
-def test_a_strike_that_has_hit_shows_no_more_danger():
-    """Once it has hit, its active ticks read 0 and its recovery is still to come."""
-    batch = scene(move=(2, NONE), move_tick=(5, 0), move_hit=(1, 0))
-    row = STRIKES[2]
-    fields = [float(shown(batch, name)[0, 0]) for name in ("startup", "active", "recovery")]
-    assert fields == pytest.approx([0.0, 0.0, row.recovery / 20])
 
 
 def test_what_a_scene_shows():

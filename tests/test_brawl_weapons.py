@@ -38,7 +38,7 @@ def is_wait(ticks):
 
 
 def test_weapons_appear_and_vanish_at_their_times_and_places():
-    """First after 60 to 240 ticks, each for 300, then again after 240 to 480; between 2.2 and 6.6 from the middle."""
+    """Within the table's bounds: the first ones, how long each lies, the wait for the next; and the distance out."""
     batch = make(64, 1, Options(ticks_per_step=1))
     batch.reset(3)
     assert not records_of(batch)["items"]["kind"].any()
@@ -85,7 +85,7 @@ def test_the_nearest_weapon_is_seen():
 
 def test_a_weapon_is_taken():
     """A fresh press within reach puts it in the hand for 450 ticks; the ground waits for its next one."""
-    batch = scene(x=(-3.1, 4.0), items=LYING)
+    batch = scene(x=(-4.01 + RULES.pickup_reach, 4.0), items=LYING)
     state = play(batch, "pickup")[0]
     assert (state["weapon"], state["weapon_left"], state["pickups"]) == (SPEAR, RULES.weapon_ticks - 1, 1)
     assert batch.reward_terms[0, :, TERM["weapon"]].tolist() == [1, 0]
@@ -99,8 +99,8 @@ def test_a_weapon_is_taken():
 @pytest.mark.parametrize(
     "fields",
     [
-        {"x": (-2.9, 4.0)},
-        {"x": (-5.1, 4.0)},
+        {"x": (-3.99 + RULES.pickup_reach, 4.0)},
+        {"x": (-4.01 - RULES.pickup_reach, 4.0)},
         {"y": (0.5, 0), "vy": (5.0, 0), "support": (AIR, GROUND)},
         {"keys": (bits_of("pickup"), 0)},
         {"stun": (9, 0)},
@@ -142,7 +142,7 @@ def test_two_different_weapons_are_both_taken():
     "fields", [{}, {"y": (3.0, 0), "support": (AIR, GROUND)}, {"y": (0.01, 0), "support": (AIR, GROUND)}]
 )
 def test_a_dropped_weapon_lies_under_its_bearer(fields):
-    """On its ground and in the air over it; it lies 300 ticks for whoever takes it, and lasts no longer for that."""
+    """On its ground and in the air over it; it lies there for whoever takes it, and lasts no longer for that."""
     batch = scene(**fields, **ARMED)
     state = play(batch, "pickup")[0]
     assert (state["weapon"], state["weapon_left"]) == (NOTHING, 0)
