@@ -77,7 +77,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "down": "aims attacks down; falls faster; lets itself fall through the platform",
         "right": "as left",
         "jump": "pressed anew: from the ground, twice more in the air",
-        "pickup": "pressed anew: takes the weapon within reach, or drops the one in hand",
+        "pickup": "pressed anew: takes the weapon within reach, before any attack; drops the one in hand, after any",
         "dodge": "pressed anew: nothing hits for 10 ticks; along the ground a dash, backward a back-dash, neither safe",
         "light": "a quick attack",
         "heavy": "a strong one, on the ground the longer held the stronger; in the air the recovery or a ground pound",

@@ -122,7 +122,7 @@ cdef void jump(Fighter* f, const Game* g) noexcept nogil:
 
 
 cdef int32_t obey(Fighter* f, int32_t keys, int32_t dx, const Match* m, const Game* g) noexcept nogil:
-    """Starts what the keys ask for: the first of dodge, jump, attack, pick-up or drop, taunt, falling through.
+    """Starts what the keys ask for: the first of dodge, jump, pick-up, attack, drop, taunt, falling through.
 
     Returns what it wishes of the items.
     """
@@ -136,6 +136,8 @@ cdef int32_t obey(Fighter* f, int32_t keys, int32_t dx, const Match* m, const Ga
     if fresh & JUMP and (f.support != AIR or f.jumps_left > 0):
         jump(f, g)
         return NO_WISH
+    if fresh & PICKUP and f.weapon == UNARMED and item_in_reach(f, m, g) >= 0:
+        return TAKE
     kind = chosen_kind(f, keys, dx)
     if kind >= 0:
         if kind == RECOVERY:
@@ -144,11 +146,8 @@ cdef int32_t obey(Fighter* f, int32_t keys, int32_t dx, const Match* m, const Ga
         f.invulnerable = 0
         f.attacks += 1
         return NO_WISH
-    if fresh & PICKUP:
-        if f.weapon > 0:
-            return DROP
-        if item_in_reach(f, m, g) >= 0:
-            return TAKE
+    if fresh & PICKUP and f.weapon != UNARMED:
+        return DROP
     if fresh & TAUNT and f.support != AIR:
         begin_attack(f, g.taunt)
     elif keys & DOWN and f.support == PLATFORM:

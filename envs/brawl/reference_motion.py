@@ -70,7 +70,7 @@ def own_tick(f: Fighter, keys: Keys, stage: Stage) -> str | None:
 
 
 def _obey(f: Fighter, keys: Keys, dx: int, stage: Stage) -> str | None:
-    """The first that the keys ask for: dodge or dash, jump, attack, pick-up, taunt, dropping through the platform."""
+    """The first that the keys ask for: dodge or dash, jump, pick-up, attack, drop, taunt, falling through."""
     fresh = keys - f.keys
     if "dodge" in fresh and f.dodge_cooldown == 0:
         _evade(f, dx, stage.rules)
@@ -81,6 +81,8 @@ def _obey(f: Fighter, keys: Keys, dx: int, stage: Stage) -> str | None:
     if "jump" in fresh and (not f.in_air or f.jumps_left > 0):
         _jump(f, stage.rules)
         return None
+    if "pickup" in fresh and not f.armed and stage.in_reach(f):
+        return "take"
     kind = _chosen_attack(f, keys, dx)
     if kind is not None:
         f.begin(f"{f.weapon}.{kind}")
@@ -89,8 +91,8 @@ def _obey(f: Fighter, keys: Keys, dx: int, stage: Stage) -> str | None:
         if kind == "recovery":
             f.recovery_left = False
         return None
-    if "pickup" in fresh and (f.armed or stage.in_reach(f)):
-        return "drop" if f.armed else "take"
+    if "pickup" in fresh and f.armed:
+        return "drop"
     if "taunt" in fresh and not f.in_air:
         f.begin(TAUNT)
     elif "down" in keys and f.support == "platform":
