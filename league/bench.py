@@ -62,7 +62,10 @@ def bench_env(env: str, *, rows: int, threads: int, seconds: float, overrides: I
         for name, batch in batches.items():
             nanoseconds[name].append(_step_time(batch, seconds / ENV_ROUNDS / len(batches)))
     step = {name: statistics.median(times) for name, times in nanoseconds.items()}
-    figures: dict[str, float] = {"steps_per_second": round(1e9 / step[""]), "ticks_per_second": round(1e9 * ticks / step[""])}
+    figures: dict[str, float] = {
+        "steps_per_second": round(1e9 / step[""]),
+        "ticks_per_second": round(1e9 * ticks / step[""]),
+    }
     if "one_tick" in step:
         tick = (step[""] - step["one_tick"]) / (ticks - 1)
         figures["ticks_per_second_at_one_tick_a_step"] = round(1e9 / step["one_tick"])

@@ -134,12 +134,7 @@ def assert_exchanged(batch, mirror):
         np.testing.assert_array_equal(theirs["metrics"], ours["metrics"][::-1])
 
 
-ALIKE = pytest.mark.xfail(strict=True, reason="two rushers decide alike: every mirror match is a draw")
-
-
-@pytest.mark.parametrize(
-    "bot", [pytest.param(i, marks=[ALIKE] * (name == "rusher"), id=name) for i, name in enumerate(BOTS)]
-)
+@pytest.mark.parametrize("bot", [pytest.param(i, id=name) for i, name in enumerate(BOTS)])
 def test_mirror_matches_are_even(bot):
     """A bot against itself wins from both seats and from both sides equally often, within 4 sigma of 3,000 matches."""
     batch = make(500, 1, Options())

@@ -360,7 +360,7 @@ def test_drawn_game_gives_frames(drawn_game: str) -> None:
 KEYS = np.zeros(10, int)
 BAD_ARGUMENTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"opponent": "base"}, ("opponent='base'", "brawl has no such bot", "did you mean `based`?")),
-    ({"opponent": 3}, ("opponent=3", "a bot's name (constant, random, based)", "act(obs, mask)")),
+    ({"opponent": 3}, ("opponent=3", "a bot's name (constant, random, based, ", "act(obs, mask)")),
     ({"seat": 2}, ("seat=2", "0, 1 or 'random'")),
     ({"seat": True}, ("seat=True", "0, 1 or 'random'")),
     ({"oponent": "based"}, ("oponent='based'", "did you mean `opponent`?")),

@@ -173,7 +173,7 @@ def test_stored_reward_terms_are_a_recount_of_the_steps(tmp_path: Path) -> None:
         _, rows = store.query(f"SELECT {columns} FROM match WHERE kind = 'training'")
         assert {(u, r): [a, b] for u, r, a, b in rows} == {key: sums[:, i].tolist() for key, sums in recount.items()}
     fired = np.any(list(recount.values()), axis=0)  # (S, R)
-    assert fired.all(axis=0).sum() > len(terms) / 2
+    assert fired.any(axis=0).sum() > len(terms) / 2
 
 
 @pytest.mark.parametrize("continuing", [True, False])

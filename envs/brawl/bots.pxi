@@ -90,7 +90,7 @@ cdef int32_t based_keys(const Fighter* me, const Fighter* other, uint64_t luck, 
 
 
 cdef int32_t rusher_keys(const Fighter* me, const Fighter* other, uint64_t luck, const Game* g) noexcept nogil:
-    """Always at the opponent: dashes in, follows up on stunned ones, heavies when they are weak."""
+    """Always at the opponent: dashes in, hardly hesitates, strikes with heavies once the opponent is worn."""
     cdef int32_t keys
     cdef double dx = other.x - me.x
     if in_danger(me, g):
@@ -98,6 +98,8 @@ cdef int32_t rusher_keys(const Fighter* me, const Fighter* other, uint64_t luck,
     if other.respawn > 0:
         return walk_keys(me, me.side * g.rules.spawn_x, g)
     if is_near(me, other, reach_of(me, g), g):
+        if (luck >> 32) & 7 == 0:
+            return toward_x(dx)
         if me.support != AIR and other.y - me.y > 1.0:
             return UP | (HEAVY if luck & 3 == 0 else LIGHT)
         return strike_keys(me, dx, other.damage > 40.0 and (luck >> 8) & 3 > 0, g)
@@ -179,7 +181,7 @@ cdef int32_t punisher_keys(const Fighter* me, const Fighter* other, uint64_t luc
         return walk_keys(me, me.side * g.rules.spawn_x, g)
     if is_near(me, other, reach + 0.8, g):
         if threatens(other, g) and not other.move_hit:
-            if me.dodge_cooldown == 0 and pressable(me, DODGE) and luck & 7 < 4:
+            if me.dodge_cooldown == 0 and pressable(me, DODGE) and luck & 7 < 3:
                 return DODGE
             return toward_x(-dx)
         if is_near(me, other, reach, g):

@@ -39,7 +39,7 @@ def based(me: Fighter, other: Fighter, stage: Stage) -> Pressed:
 
 
 def rusher(me: Fighter, other: Fighter, stage: Stage) -> Pressed:
-    """Always at the opponent: dashes in, follows up on stunned ones, heavies when they are weak."""
+    """Always at the opponent: dashes in, hardly hesitates, strikes with heavies once the opponent is worn."""
     luck, r = me.rng.draw(), stage.rules
     if _in_danger(me, r):
         return _return(me, stage, knows_recovery=True)
@@ -47,6 +47,8 @@ def rusher(me: Fighter, other: Fighter, stage: Stage) -> Pressed:
         return _walk_home(me, r)
     across, above = other.x - me.x, other.y - me.y
     if _is_near(me, other, _reach(me, r), r):
+        if (luck >> 32) % 8 == 0:
+            return {"right" if across > 0.0 else "left"}
         if not me.in_air and above > 1.0:
             return {"up", "heavy" if luck % 4 == 0 else "light"}
         return _strike(me, across, other.damage > 40.0 and (luck >> 8) % 4 > 0, stage)
@@ -113,7 +115,7 @@ def punisher(me: Fighter, other: Fighter, stage: Stage) -> Pressed:
     across, reach = other.x - me.x, _reach(me, r)
     if _is_near(me, other, reach + 0.8, r) and _threatens(other):
         may_dodge = me.dodge_cooldown == 0 and "dodge" not in me.keys
-        return {"dodge"} if may_dodge and luck % 8 < 4 else {_way(-across)}
+        return {"dodge"} if may_dodge and luck % 8 < 3 else {_way(-across)}
     if _is_near(me, other, reach, r):
         if other.busy > 0 or luck % 4 == 0:
             return _strike(me, across, other.busy > 10, stage)
