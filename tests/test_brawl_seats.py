@@ -192,7 +192,7 @@ def test_a_match_depends_only_on_its_seed_controllers_and_actions():
 def test_reset_reproduces_a_match(threads):
     """The same seed gives the same bits again on a batch that has played other matches, by any number of threads."""
     rng = np.random.default_rng(1)
-    actions = np.stack([random_keys(rng, 7) for _ in range(150)])
+    actions = np.stack([random_keys(rng, 7) for _ in range(60)])
     controllers = rng.integers(-1, len(BOTS), (7, 2))
     fresh, used = make(7, 1, SHORT), make(7, threads, SHORT)
     trace(used, actions[::-1])
