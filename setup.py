@@ -31,8 +31,9 @@ class build_ext(_build_ext):
         has_openmp = os.environ.get("LEAGUE_OPENMP", "1") != "0" and self._compiles(openmp)
         for ext in self.extensions:
             if not msvc:
-                # No fused multiply-add: the plain-Python twins must give the same bits.
-                ext.extra_compile_args += ["-O3", "-g0", "-ffp-contract=off"]
+                # No fused multiply-add in games: the plain-Python twins must give the same bits.
+                contract = "off" if ext.name.startswith("league.envs.") else "fast"
+                ext.extra_compile_args += ["-O3", "-g0", f"-ffp-contract={contract}"]
             if has_openmp:
                 ext.extra_compile_args += openmp
                 ext.extra_link_args += [] if msvc else openmp
@@ -54,7 +55,10 @@ class build_ext(_build_ext):
 setup(
     cmdclass={"build_py": build_py, "build_ext": build_ext},
     ext_modules=cythonize(
-        [Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"])],
+        [
+            Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"]),
+            Extension("league.policies.ring_attention", ["policies/ring_attention.pyx"], include_dirs=["policies"]),
+        ],
         build_dir="build/cython",
         compiler_directives={
             "language_level": 3,
