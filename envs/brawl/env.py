@@ -74,7 +74,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "keys": {
         "up": "aims attacks up",
         "left": "walks, runs, drifts; aims attacks sideways; with `dodge` on the ground: dashes",
-        "down": "aims attacks down; falls faster; lets itself fall through the platform",
+        "down": "aims attacks down; falls faster; pressed anew on the platform: falls through it",
         "right": "as left",
         "jump": "pressed anew: from the ground, twice more in the air",
         "pickup": "pressed anew: takes the weapon within reach, before any attack; drops the one in hand, after any",

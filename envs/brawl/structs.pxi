@@ -89,7 +89,7 @@ cdef struct Rules:
     double platform_low
     double platform_high
     double platform_speed
-    double drop_speed
+    double drop_depth
     double blast_side
     double blast_top
     double blast_bottom
