@@ -64,7 +64,7 @@ class Rules:
     edge_outer: float = 7.4
     platform_low: float = -2.0
     platform_high: float = 0.2
-    """The platform carries feet at |x| <= edge_inner. It is passed from below, and left downward by pressing `down` on it."""
+    """The platform carries feet at |x| <= edge_inner. It is passed from below; `down` pressed on it drops through."""
     platform_speed: float = 1.5
     drop_depth: float = 0.1
     """How far below the platform a fighter is at once that lets itself fall through it."""
