@@ -91,7 +91,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "win": "1 at the end of a match won, -1 of one lost",
         "combo": "1 for an attack whose first hit meets a stunned opponent",
         "weapon_taken": "1 when a weapon is taken",
-        "weapon_lost": "1 when it is dropped, worn out, lost with the stock, or laid down at the end: as often as taken",
+        "weapon_lost": "1 when it is dropped, worn out, lost with the stock or laid down at the end",
         "danger_zone": "seconds in the air beyond the outer edges or below the grounds",
         "approach": "units that the own motion takes off the distance to the opponent",
         "attack": "1 for each attack started",
