@@ -86,8 +86,8 @@ SCENES = {
         shows=(
             "weapon worn out",
             "spear lies",
-            "weapon 1.00",
-            "weapon -1.00",
+            "weapon_taken 1.00",
+            "weapon_lost 1.00",
             "side_light_2 hits",
             "spear.side_heavy_3 hits",
         ),

@@ -60,7 +60,7 @@ def test_sums_agree_with_the_metrics_of_the_match():
             records = records_of(batch)
             stir(records, rng)
             had = records_of(batch)["fighters"]["weapon"] > 0
-            sums[:, :, TERM["weapon"]] += (records["fighters"]["weapon"] > 0).astype(int) - had
+            sums[:, :, TERM["weapon_lost"]] -= (records["fighters"]["weapon"] > 0).astype(int) - had
             restore(batch, records)
         batch.actions[:] = random_keys(rng, rows)
         batch.step()
@@ -89,7 +89,8 @@ def check_sums(sums, result, options):
     np.testing.assert_array_equal(term("attack"), metric("attacks"))
     np.testing.assert_array_equal(term("hit"), metric("hits"))
     np.testing.assert_array_equal(term("combo"), metric("combos"))
-    np.testing.assert_array_equal(term("weapon"), 0)
+    np.testing.assert_array_equal(term("weapon_taken"), metric("pickups"))
+    np.testing.assert_array_equal(term("weapon_lost"), metric("pickups"))
     win = {0: (1, -1), 1: (-1, 1), -1: (0, 0)}[int(result["winner"])]
     np.testing.assert_array_equal(term("win"), win)
     assert (term("combo") <= term("hit")).all() and (term("hit") <= term("attack")).all()
@@ -199,21 +200,26 @@ def test_a_respawn_is_no_approach():
 # weapon
 
 
+def kept(sums):
+    """Weapons taken less weapons lost, of both seats: what the default weights pay for."""
+    return sums[:, TERM["weapon_taken"]] - sums[:, TERM["weapon_lost"]]
+
+
 def test_taking_and_dropping_gains_nothing():
     """Cycles of it pay 1 and -1 in turn; the sum is 1 with a weapon in hand, 0 without, and 0 after the match."""
     batch = scene(items=((-4.0, 450, 1, 300), (0, 0, 0, 0)), match={"tick": RULES.time_limit - 100})
     total = 0.0
     for cycle in range(40):
         press(batch, 0, "pickup")
-        total += of(terms_of(batch, 1), "weapon")
+        total += kept(terms_of(batch, 1))[0]
         press(batch, 0)
-        total += of(terms_of(batch, 1), "weapon")
+        total += kept(terms_of(batch, 1))[0]
         assert total == (cycle + 1) % 2 == int(batch.record(0)["fighters"]["weapon"][0] > 0)
     press(batch, 0, "pickup")
-    total += of(terms_of(batch, 1), "weapon")
+    total += kept(terms_of(batch, 1))[0]
     assert total == 1
     while not batch.terminated[0]:
-        total += of(terms_of(batch, 1), "weapon")
+        total += kept(terms_of(batch, 1))[0]
     assert total == 0
 
 
@@ -237,7 +243,7 @@ def test_taking_and_dropping_gains_nothing():
 def test_a_weapon_is_paid_back_once_however_it_goes(loses):
     """Worn out, lost with a stock, held at the end, both at once: one is taken off, and once."""
     batch = scene(weapon=(1, 0), **loses)
-    assert terms_of(batch, 3)[:, TERM["weapon"]].tolist() == [-1, 0]
+    assert kept(terms_of(batch, 3)).tolist() == [-1, 0]
 
 
 # attack, hit, combo, damage

@@ -199,7 +199,7 @@ def happened(before, after):
         "both want one": wants & wants[:, ::-1] & same_ground,
         "both drop one": drops & drops[:, ::-1] & same_ground & (item_after["kind"] == 0),
         "landing on the platform": (f["support"] == PLATFORM) & (was["support"] == AIR),
-        "drop through": (was["support"] == PLATFORM) & in_air & over_pit & (f["vy"] < -RULES.drop_speed),
+        "drop through": (was["support"] == PLATFORM) & in_air & over_pit & (f["stun"] == 0) & (f["vy"] < 0.0),
         "air jump": (f["jumps_left"] < was["jumps_left"]) & (f["respawn"] == 0),
         "pushed out, outer": (np.abs(f["x"]) == RULES.edge_outer) & (f["y"] < 0) & (f["vx"] == 0),
         "pushed out, inner": (np.abs(f["x"]) == RULES.edge_inner) & (f["y"] < 0) & (f["vx"] == 0),

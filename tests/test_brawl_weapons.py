@@ -88,7 +88,7 @@ def test_a_weapon_is_taken():
     batch = scene(x=(-4.01 + RULES.pickup_reach, 4.0), items=LYING)
     state = play(batch, "pickup")[0]
     assert (state["weapon"], state["weapon_left"], state["pickups"]) == (SPEAR, RULES.weapon_ticks - 1, 1)
-    assert batch.reward_terms[0, :, TERM["weapon"]].tolist() == [1, 0]
+    assert batch.reward_terms[0, :, TERM["weapon_taken"]].tolist() == [1, 0]
     left, right = batch.record(0)["items"]
     assert left["kind"] == NOTHING and is_wait(left["ticks"] + 1)
     assert (right["kind"], right["ticks"]) == (HAMMER, 99)
@@ -146,7 +146,7 @@ def test_a_dropped_weapon_lies_under_its_bearer(fields):
     batch = scene(**fields, **ARMED)
     state = play(batch, "pickup")[0]
     assert (state["weapon"], state["weapon_left"]) == (NOTHING, 0)
-    assert batch.reward_terms[0, :, TERM["weapon"]].tolist() == [-1, 0]
+    assert batch.reward_terms[0, :, TERM["weapon_lost"]].tolist() == [1, 0]
     assert items_of(batch)[0] == (state["x"], SPEAR)
     assert batch.record(0)["items"]["ticks"][0] == RULES.item_ticks - 1
     play(batch, steps=30)
@@ -205,7 +205,7 @@ def test_a_weapon_wears_out_in_the_hand():
     assert play(batch, steps=2)["weapon"][0] == SPEAR
     state = play(batch, "light", "right")[0]
     assert (state["weapon"], state["weapon_left"]) == (NOTHING, 0) and state["move"] >= 0
-    assert batch.reward_terms[0, :, TERM["weapon"]].tolist() == [-1, 0]
+    assert batch.reward_terms[0, :, TERM["weapon_lost"]].tolist() == [1, 0]
     assert items_of(batch) == [(0.0, NOTHING)] * 2
 
 

@@ -140,7 +140,7 @@ BRIEF = [
     *("env.time_limit_seconds=1.0", "env.stocks=1", "env.rows=8", "learner.rollout_steps=16"),
     *("learner.minibatches=2", "learner.epochs=1", "pool.snapshot_every=1000", "agent.opponent_encoder=false"),
     *("agent.observation_width=16", "agent.lstm_size=16", "run.evaluate_games=2", "run.total_steps=512"),
-    *("rewards.combo=2.0", "rewards.weapon=0", "rewards.win=0.5"),
+    *("rewards.combo=2.0", "rewards.weapon_taken=0", "rewards.weapon_lost=0", "rewards.win=0.5"),
 ]
 
 
@@ -159,9 +159,11 @@ def test_a_reward_that_never_fired_in_the_whole_run_is_named(fired_before: bool,
     assert league.resume("brief", store=path, watcher=second).status == "finished"
     matches = Store.open(path).matches("brief", "training")
     silent = {t for t in matches[0].rewards if not any(any(m.rewards[t]) for m in matches)}
-    assert ("combo" in silent) != fired_before and "weapon" in silent
+    assert ("combo" in silent) != fired_before and "weapon_taken" in silent
     named = [line for line in second.said if "never fired" in line]
-    assert {line.split(" ")[0] for line in named} == {f"rewards.{t}" for t in silent - {"weapon", "attack", "hit"}}
+    assert {line.split(" ")[0] for line in named} == {
+        f"rewards.{t}" for t in silent - {"weapon_taken", "weapon_lost", "attack", "hit"}
+    }
     assert all(f"in {len(matches)} training matches" in line for line in named)
     assert fired_before or any(line.startswith("rewards.combo (weight 2) ") for line in named)
     assert len(matches) > second.reports[-1].rewards[0].matches > 0

@@ -181,7 +181,7 @@ cdef int32_t punisher_keys(const Fighter* me, const Fighter* other, uint64_t luc
         return walk_keys(me, me.side * g.rules.spawn_x, g)
     if is_near(me, other, reach + 0.8, g):
         if threatens(other, g) and not other.move_hit:
-            if me.dodge_cooldown == 0 and pressable(me, DODGE) and luck & 7 < 3:
+            if me.dodge_cooldown == 0 and pressable(me, DODGE) and luck & 7 < 4:
                 return DODGE
             return toward_x(-dx)
         if is_near(me, other, reach, g):

@@ -74,7 +74,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "keys": {
         "up": "aims attacks up",
         "left": "walks, runs, drifts; aims attacks sideways; with `dodge` on the ground: dashes",
-        "down": "aims attacks down; falls faster; lets itself fall through the platform",
+        "down": "aims attacks down; falls faster; pressed anew on the platform: falls through it",
         "right": "as left",
         "jump": "pressed anew: from the ground, twice more in the air",
         "pickup": "pressed anew: takes the weapon within reach, before any attack; drops the one in hand, after any",
@@ -90,7 +90,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "stock_lost": "1 when the own stock is lost, however",
         "win": "1 at the end of a match won, -1 of one lost",
         "combo": "1 for an attack whose first hit meets a stunned opponent",
-        "weapon": "1 when a weapon is taken, -1 when it is gone or the match over: always 0 in sum",
+        "weapon_taken": "1 when a weapon is taken",
+        "weapon_lost": "1 when it is dropped, worn out, lost with the stock or laid down at the end",
         "danger_zone": "seconds in the air beyond the outer edges or below the grounds",
         "approach": "units that the own motion takes off the distance to the opponent",
         "attack": "1 for each attack started",

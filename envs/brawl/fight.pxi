@@ -204,8 +204,10 @@ cdef void match_tick(Match* m, const Game* g, const int32_t* keys, double* terms
     cdef int32_t wish[2]
     cdef int32_t reach[2]
     cdef int32_t attacks[2]
+    cdef int32_t pickups[2]
+    cdef int32_t armed[2]
+    cdef int32_t taken
     cdef bint present[2]
-    cdef bint armed[2]
     cdef bint out[2]
     cdef int s
     move_platform(m, g)
@@ -213,6 +215,7 @@ cdef void match_tick(Match* m, const Game* g, const int32_t* keys, double* terms
         old_x[s] = f[s].x
         old_y[s] = f[s].y
         attacks[s] = f[s].attacks
+        pickups[s] = f[s].pickups
         armed[s] = f[s].weapon > 0
         present[s] = f[s].respawn == 0
         f[s].field_ticks += present[s]
@@ -232,7 +235,9 @@ cdef void match_tick(Match* m, const Game* g, const int32_t* keys, double* terms
             lose_stock(&f[s], &f[1 - s], terms + s * NUM_TERMS, terms + (1 - s) * NUM_TERMS, g)
     for s in range(2):
         terms[s * NUM_TERMS + ATTACK] += f[s].attacks - attacks[s]
-        terms[s * NUM_TERMS + WEAPON] += <int>(f[s].weapon > 0) - <int>armed[s]
+        taken = f[s].pickups - pickups[s]
+        terms[s * NUM_TERMS + WEAPON_TAKEN] += taken
+        terms[s * NUM_TERMS + WEAPON_LOST] += armed[s] + taken - (f[s].weapon > 0)
     run_items(m, g)
     m.tick += 1
 
@@ -251,13 +256,13 @@ cdef int32_t end_of_match(const Match* m, const Game* g, int32_t* winner) noexce
 
 
 cdef void settle(const Match* m, int32_t winner, double* terms) noexcept nogil:
-    """The terms (2, NUM_TERMS) of the end itself: the win, and weapons given back."""
+    """The terms (2, NUM_TERMS) of the end itself: the win, and weapons laid down."""
     cdef int s
     for s in range(2):
         if winner >= 0:
             terms[s * NUM_TERMS + WIN] = 1.0 if s == winner else -1.0
         if m.fighters[s].weapon > 0:
-            terms[s * NUM_TERMS + WEAPON] -= 1.0
+            terms[s * NUM_TERMS + WEAPON_LOST] += 1.0
 
 
 cdef void start_match(Match* m, uint64_t seed, const Game* g) noexcept nogil:

@@ -150,9 +150,9 @@ cdef int32_t obey(Fighter* f, int32_t keys, int32_t dx, const Match* m, const Ga
         return DROP
     if fresh & TAUNT and f.support != AIR:
         begin_attack(f, g.taunt)
-    elif keys & DOWN and f.support == PLATFORM:
+    elif fresh & DOWN and f.support == PLATFORM:
         f.support = AIR
-        f.vy = -g.rules.drop_speed
+        f.y -= g.rules.drop_depth
     return NO_WISH
 
 
@@ -234,7 +234,7 @@ cdef void land(Fighter* f, int32_t support, double level, const Game* g) noexcep
                 f.move_tick = last
 
 
-cdef void meet_stage(Fighter* f, int32_t keys, double old_x, double old_y, double old_platform, const Match* m,
+cdef void meet_stage(Fighter* f, double old_x, double old_y, double old_platform, const Match* m,
                      const Game* g) noexcept nogil:
     """Of a fighter in the air after its motion: the grounds from above, their walls, the platform from above."""
     cdef double sign
@@ -246,12 +246,11 @@ cdef void meet_stage(Fighter* f, int32_t keys, double old_x, double old_y, doubl
         f.x = sign * (g.rules.edge_outer if fabs(old_x) > (g.rules.edge_inner + g.rules.edge_outer) * 0.5
                       else g.rules.edge_inner)
         f.vx = 0.0
-    if fabs(f.x) <= g.rules.edge_inner and (f.stun > 0 or not keys & DOWN):
-        if old_y >= old_platform and f.y <= m.platform_y and f.vy <= 0.0:
-            land(f, PLATFORM, m.platform_y, g)
+    if fabs(f.x) <= g.rules.edge_inner and old_y >= old_platform and f.y <= m.platform_y and f.vy <= 0.0:
+        land(f, PLATFORM, m.platform_y, g)
 
 
-cdef void travel(Fighter* f, int32_t keys, double old_platform, const Match* m, const Game* g) noexcept nogil:
+cdef void travel(Fighter* f, double old_platform, const Match* m, const Game* g) noexcept nogil:
     """Moves the fighter one tick along and meets the stage."""
     cdef double old_x = f.x
     cdef double old_y = f.y
@@ -266,7 +265,7 @@ cdef void travel(Fighter* f, int32_t keys, double old_platform, const Match* m, 
         if fabs(f.x) > g.rules.edge_inner:
             f.support = AIR
     if f.support == AIR:
-        meet_stage(f, keys, old_x, old_y, old_platform, m, g)
+        meet_stage(f, old_x, old_y, old_platform, m, g)
     if f.support == AIR:
         f.air_ticks += 1
 
@@ -286,7 +285,7 @@ cdef int32_t fighter_tick(Fighter* f, int32_t keys, double old_platform, const M
     if acts:
         wish = obey(f, keys, dx, m, g)
     accelerate(f, keys, dx, acts and f.move < 0, g)
-    travel(f, keys, old_platform, m, g)
+    travel(f, old_platform, m, g)
     f.keys = keys
     return wish
 

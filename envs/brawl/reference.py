@@ -118,7 +118,7 @@ class ReferenceMatch:
             out.terms[out.winner]["win"] = 1.0
             out.terms[1 - out.winner]["win"] = -1.0
         for f, terms in zip(self.fighters, out.terms, strict=True):
-            terms["weapon"] -= f.armed
+            terms["weapon_lost"] += f.armed
         out.ticks, out.seed = self.tick, self.seed
         out.final_obs = [self.observe(seat) for seat in range(SEATS)]
         out.metrics = [self._metrics(f) for f in self.fighters]
@@ -148,7 +148,7 @@ class ReferenceMatch:
         self.stage.move_platform()
         places = [(f.x, f.y) for f in self.fighters]
         present = [f.present for f in self.fighters]
-        armed = [f.armed for f in self.fighters]
+        armed, pickups = [f.armed for f in self.fighters], [f.pickups for f in self.fighters]
         self._act(held, out)
         blows = self._strikes(out)
         for f in self.fighters:
@@ -160,7 +160,9 @@ class ReferenceMatch:
             if lost[seat]:
                 self._lose_stock(seat, out)
         for seat, f in enumerate(self.fighters):
-            out.terms[seat]["weapon"] += f.armed - armed[seat]
+            taken = f.pickups - pickups[seat]
+            out.terms[seat]["weapon_taken"] += taken
+            out.terms[seat]["weapon_lost"] += armed[seat] + taken - f.armed
             f.field_ticks += present[seat]
         for side, item in enumerate(self.stage.items):
             self._run_item(side, item)

@@ -115,7 +115,7 @@ def punisher(me: Fighter, other: Fighter, stage: Stage) -> Pressed:
     across, reach = other.x - me.x, _reach(me, r)
     if _is_near(me, other, reach + 0.8, r) and _threatens(other):
         may_dodge = me.dodge_cooldown == 0 and "dodge" not in me.keys
-        return {"dodge"} if may_dodge and luck % 8 < 3 else {_way(-across)}
+        return {"dodge"} if may_dodge and luck % 8 < 4 else {_way(-across)}
     if _is_near(me, other, reach, r):
         if other.busy > 0 or luck % 4 == 0:
             return _strike(me, across, other.busy > 10, stage)

@@ -61,7 +61,7 @@ def own_tick(f: Fighter, keys: Keys, stage: Stage) -> str | None:
     wish = _obey(f, keys, dx, stage) if acts else None
     walks = acts and f.move is None and f.dodge == 0
     _accelerate(f, keys, dx, walks, stage.rules)
-    _travel(f, keys, stage)
+    _travel(f, stage)
     f.keys = keys
     return wish
 
@@ -95,8 +95,8 @@ def _obey(f: Fighter, keys: Keys, dx: int, stage: Stage) -> str | None:
         return "drop"
     if "taunt" in fresh and not f.in_air:
         f.begin(TAUNT)
-    elif "down" in keys and f.support == "platform":
-        f.support, f.vy = "air", -stage.rules.drop_speed
+    elif "down" in fresh and f.support == "platform":
+        f.support, f.y = "air", f.y - stage.rules.drop_depth
     return None
 
 
@@ -202,7 +202,7 @@ def _lunge(f: Fighter) -> None:
         f.vy = strike.lunge_y
 
 
-def _travel(f: Fighter, keys: Keys, stage: Stage) -> None:
+def _travel(f: Fighter, stage: Stage) -> None:
     """Moves the fighter one tick along and meets the stage: tops from above, walls from the side."""
     r, old_x, old_y = stage.rules, f.x, f.y
     f.x += f.vx * r.tick_seconds
@@ -215,12 +215,12 @@ def _travel(f: Fighter, keys: Keys, stage: Stage) -> None:
         f.support = "platform" if stage.over_pit(f.x) else "air"
     if not f.in_air:
         return
-    _meet_stage(f, old_x, old_y, "down" in keys and f.stun == 0, stage)
+    _meet_stage(f, old_x, old_y, stage)
     if f.in_air:
         f.air_ticks += 1
 
 
-def _meet_stage(f: Fighter, old_x: float, old_y: float, passes: bool, stage: Stage) -> None:
+def _meet_stage(f: Fighter, old_x: float, old_y: float, stage: Stage) -> None:
     """Feet in the air at (`old_x`, `old_y`) before this tick meet a ground, its wall or the platform."""
     if stage.over_ground(f.x) and f.y <= 0.0:
         if old_y >= 0.0:
@@ -228,7 +228,7 @@ def _meet_stage(f: Fighter, old_x: float, old_y: float, passes: bool, stage: Sta
             return
         _push_out(f, old_x, stage.rules)
     meets_platform = old_y >= stage.platform_was and f.y <= stage.platform_y and f.vy <= 0.0
-    if stage.over_pit(f.x) and meets_platform and not passes:
+    if stage.over_pit(f.x) and meets_platform:
         _land(f, "platform", stage.platform_y, stage.rules)
 
 

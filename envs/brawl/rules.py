@@ -18,7 +18,8 @@ TERMS = (
     "stock_lost",
     "win",
     "combo",
-    "weapon",
+    "weapon_taken",
+    "weapon_lost",
     "danger_zone",
     "approach",
     "attack",
@@ -63,11 +64,11 @@ class Rules:
     walls down to the bottom."""
     edge_outer: float = 7.4
     platform_low: float = -2.0
-    platform_high: float = 0.5
-    """The platform carries feet at |x| <= edge_inner. It is passed from below, and from above with `down` held."""
+    platform_high: float = 0.2
+    """The platform carries feet at |x| <= edge_inner. It is passed from below; `down` pressed on it drops through."""
     platform_speed: float = 1.5
-    drop_speed: float = 2.0
-    """Downward speed of a fighter that lets itself fall through the platform."""
+    drop_depth: float = 0.1
+    """How far below the platform a fighter is at once that lets itself fall through it."""
     blast_side: float = 12.0
     blast_top: float = 10.0
     blast_bottom: float = -6.0

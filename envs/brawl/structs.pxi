@@ -2,7 +2,7 @@
 
 cdef enum:
     NUM_KEYS = 10
-    NUM_TERMS = 11
+    NUM_TERMS = 12
     NUM_METRICS = 13
     NUM_BOTS = 7
     NUM_WEAPONS = 3
@@ -35,7 +35,8 @@ cdef enum:  # the order of rules.TERMS
     STOCK_LOST
     WIN
     COMBO
-    WEAPON
+    WEAPON_TAKEN
+    WEAPON_LOST
     DANGER_ZONE
     APPROACH
     ATTACK
@@ -89,7 +90,7 @@ cdef struct Rules:
     double platform_low
     double platform_high
     double platform_speed
-    double drop_speed
+    double drop_depth
     double blast_side
     double blast_top
     double blast_bottom
