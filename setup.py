@@ -30,11 +30,11 @@ class build_ext(_build_ext):
         openmp = ["/openmp"] if msvc else ["-fopenmp"]
         has_openmp = os.environ.get("LEAGUE_OPENMP", "1") != "0" and self._compiles(openmp)
         for ext in self.extensions:
+            is_game = ext.name.startswith("league.envs.")
             if not msvc:
                 # No fused multiply-add in games: the plain-Python twins must give the same bits.
-                contract = "off" if ext.name.startswith("league.envs.") else "fast"
-                ext.extra_compile_args += ["-O3", "-g0", f"-ffp-contract={contract}"]
-            if has_openmp:
+                ext.extra_compile_args += ["-O3", "-g0", "-ffp-contract=" + ("off" if is_game else "fast")]
+            if has_openmp and is_game:
                 ext.extra_compile_args += openmp
                 ext.extra_link_args += [] if msvc else openmp
         super().build_extensions()
@@ -57,7 +57,12 @@ setup(
     ext_modules=cythonize(
         [
             Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"]),
-            Extension("league.policies.ring_attention", ["policies/ring_attention.pyx"], include_dirs=["policies"]),
+            Extension(
+                "league.policies.ring_attention",
+                ["policies/ring_attention.pyx"],
+                include_dirs=["policies"],
+                depends=["policies/ring_attention.h"],
+            ),
         ],
         build_dir="build/cython",
         compiler_directives={
