@@ -2,7 +2,7 @@ PY     ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAGE  ?= test50k
-CYTHON := $(wildcard envs/*/*.pyx)
+CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi)
 
 .PHONY: train test slow lint types check build clean
 

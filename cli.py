@@ -181,8 +181,51 @@ def evaluate(
     stored = f"stored as {result.run}" if result.run else f"not stored: no store at {store}"
     typer.echo(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; seed {result.seed}; {stored}")
     _print_table(
-        "mean a match", ("", result.a, result.b), [(k, f"{a:.2f}", f"{b:.2f}") for k, (a, b) in s.metrics.items()]
+        "mean a match",
+        ("", result.a, result.b),
+        [(name, f"{a:.2f}", f"{b:.2f}") for name, (a, b) in s.metrics.items()],
+        is_numeric=True,
     )
+
+
+@app.command()
+def watch(
+    agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder; seat 0.")],
+    against: Annotated[str, typer.Option(metavar="B", help="The same; seat 1.")],
+    out: Annotated[Path, typer.Option(help="A new file: .gif for a film, .png for its last picture.")],
+    seconds: Annotated[float, typer.Option(help="How much of the match, from its beginning.")] = 20.0,
+    boxes: Annotated[bool, typer.Option("--boxes", help="Draw also where blows hit and who can be hit.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the match and of the actions drawn.")] = 0,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Both play their likeliest action instead of sampling.")
+    ] = False,
+    env: Annotated[str | None, typer.Option(help="The game; needed only between two bots.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Play A against B once and draw it; needs Pillow."""
+    from league.agents import watch
+
+    film = watch(
+        agent,
+        against,
+        out,
+        seconds=seconds,
+        boxes=boxes,
+        seed=seed,
+        greedy=greedy,
+        env=env,
+        device=device,
+        store=store,
+        say=lambda message: _say(message, quiet),
+    )
+    if as_json:
+        _print_json(film)
+        return
+    end = {None: "is not over", "draw": "is a draw"}.get(film.winner, f"is won by {film.winner}")
+    typer.echo(f"{film.path}: {film.a} against {film.b}, seed {film.seed}; the match {end}")
 
 
 @app.command()
@@ -231,6 +274,37 @@ def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOp
             for r in rows
         ],
     )
+
+
+@app.command()
+def rewards(
+    run: Annotated[str, typer.Argument(help="A run, also while it trains.")],
+    last: Annotated[int | None, typer.Option(help="Only its newest training matches, so many; else all.")] = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show what each reward term brings the learner a match, and in how many matches it fired at all."""
+    from league.store import Store
+
+    opened = Store.open(store)
+    opened.find_run(run)
+    terms = opened.reward_terms(run, last)
+    if not terms:
+        _say(f"{run}: no training match is finished yet", quiet)
+    if as_json:
+        _print_json([{**asdict(term), "weighted": term.weighted} for term in terms])
+    elif terms:
+        total = sum(term.weighted for term in terms)
+        _print_table(
+            f"{run}: learner's mean of {terms[0].matches:,} training matches; weighted, {total:z.2f} in all",
+            ("term", "weight", "mean", "weighted", "opponents' mean", "fired in"),
+            [
+                (t.term, f"{t.weight:g}", f"{t.own:z.2f}", f"{t.weighted:z.2f}", f"{t.other:z.2f}", f"{t.fired:,}")
+                for t in terms
+            ],
+            is_numeric=True,
+        )
 
 
 @app.command()
@@ -331,15 +405,18 @@ def _plain(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def _print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, is_numeric: bool = False
+) -> None:
+    """A table on stdout; `is_numeric`: all columns but the first hold numbers, and are set to the right."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(Text(str(column)), overflow="fold")
+    for i, column in enumerate(columns):
+        table.add_column(Text(str(column)), overflow="fold", justify="right" if is_numeric and i else "left")
     for row in rows:
         table.add_row(*(Text(str(value)) for value in row))
     console = Console(highlight=False)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.errors import LeagueError
-from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, MatchBatch, result_dtype
+from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, MatchBatch, result_dtype
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -31,7 +31,7 @@ def gymnasium_spaces(spec: GameSpec) -> tuple[spaces.Box, spaces.MultiBinary | s
     """One seat's observation and action space."""
     from gymnasium import spaces
 
-    box = spaces.Box(-np.inf, np.inf, (spec.obs_size,), np.float32)
+    box = spaces.Box(*spec.obs_range, (spec.obs_size,), np.float32)
     if spec.action.kind == "multi_binary":
         return box, spaces.MultiBinary(spec.action.num_parts)
     return box, spaces.MultiDiscrete(np.array(spec.action.choices))
@@ -83,6 +83,8 @@ def _need(holds: bool | np.bool_, rule: str) -> None:
 def _check_spec(spec: GameSpec) -> None:
     start, stop = spec.opponent_slice
     _need(0 <= start <= stop <= spec.obs_size, f"opponent_slice {spec.opponent_slice} leaves obs_size={spec.obs_size}")
+    low, high = spec.obs_range
+    _need(-np.inf < low < high < np.inf, f"obs_range {spec.obs_range} is not from a number to a greater one")
     _need(spec.action.num_parts > 0 and min(spec.action.choices) > 1, f"no choice in action {spec.action}")
     for name in ("reward_terms", "metrics", "end_reasons", "bots"):
         names = getattr(spec, name)
@@ -145,6 +147,7 @@ def _check_play(batch: MatchBatch, steps: int, seed: int) -> None:
         _need(not (batch.terminated & batch.truncated).any(), "a row is both terminated and truncated")
         ended = batch.terminated | batch.truncated
         _need(np.isfinite(batch.final_obs[ended]).all(), "final_obs of an ended row is not finite, or not written")
+        _check_range(batch.spec, "final_obs", batch.final_obs[ended])
         _check_results(batch, ended)
         is_last_shown |= not np.array_equal(batch.final_obs[ended], batch.obs[ended])
         is_varied |= not np.array_equal(batch.obs, start)
@@ -157,9 +160,15 @@ def _check_play(batch: MatchBatch, steps: int, seed: int) -> None:
 
 def _check_shown(batch: MatchBatch) -> None:
     _need(np.isfinite(batch.obs).all(), "obs is not finite")
+    _check_range(batch.spec, "obs", batch.obs)
     if batch.mask is not None and batch.spec.action.kind == "multi_discrete":
         for part in np.split(batch.mask, np.cumsum(batch.spec.action.choices)[:-1], axis=-1):
             _need(part.any(axis=-1).all(), "the mask forbids every choice of an action part")
+
+
+def _check_range(spec: GameSpec, name: str, obs: FloatArray) -> None:
+    low, high = spec.obs_range
+    _need(((low <= obs) & (obs <= high)).all(), f"{name} leaves obs_range {spec.obs_range}")
 
 
 def _check_results(batch: MatchBatch, ended: npt.NDArray[np.bool_]) -> None:

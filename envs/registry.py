@@ -1,8 +1,8 @@
 """Games by name: their options checked, their identity, their match batches.
 
 A game is a module (or any object) with three attributes: `Options`, a frozen pydantic model that forbids unknown
-keys; `spec(options) -> GameSpec`; `make(rows, threads, options) -> MatchBatch`. Modules are imported when first asked
-for.
+keys; `spec(options) -> GameSpec`; `make(rows, threads, options) -> MatchBatch`. One that can be drawn has a fourth,
+`render`. Modules are imported when first asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol, cast
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
 from league.errors import ConfigError, nearest
@@ -36,6 +38,27 @@ class Game(Protocol):
 
     def make(self, rows: int, threads: int, options: Any) -> MatchBatch:
         """`rows` matches side by side, stepped by `threads` threads (at least 1)."""
+
+
+class Render(Protocol):
+    """The `render` of a game that can be drawn."""
+
+    def __call__(
+        self,
+        batch: MatchBatch,
+        row: int,
+        *,
+        size: tuple[int, int] = ...,
+        show_boxes: bool = ...,
+        names: tuple[str, str] = ...,
+    ) -> npt.NDArray[np.uint8]:
+        """The picture (height, width, 3) of a row as it stands.
+
+        Args:
+            size: (width, height).
+            show_boxes: show also what the rules see and players do not.
+            names: of the seats.
+        """
 
 
 _games: dict[str, str | Game] = {
@@ -98,6 +121,15 @@ def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> M
     """
     threads = threads or max(1, min(os.cpu_count() or 1, rows // ROWS_A_THREAD))
     return _game(name).make(rows=rows, threads=threads, options=_resolve(name, options))
+
+
+def renderer(name: str) -> Render | None:
+    """The game's `render`; None where it cannot be drawn.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    return getattr(_game(name), "render", None)
 
 
 def game_id(name: str, options: Mapping[str, Any]) -> str:

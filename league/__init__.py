@@ -1,6 +1,7 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `evaluate`, `leaderboard`, `load`, `export` are the library; the command `league` calls the same.
+`train`, `resume`, `evaluate`, `watch`, `leaderboard`, `load`, `export` are the library; the command `league` calls
+the same.
 """
 
 import os as _os
@@ -19,11 +20,11 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
     __path__.append(str(_root))
 
 if TYPE_CHECKING:
-    from league.agents import evaluate, export, leaderboard, load
+    from league.agents import evaluate, export, leaderboard, load, watch
     from league.app import resume, train
 
 __version__ = "0.1.0"
-__all__ = ["evaluate", "export", "leaderboard", "load", "resume", "train"]
+__all__ = ["evaluate", "export", "leaderboard", "load", "resume", "train", "watch"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Agents by name: find one, load it, hand it out, let two meet, rank them all."""
+"""Agents by name: find one, load it, hand it out, let two meet, watch them, rank them all."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+import torch
+
 from league import config as settings
+from league import film
 from league.device import choose_device
 from league.envs import registry
 from league.errors import UsageError, nearest
 from league.evaluation import Contestant, Summary, check_games, play, summarise
+from league.policies.actor_critic import ActorCritic
 from league.records import AgentKind, AgentRow
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import MAX_SEED, Agent, load_policy
@@ -21,7 +26,7 @@ from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.standings import Leaderboard, best_snapshot
 from league.standings import leaderboard as rank
 from league.store import Store
-from league.types import BOT_PREFIX
+from league.types import BOT_PREFIX, GameSpec
 
 DEFAULT_STORE = Path("runs/league.duckdb")
 
@@ -46,6 +51,29 @@ class Named:
     agent_id: str
     label: str
     folder: Path | None
+
+
+@dataclass(frozen=True)
+class Film:
+    """A match that was drawn; A plays seat 0. `winner` is a label or `draw`, None where the film ends before."""
+
+    path: str
+    a: str
+    b: str
+    seed: int
+    pictures: int
+    winner: str | None
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    """Two agents and their game; `nets` has those that are no bots by `agent_id`."""
+
+    game: GameRecord
+    spec: GameSpec
+    sides: tuple[Named, Named]
+    nets: dict[str, tuple[Manifest, ActorCritic]]
+    device: torch.device
 
 
 def find_agent(store: Store | None, name: str) -> Named:
@@ -152,39 +180,27 @@ def evaluate(
     """
     check_games(games)
     check_seed(seed)
-    torch_device = choose_device(device)
     opened = _store_for(store, a, against)
-    first, second = find_agent(opened, a), find_agent(opened, against)
+    meeting = _meet(opened, a, against, env, device)
+    first, second = meeting.sides
     if first.agent_id == second.agent_id:
         raise UsageError(f"{a} and {against} are the same agent ({first.label}); name two different ones")
-    loaded = {n.agent_id: load_policy(n.folder, torch_device) for n in (first, second) if n.folder is not None}
-    game = _common_game([manifest.game for manifest, _ in loaded.values()], env)
-    spec = registry.spec(game.name, game.options)
-    for manifest, _ in loaded.values():
-        if game.game_id != registry.game_id(game.name, game.options) or spec_from_json(manifest.spec) != spec:
-            raise UsageError(
-                f"agent {manifest.run}@{manifest.step} plays {game.name} version {manifest.game.version}, which is not"
-                f" the one of this league (version {spec.version}); evaluate it with the league that it came from"
-            )
-    for named in (first, second):
-        bot = named.agent_id.removeprefix(BOT_PREFIX)
-        if named.folder is None and bot not in spec.bots:
-            raise UsageError(f"agent {named.label!r}: {game.name} has no such bot{nearest(bot, spec.bots)}")
     if say is not None:
         say(f"playing {games} games of {first.label} against {second.label}")
     name = f"evaluation-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
-    home, guest = (Contestant(n.agent_id, loaded[n.agent_id][1] if n.folder else None) for n in (first, second))
+    game = meeting.game
+    home, guest = (Contestant(n.agent_id, meeting.nets[n.agent_id][1] if n.folder else None) for n in meeting.sides)
     results = play(
         lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
         home,
-        guest,
+        [guest],
         games=games,
         seed=seed,
         run=name,
         update=0,
         game_id=game.game_id,
         greedy=greedy,
-        device=torch_device,
+        device=meeting.device,
     )
     if opened is not None:
         known = {agent.agent_id for agent in opened.agents(game.game_id)}
@@ -197,6 +213,68 @@ def evaluate(
     summary = summarise(results, first.agent_id)
     seeds = tuple(result.seed for result in results)
     return Evaluation(name if opened else None, first.label, second.label, seed, summary, seeds)
+
+
+def watch(
+    a: str,
+    against: str,
+    out: str | Path,
+    *,
+    seconds: float = 20.0,
+    boxes: bool = False,
+    seed: int = 0,
+    greedy: bool = False,
+    env: str | None = None,
+    device: str = "auto",
+    store: str | Path = DEFAULT_STORE,
+    say: Callable[[str], None] | None = None,
+) -> Film:
+    """Plays a match of A (seat 0) against B and draws it; nothing is kept in the store.
+
+    Args:
+        a, against, greedy, env, device, store, say: as for `evaluate`; here both may be the same agent.
+        out: a new file: .gif for a film, .png for its last picture.
+        seconds: how much of the match, from its beginning, at most 60.
+        boxes: draw also where fighters can be hit and where blows hit.
+        seed: of the match and of the actions drawn.
+
+    Raises:
+        UsageError: as `evaluate`, a game that cannot be drawn, a file that cannot be written, or no Pillow.
+        StoreError, SnapshotError: as `evaluate`.
+    """
+    path = Path(out)
+    film.check(path, seconds)
+    check_seed(seed)
+    meeting = _meet(_store_for(store, a, against), a, against, env, device)
+    game, spec = meeting.game, meeting.spec
+    draw = registry.renderer(game.name)
+    if draw is None:
+        raise UsageError(f"{game.name} cannot be drawn; watch agents of another game")
+    batch = registry.make(game.name, rows=1, threads=1, options=game.options)
+    players: list[film.Player | None] = []
+    for seat, named in enumerate(meeting.sides):
+        if named.folder is None:
+            batch.controllers[0, seat] = spec.bots.index(named.agent_id.removeprefix(BOT_PREFIX))
+            players.append(None)
+        else:
+            manifest, net = meeting.nets[named.agent_id]
+            agent = Agent(net, manifest)
+            agent.reset(seed)
+            players.append(partial(agent.act, greedy=greedy))
+    batch.reset(seed)
+    labels = meeting.sides[0].label, meeting.sides[1].label
+    if say is not None:
+        say(f"playing {labels[0]} against {labels[1]}")
+    picture_seconds = game.options.get("ticks_per_step", 1) / spec.tick_rate
+    pictures, winner = film.shoot(
+        batch,
+        players,
+        partial(draw, batch, 0, size=film.SIZES[path.suffix], show_boxes=boxes, names=labels),
+        max(1, round(seconds / picture_seconds)),
+        is_still=path.suffix == ".png",
+    )
+    film.save(pictures, path, picture_seconds)
+    return Film(str(path), *labels, seed, len(pictures), None if winner is None else ("draw", *labels)[winner + 1])
 
 
 def leaderboard(run: str | None = None, *, store: str | Path = DEFAULT_STORE) -> Leaderboard:
@@ -215,6 +293,30 @@ def _store_for(store: str | Path, *names: str) -> Store | None:
     path = Path(store)
     needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or (n and Path(n).is_dir()))]
     return Store.open(path) if needs or os.path.lexists(path) else None
+
+
+def _meet(store: Store | None, a: str, against: str, env: str | None, device: str) -> _Meeting:
+    """Finds and loads both agents, and the game that both play as this league has it.
+
+    Raises:
+        UsageError, SnapshotError: as `evaluate`.
+    """
+    torch_device = choose_device(device)
+    sides = find_agent(store, a), find_agent(store, against)
+    nets = {n.agent_id: load_policy(n.folder, torch_device) for n in sides if n.folder is not None}
+    game = _common_game([manifest.game for manifest, _ in nets.values()], env)
+    spec = registry.spec(game.name, game.options)
+    for manifest, _ in nets.values():
+        if game.game_id != registry.game_id(game.name, game.options) or spec_from_json(manifest.spec) != spec:
+            raise UsageError(
+                f"agent {manifest.run}@{manifest.step} plays {game.name} version {manifest.game.version}, which is not"
+                f" the one of this league (version {spec.version}); play it with the league that it came from"
+            )
+    for named in sides:
+        bot = named.agent_id.removeprefix(BOT_PREFIX)
+        if named.folder is None and bot not in spec.bots:
+            raise UsageError(f"agent {named.label!r}: {game.name} has no such bot{nearest(bot, spec.bots)}")
+    return _Meeting(game, spec, sides, nets, torch_device)
 
 
 def _common_game(games: Sequence[GameRecord], env: str | None) -> GameRecord:

@@ -23,11 +23,18 @@ from league.learner import Learner
 from league.policies.actor_critic import ActorCritic
 from league.pool import Pool
 from league.rollout import Collector
-from league.types import EXTERNAL, GameSpec, Rollout
+from league.types import GameSpec, MatchBatch, Rollout
+
+ENV_ROUNDS = 7
+"""Turns that each variant of the game takes in `bench_env`."""
 
 
 def bench_env(env: str, *, rows: int, threads: int, seconds: float, overrides: Iterable[str] = ()) -> dict[str, Any]:
     """Ticks a second of `rows` matches of the game alone, with random actions for both seats.
+
+    Beside the figure at the settings stand those at one tick a step and with twice the threads, where the game and the
+    machine have them; all are measured in turns, so that a busy machine does not favour one, and are medians of
+    `ENV_ROUNDS`. From the first two follow the nanoseconds of a tick and of what a decision adds to its ticks.
 
     Raises:
         UsageError: a number that cannot be measured with.
@@ -37,29 +44,57 @@ def bench_env(env: str, *, rows: int, threads: int, seconds: float, overrides: I
     _need(0 < seconds < math.inf, f"seconds={seconds:g}", "above 0 and finite", "--seconds 3")
     config = settings.load(env=env, overrides=overrides)
     options = registry.check_options(config.env.name, config.env.options)
-    batch = registry.make(config.env.name, rows=rows, threads=threads, options=options)
-    batch.reset(0)
-    batch.controllers[:] = EXTERNAL
-    action = batch.spec.action
-    limits = 2 if action.kind == "multi_binary" else np.array(action.choices)
-    actions = np.random.default_rng(0).integers(0, limits, (16, *batch.actions.shape)).astype(np.int32)
-    steps, started = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - started) < seconds:
-        batch.actions[:] = actions[steps % len(actions)]
-        batch.step()
-        steps += 1
     ticks = int(options.get("ticks_per_step", 1))
+    variants = {"": (options, threads)}
+    if ticks > 1:
+        variants["one_tick"] = ({**options, "ticks_per_step": 1}, threads)
+    if 0 < 2 * threads <= (os.cpu_count() or 1):
+        variants["two_fold"] = (options, 2 * threads)
+    batches = {
+        name: registry.make(config.env.name, rows=rows, threads=width, options=chosen)
+        for name, (chosen, width) in variants.items()
+    }
+    nanoseconds: dict[str, list[float]] = {name: [] for name in batches}
+    for batch in batches.values():
+        batch.reset(0)
+        _step_time(batch, seconds / 20)
+    for _ in range(ENV_ROUNDS):
+        for name, batch in batches.items():
+            nanoseconds[name].append(_step_time(batch, seconds / ENV_ROUNDS / len(batches)))
+    step = {name: statistics.median(times) for name, times in nanoseconds.items()}
+    figures: dict[str, float] = {
+        "steps_per_second": round(1e9 / step[""]),
+        "ticks_per_second": round(1e9 * ticks / step[""]),
+    }
+    if "one_tick" in step:
+        tick = (step[""] - step["one_tick"]) / (ticks - 1)
+        figures["ticks_per_second_at_one_tick_a_step"] = round(1e9 / step["one_tick"])
+        figures |= {"nanoseconds_a_tick": round(tick), "nanoseconds_a_decision": round(step["one_tick"] - tick)}
+    if "two_fold" in step:
+        figures[f"speedup_with_{2 * threads}_threads"] = round(step[""] / step["two_fold"], 2)
     return {
         "bench": "env",
         "env": config.env.name,
         "rows": rows,
         "threads": threads,
         "ticks_per_step": ticks,
-        "seconds": round(elapsed, 3),
-        "steps_per_second": round(steps * rows / elapsed),
-        "ticks_per_second": round(steps * rows * ticks / elapsed),
+        "seconds": seconds,
+        **figures,
         **_machine(),
     }
+
+
+def _step_time(batch: MatchBatch, seconds: float) -> float:
+    """Nanoseconds that a step of one row takes, over about this many seconds of random play."""
+    action = batch.spec.action
+    limits = 2 if action.kind == "multi_binary" else np.array(action.choices)
+    actions = np.random.default_rng(0).integers(0, limits, (16, *batch.actions.shape)).astype(np.int32)
+    steps, started = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - started) < seconds or steps == 0:
+        batch.actions[:] = actions[steps % len(actions)]
+        batch.step()
+        steps += 1
+    return 1e9 * elapsed / (steps * batch.num_rows)
 
 
 def bench_learner(

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from league.rollout import SeatView, bot_id, match_result
 from league.types import DRAW, EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyState
 
 MAX_PAIRS = 32
-"""Pairs played side by side."""
+"""Pairs against one opponent that are played side by side."""
 
 
 @dataclass(frozen=True)
@@ -48,74 +49,79 @@ class Summary:
 def play(
     make_batch: Callable[[int], MatchBatch],
     a: Contestant,
-    b: Contestant,
+    opponents: Sequence[Contestant],
     games: int,
     seed: int,
     *,
     run: str,
     update: int,
     game_id: str,
-    first_row: int = 0,
     greedy: bool = False,
     device: torch.device | None = None,
     precision: str = "float32",
 ) -> list[MatchResult]:
-    """Plays `games` matches of A against B, as evaluation rows sorted by (row, ordinal).
+    """Plays `games` matches of A against each opponent, as evaluation rows sorted by (row, ordinal).
 
-    Rows 2i and 2i + 1 play the same seeds, A in seat 0 of the first and in seat 1 of the second.
+    All opponents are met side by side, each in rows of its own, in their order. Rows 2i and 2i + 1 play the same
+    seeds, A in seat 0 of the first and in seat 1 of the second.
 
     Args:
         make_batch: a batch of the game with the given number of rows.
-        games: even.
+        games: even, against each.
         seed: of the matches and of the actions drawn.
         run, update, game_id: written into the rows.
-        first_row: added to the row numbers, so that several calls of one update have keys of their own.
         greedy: both sides play their likeliest action, instead of sampling as in training.
 
     Raises:
         UsageError: `games` is odd or not positive.
     """
     check_games(games)
-    device = device or torch.device("cpu")
     pairs = games // 2
-    num_rows = SEATS * min(pairs, MAX_PAIRS)
+    pairs_wide = min(pairs, MAX_PAIRS)
+    num_rows = SEATS * pairs_wide * len(opponents)
     batch = make_batch(num_rows)
+    generator = torch.Generator(device or torch.device("cpu")).manual_seed(seed)
     a_seats = torch.arange(num_rows) % SEATS
-    quota = np.array([pairs // (num_rows // 2) + (row // 2 < pairs % (num_rows // 2)) for row in range(num_rows)])
-    generator = torch.Generator(device).manual_seed(seed)
-    sides = [_Side(batch, a, a_seats, generator, greedy), _Side(batch, b, 1 - a_seats, generator, greedy)]
-    pair_seeds = np.random.SeedSequence(seed).generate_state(num_rows // 2, np.uint64)
+    rows = torch.arange(num_rows).chunk(len(opponents))
+    sides = [_Side(batch, a, torch.arange(num_rows), a_seats, generator, greedy)]
+    sides += [_Side(batch, b, rows[k], 1 - a_seats, generator, greedy) for k, b in enumerate(opponents)]
+    pair = np.arange(num_rows) // SEATS % pairs_wide
+    quota = pairs // pairs_wide + (pair < pairs % pairs_wide)
+    pair_seeds = np.random.SeedSequence(seed).generate_state(num_rows // SEATS, np.uint64)
     batch.reset(np.repeat(pair_seeds, SEATS))
     played = np.zeros(num_rows, np.int64)
     steps = np.zeros(num_rows, np.int64)
+    sums = np.zeros(batch.reward_terms.shape, np.float64)
     results: list[MatchResult] = []
-    with autocast(device, precision):
-        while len(results) < games:
-            active = torch.from_numpy(np.flatnonzero(played < quota))
+    with autocast(generator.device, precision):
+        while (playing := played < quota).any():
             for side in sides:
-                side.act(active)
+                side.act(playing)
             batch.step()
             steps += 1
-            ended = np.flatnonzero((batch.terminated | batch.truncated) & (played < quota))
+            sums += batch.reward_terms
+            ended = np.flatnonzero((batch.terminated | batch.truncated) & playing)
             for row in ended:
-                first = a if a_seats[row] == 0 else b
+                ids = (a.agent_id, opponents[int(row) // len(rows[0])].agent_id)
                 result = match_result(
                     batch,
                     int(row),
+                    sums[row],
                     run=run,
                     kind="evaluation",
                     update=update,
                     ordinal=int(played[row]),
                     game_id=game_id,
-                    agents=(first.agent_id, (b if first is a else a).agent_id),
+                    agents=ids if a_seats[row] == 0 else ids[::-1],
                     steps=int(steps[row]),
                     sampling="greedy" if greedy else "sample",
                 )
-                results.append(replace(result, row=int(row) + first_row))
+                results.append(result)
             played[ended] += 1
             steps[ended] = 0
+            sums[ended] = 0
             for side in sides:
-                side.clear(torch.from_numpy(ended))
+                side.clear(ended)
     return sorted(results, key=lambda result: (result.row, result.ordinal))
 
 
@@ -133,19 +139,21 @@ def check_games(games: int) -> None:
 
 
 class _Side:
-    """One contestant in its seat of every row."""
+    """One contestant: the rows (n,) that it plays, and its seat in every row (B,)."""
 
     def __init__(
-        self, batch: MatchBatch, who: Contestant, seats: Tensor, generator: torch.Generator, greedy: bool
+        self, batch: MatchBatch, who: Contestant, rows: Tensor, seats: Tensor, generator: torch.Generator, greedy: bool
     ) -> None:
-        self.policy, self.seats, self.generator, self.greedy = who.policy, seats, generator, greedy
+        self.policy, self.rows, self.seats, self.generator, self.greedy = who.policy, rows, seats, generator, greedy
         self.view = SeatView(batch, generator.device)
         controller = EXTERNAL if who.policy is not None else bot_id(batch, who.agent_id)
-        batch.controllers[np.arange(batch.num_rows), seats.numpy()] = controller
+        batch.controllers[rows.numpy(), seats[rows].numpy()] = controller
         self.state: PolicyState | None = None if who.policy is None else who.policy.initial_state(batch.num_rows)
 
-    def act(self, rows: Tensor) -> None:
-        if self.policy is None or self.state is None:
+    def act(self, playing: npt.NDArray[np.bool_]) -> None:
+        """Writes the actions of its rows that are still `playing` (B,)."""
+        rows = self.rows[torch.from_numpy(playing)[self.rows]]
+        if self.policy is None or self.state is None or not len(rows):
             return
         seats = self.seats[rows]
         action, _, _ = self.policy.step(
@@ -158,9 +166,10 @@ class _Side:
         )
         self.view.act(rows, seats, action)
 
-    def clear(self, rows: Tensor) -> None:
+    def clear(self, rows: npt.NDArray[np.int64]) -> None:
+        """Forgets what belonged to the matches of these rows; those that it does not play hold nothing of it."""
         if self.state is not None and len(rows):
-            self.state.clear(rows.to(self.view.device))
+            self.state.clear(torch.from_numpy(rows).to(self.view.device))
 
 
 def summarise(results: Sequence[MatchResult], agent_id: str) -> Summary:

@@ -15,6 +15,8 @@ from league.training import Report
 
 PLAIN_EVERY = 5
 """Updates between two lines where there is no terminal."""
+REWARD_LINES = 10
+"""Lines about the rewards in a stage, beside those of its evaluations."""
 
 
 class TerminalWatcher:
@@ -36,6 +38,8 @@ class TerminalWatcher:
             disable=not self._is_live,
         )
         self._task: TaskID | None = None
+        self._rewards = ""  # a line that has not been said
+        self._part: int | None = None
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -45,6 +49,7 @@ class TerminalWatcher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
+        self._say_rewards()
 
     def report(self, report: Report) -> None:
         """Moves the bar, or writes a line."""
@@ -57,15 +62,26 @@ class TerminalWatcher:
             self._progress.update(self._task, completed=done, rate=rate)
         elif self.verbosity == 2 or (self.verbosity == 1 and _is_told(report)):
             self._print(f"{report.steps:,}/{report.total_steps:,} steps  {rate}  {_detail(report)}")
+        self._rewards = describe_rewards(report)
+        part = REWARD_LINES * report.steps // report.total_steps
+        if self._part not in (None, part):
+            self._say_rewards()
+        self._part = part
 
     def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
-        """One line an opponent."""
+        """One line an opponent, below one about the rewards."""
+        self._say_rewards()
         self.say(f"at {steps:,} {describe(opponent, summary)}")
 
     def say(self, message: str) -> None:
         """One line, unless quiet."""
         if self.verbosity:
             self._print(message)
+
+    def _say_rewards(self) -> None:
+        if self._rewards:
+            self.say(self._rewards)
+        self._rewards = ""
 
     def _print(self, line: str) -> None:
         self.console.print(Text(line), soft_wrap=True)
@@ -88,6 +104,16 @@ def describe(opponent: str, summary: Summary) -> str:
     counts = f"{summary.wins} won, {summary.draws} drawn, {summary.losses} lost"
     score = f"score {summary.score:.0%} [{summary.lower:.0%}, {summary.upper:.0%}]"
     return f"against {opponent}: {score}, {counts}"
+
+
+def describe_rewards(report: Report) -> str:
+    """What the weighted terms brought the learner a match, in one line; empty where there was no match."""
+    if not report.rewards:
+        return ""
+    total = sum(term.weighted for term in report.rewards)
+    parts = [f"{t.term} {t.weighted:+z.2f}" for t in report.rewards if abs(t.weighted) >= 0.005]
+    matches = report.rewards[0].matches
+    return f"at {report.steps:,} reward a match {total:z.2f} (last {matches}):  {'  '.join(parts)}"
 
 
 def _is_told(report: Report) -> bool:

@@ -106,6 +106,26 @@ class TrainingRecord:
     losses: int
 
 
+@dataclass(frozen=True)
+class RewardTerm:
+    """What one reward term brought in some of a run's training matches."""
+
+    term: str
+    weight: float
+    matches: int
+    fired: int
+    """Matches in which its sum was not 0 for both seats."""
+    own: float
+    """The learner's mean a match, unweighted."""
+    other: float
+    """Its opponents'."""
+
+    @property
+    def weighted(self) -> float:
+        """The learner's mean a match as it learns from it."""
+        return self.weight * self.own
+
+
 COLUMNS: dict[str, dict[str, npt.DTypeLike]] = {
     "match": {
         "run": object,

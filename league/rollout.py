@@ -210,6 +210,7 @@ class Collector:
         result = match_result(
             self.batch,
             row,
+            self._sums[row],
             run=self.run,
             kind="training",
             update=update,
@@ -220,7 +221,6 @@ class Collector:
             sampling="sample",
             update_begin=int(self._begun_update[row]),
             update_end=update - 1,
-            rewards=dict(zip(self.batch.spec.reward_terms, seat_pairs(self._sums[row].T), strict=True)),
         )
         self._ordinals[row] += 1
         self.seats[row] = 1 - seat
@@ -284,8 +284,11 @@ def seat_pairs(values: npt.NDArray[Any]) -> Sequence[tuple[float, float]]:
     return [(float(a), float(b)) for a, b in values]
 
 
-def match_result(batch: MatchBatch, row: int, **fields: Any) -> MatchResult:
-    """The match that ended in `row` in this step: the game's own part from `batch.result`, the rest from `fields`."""
+def match_result(batch: MatchBatch, row: int, reward_sums: npt.NDArray[np.float64], **fields: Any) -> MatchResult:
+    """The match that ended in `row` in this step: the game's own part from `batch.result`, the rest from `fields`.
+
+    reward_sums: (S, R), the match's unweighted reward terms.
+    """
     spec, result = batch.spec, batch.result[row]
     reason = "truncated" if batch.truncated[row] else spec.end_reasons[int(result["end_reason"])]
     return MatchResult(
@@ -295,5 +298,6 @@ def match_result(batch: MatchBatch, row: int, **fields: Any) -> MatchResult:
         end_reason=reason,
         ticks=int(result["ticks"]),
         metrics=dict(zip(spec.metrics, seat_pairs(result["metrics"].T), strict=True)),
+        rewards=dict(zip(spec.reward_terms, seat_pairs(reward_sums.T), strict=True)),
         **fields,
     )

@@ -26,6 +26,7 @@ from league.records import (
     COLUMNS,
     AgentRow,
     RatingRow,
+    RewardTerm,
     RunRow,
     RunStatus,
     SnapshotRow,
@@ -43,7 +44,7 @@ from league.records import (
 from league.sql import migrations, sql
 from league.types import MatchResult
 
-__all__ = ["AgentRow", "RatingRow", "RunRow", "SnapshotRow", "Store", "StoreBusy", "TrainingRecord"]
+__all__ = ["AgentRow", "RatingRow", "RewardTerm", "RunRow", "SnapshotRow", "Store", "StoreBusy", "TrainingRecord"]
 
 LOCK_SECONDS = 10.0
 """How long a read or an unavoidable write waits for another process to let go of the file."""
@@ -349,6 +350,20 @@ class Store:
         with self._read() as con:
             rows = con.execute(sql("training_records"), {"run": run}).fetchall()
         return [TrainingRecord(*row) for row in rows]
+
+    def reward_terms(self, run: str, last: int | None = None) -> list[RewardTerm]:
+        """What each reward term brought in a run's training matches, the one that weighs most for the learner first.
+
+        last: only the newest matches, so many; all if not given.
+
+        Raises:
+            UsageError: `last` is not positive.
+        """
+        if last is not None and last < 1:
+            raise UsageError(f"last={last}: a number of matches, so at least 1; pass another --last, or none for all")
+        with self._read() as con:
+            rows = con.execute(sql("reward_terms"), {"run": run, "last": last}).fetchall()
+        return [RewardTerm(*row) for row in rows]
 
     def query(
         self, statement: str, limit: int | None = None, *, seconds: float = QUERY_SECONDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -17,13 +17,14 @@ from league.errors import StoreError
 from league.evaluation import Contestant, Summary, play, summarise
 from league.learner import Learner
 from league.pool import Pool
+from league.records import RewardTerm
 from league.rollout import Collector
 from league.store import Store
 from league.strict import StrictMasks
 from league.types import BOT_PREFIX, DRAW, MatchBatch, MatchResult, Policy, Rollout
 
 WINDOW = 100
-"""Matches that a displayed win-rate looks back on."""
+"""Matches that a displayed win-rate or mean reward looks back on."""
 
 
 @dataclass
@@ -53,6 +54,8 @@ class Report:
     metrics: dict[str, float]
     win_rates: dict[str, float]
     """Group of the mix -> score of the learner over its last `WINDOW` matches against it."""
+    rewards: tuple[RewardTerm, ...] = ()
+    """Of its last `WINDOW` matches, the one that weighs most first."""
 
 
 class Watcher(Protocol):
@@ -117,7 +120,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
     if state:
         run.counters = _restore(state, learner, pool, collector)
     counters = run.counters
-    scores = Scores(pool)
+    recent = Recent(pool, run.name, config.rewards)
     saved_at = time.monotonic() if state else -math.inf  # a new run can be resumed from its first update on
 
     while True:
@@ -133,6 +136,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
             checkpoint(run, _state(counters, learner, pool, collector), must_succeed=is_last)
             saved_at = time.monotonic()
         if is_last:
+            warn_of_silent_rewards(run)
             return
 
         pool.refresh_targets(collector.opponents_in_use())
@@ -147,14 +151,14 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
 
         counters.update += 1
         counters.steps += rollout.reward.numel()
-        scores.add(rollout.finished, run.name)
+        recent.add(rollout.finished)
         metrics |= match_metrics(rollout, run.name, config.rewards)
         metrics |= {"play_seconds": played - started, "learn_seconds": learned - played}
         run.store.add_matches(rollout.finished)
         run.store.add_metrics(run.name, counters.update, counters.steps, metrics)
         run.store.update_run(run.name, status="running", steps=counters.steps, update=counters.update)
         run.store.flush()
-        run.watcher.report(_report(counters, config, metrics, scores, learned - started))
+        run.watcher.report(_report(counters, config, metrics, recent, learned - started))
 
 
 def take_snapshot(run: Run, counters: Counters) -> str:
@@ -205,48 +209,91 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
     if pool.snapshots[0] != newest:
         opponents.append(Contestant(pool.snapshots[0], run.load_policy(pool.snapshots[0])))
     contestant = Contestant(newest, run.load_policy(newest))
-    first_row = 0
+    results = play(
+        run.make_batch,
+        contestant,
+        opponents,
+        config.run.evaluate_games,
+        seed=int(np.random.SeedSequence([run.seed, counters.update]).generate_state(1)[0]),
+        run=run.name,
+        update=counters.update,
+        game_id=run.game_id,
+        device=run.device,
+        precision=config.learner.precision,
+    )
+    run.store.add_matches(results)
     for opponent in opponents:
-        results = play(
-            run.make_batch,
-            contestant,
-            opponent,
-            config.run.evaluate_games,
-            seed=int(np.random.SeedSequence([run.seed, counters.update, first_row]).generate_state(1)[0]),
-            run=run.name,
-            update=counters.update,
-            game_id=run.game_id,
-            first_row=first_row,
-            device=run.device,
-            precision=config.learner.precision,
-        )
-        first_row += config.run.evaluate_games
-        run.store.add_matches(results)
         label = opponent.agent_id if opponent.policy is None else f"{run.name}@0"
-        run.watcher.evaluated(counters.newest_steps, label, summarise(results, newest))
+        met = [result for result in results if opponent.agent_id in result.agents]
+        run.watcher.evaluated(counters.newest_steps, label, summarise(met, newest))
     seconds = {"evaluate_seconds": time.monotonic() - started}
     run.store.add_metrics(run.name, counters.update, counters.steps, seconds)
     run.store.flush()
 
 
-class Scores:
-    """The learner's recent scores by group of the mix."""
+def warn_of_silent_rewards(run: Run) -> None:
+    """At the end of a stage, names the reward terms that have a weight and were 0 in every match of the whole run."""
+    if run.counters.steps < run.config.run.total_steps:
+        return
+    try:
+        terms = run.store.reward_terms(run.name)
+    except StoreError as error:
+        run.watcher.say(f"not known whether every reward term fired: {error}")
+        return
+    for term in terms:
+        if term.weight and not term.fired:
+            run.watcher.say(
+                f"rewards.{term.term} (weight {term.weight:g}) never fired in {term.matches:,} training matches, so it"
+                f" taught nothing; train longer, see if the game can bring it about, or --set rewards.{term.term}=0"
+            )
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._recent: dict[str, deque[float]] = {}
 
-    def add(self, finished: list[MatchResult], learner: str) -> None:
+class Recent:
+    """The learner's last matches: scores by group of the mix, and what each reward term brought."""
+
+    def __init__(self, pool: Pool, learner: str, weights: dict[str, float]) -> None:
+        self._pool, self._learner, self._weights = pool, learner, weights
+        self._scores: dict[str, deque[float]] = {}
+        self._matches: deque[MatchResult] = deque(maxlen=WINDOW)
+
+    def add(self, finished: list[MatchResult]) -> None:
         """Counts finished training matches: win 1, draw 1/2, loss 0."""
         for result in finished:
-            seat = result.agents.index(learner)
+            seat = result.agents.index(self._learner)
             score = 0.5 if result.winner == DRAW else float(result.winner == seat)
             group = self._pool.group_of(result.agents[1 - seat])
-            self._recent.setdefault(group, deque(maxlen=WINDOW)).append(score)
+            self._scores.setdefault(group, deque(maxlen=WINDOW)).append(score)
+        self._matches.extend(finished)
 
     def rates(self) -> dict[str, float]:
         """Group -> mean score of its last `WINDOW` matches."""
-        return {group: sum(scores) / len(scores) for group, scores in sorted(self._recent.items())}
+        return {group: sum(scores) / len(scores) for group, scores in sorted(self._scores.items())}
+
+    def rewards(self) -> tuple[RewardTerm, ...]:
+        """What each reward term brought in the last `WINDOW` matches."""
+        return reward_terms(self._matches, self._learner, self._weights)
+
+
+def reward_terms(matches: Sequence[MatchResult], learner: str, weights: dict[str, float]) -> tuple[RewardTerm, ...]:
+    """What each reward term brought in `matches`, as `Store.reward_terms` says it of those in the store."""
+    if not matches:
+        return ()
+    seats = np.array([match.agents.index(learner) for match in matches])
+    rows = np.arange(len(matches))
+    terms = []
+    for name in matches[0].rewards:
+        sums = np.array([match.rewards[name] for match in matches])
+        terms.append(
+            RewardTerm(
+                term=name,
+                weight=weights.get(name, 0.0),
+                matches=len(matches),
+                fired=int(sums.any(axis=1).sum()),
+                own=float(sums[rows, seats].mean()),
+                other=float(sums[rows, 1 - seats].mean()),
+            )
+        )
+    return tuple(sorted(terms, key=lambda term: (-abs(term.weighted), term.term)))
 
 
 def match_metrics(rollout: Rollout, learner: str, weights: dict[str, float]) -> dict[str, float]:
@@ -258,17 +305,16 @@ def match_metrics(rollout: Rollout, learner: str, weights: dict[str, float]) -> 
     seats = [result.agents.index(learner) for result in finished]
     for name in finished[0].metrics:
         metrics[f"match/{name}"] = float(np.mean([r.metrics[name][s] for r, s in zip(finished, seats, strict=True)]))
-    for term in finished[0].rewards:
-        total = float(np.mean([r.rewards[term][s] for r, s in zip(finished, seats, strict=True)]))
-        metrics[f"reward/{term}"] = total * weights.get(term, 0.0)
+    metrics |= {f"reward/{term.term}": term.weighted for term in reward_terms(finished, learner, weights)}
     metrics["match/steps"] = float(np.mean([r.steps for r in finished]))
     return metrics
 
 
-def _report(counters: Counters, config: Config, metrics: dict[str, float], scores: Scores, seconds: float) -> Report:
+def _report(counters: Counters, config: Config, metrics: dict[str, float], recent: Recent, seconds: float) -> Report:
     rate = config.learner.rollout_steps * config.env.rows / seconds
     left = max(0, config.run.total_steps - counters.steps) / rate
-    return Report(counters.steps, config.run.total_steps, counters.update, rate, left, metrics, scores.rates())
+    total = config.run.total_steps
+    return Report(counters.steps, total, counters.update, rate, left, metrics, recent.rates(), recent.rewards())
 
 
 def _state(counters: Counters, learner: Learner, pool: Pool, collector: Collector) -> dict[str, Any]:

@@ -60,6 +60,8 @@ class GameSpec:
     obs_size: int
     opponent_slice: tuple[int, int]
     """[start, stop) of the observation that shows the opponent."""
+    obs_range: tuple[float, float]
+    """The least and the greatest number that an observation can hold."""
     action: ActionSpec
     reward_terms: tuple[str, ...]
     metrics: tuple[str, ...]

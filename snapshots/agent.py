@@ -129,18 +129,29 @@ class Agent:
         manifest, policy = load_policy(path, device)
         return cls(policy, manifest)
 
-    def reset(self, seed: int | None = None) -> None:
+    def reset(self, seed: int | None = None, *, rows: npt.ArrayLike | None = None) -> None:
         """Forgets the match; with `seed`, the actions drawn from here on are reproducible.
 
+        Args:
+            seed: of the actions drawn; None draws on.
+            rows: (n,) places in the stack whose matches begin, while the others go on; None: all.
+
         Raises:
-            UsageError: the seed is not an integer from 0 to 2^63 - 1.
+            UsageError: the seed is not an integer from 0 to 2^63 - 1, or a row is not one of the stack's.
         """
         if seed is not None:
             if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= MAX_SEED:
                 raise UsageError(f"seed={seed!r}: must be an integer from 0 to 2^63 - 1, or None to draw on")
             self._generator.manual_seed(int(seed))
-        self._state = self.policy.initial_state(len(self._state.hidden))
-        self._is_fresh = True
+        num_rows = len(self._state.hidden)
+        if rows is None:
+            self._state = self.policy.initial_state(num_rows)
+            self._is_fresh = True
+            return
+        places = np.asarray(rows)
+        if places.ndim != 1 or places.dtype.kind not in "iu" or not ((places >= 0) & (places < num_rows)).all():
+            raise UsageError(f"rows={rows!r}: must be integers from 0 to {num_rows - 1}")
+        self._state.clear(torch.from_numpy(places.astype(np.int64)).to(self.policy.device))
 
     def act(
         self, obs: npt.ArrayLike, mask: npt.ArrayLike | None = None, *, greedy: bool = False

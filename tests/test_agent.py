@@ -291,6 +291,22 @@ def test_weights_that_do_not_fit_are_refused(change: str, exported: Path, tmp_pa
         Agent.load(tmp_path / "agent")
 
 
+def test_rows_begin_anew_one_by_one(exported: Path) -> None:
+    """`reset(rows=...)` forgets those matches alone: they play as a new agent does, the others as if nothing was."""
+    agent, untouched, fresh = (Agent.load(exported) for _ in range(3))
+    for seen in observations(5, 3):
+        agent.act(seen, greedy=True), untouched.act(seen, greedy=True)
+    agent.reset(rows=[1])
+    for seen in observations(5, 3):
+        agent.act(seen, greedy=True), untouched.act(seen, greedy=True), fresh.act(seen, greedy=True)
+        memory, kept, new = (a._state.hidden for a in (agent, untouched, fresh))
+        assert torch.allclose(memory[1], new[1], atol=1e-6) and torch.allclose(memory[[0, 2]], kept[[0, 2]], atol=1e-6)
+        assert not torch.allclose(memory[0], new[0], atol=1e-4)
+    for rows in ([3], [-1], [[0]], [0.5], "all"):
+        with pytest.raises(UsageError, match="must be integers from 0 to 2"):
+            agent.reset(rows=rows)
+
+
 def test_keys_are_masked_one_by_one(tmp_path: Path) -> None:
     """An agent of keys may be allowed none at all, and then presses none."""
     spec = GameSpec(
@@ -298,6 +314,7 @@ def test_keys_are_masked_one_by_one(tmp_path: Path) -> None:
         version=1,
         obs_size=4,
         opponent_slice=(2, 4),
+        obs_range=(0.0, 1.0),
         action=ActionSpec("multi_binary", (2, 2, 2)),
         reward_terms=("win",),
         metrics=(),

@@ -1,4 +1,4 @@
-"""The batch itself: its arrays, its checks, and its bots."""
+"""The batch itself: its arrays and its checks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from league.envs.base import check_match_batch
 from league.envs.brawl.env import FIELDS, KEYS, SPEC, Options, make, spec
 from league.envs.brawl.rules import BOTS, METRICS, TERMS
 from league.types import EXTERNAL, result_dtype
-
-CONSTANT, RANDOM, BASED = range(3)
 
 
 def test_the_arrays_are_those_of_the_contract():
@@ -53,26 +51,7 @@ def test_the_spec_fits_the_field_table():
     assert len(FIELDS) == len({name for name, *_ in FIELDS}) == 32
     assert SPEC.obs_size == 64 and SPEC.opponent_slice == (32, 64)
     assert SPEC.action.mask_size == len(KEYS) == 10
-    assert SPEC.bots == BOTS == ("constant", "random", "based")
-
-
-def test_observations_are_finite_and_in_range_under_fuzz():
-    """Over lively random play each field keeps to the range of its table, and each seat's halves are the other's."""
-    batch = make(128, 1, Options(time_limit_seconds=12.0))
-    batch.reset(4)
-    batch.controllers[::4, 1] = BASED
-    low, high = np.array([field[3] for field in FIELDS], np.float32).T
-    rng = np.random.default_rng(4)
-    least, most = np.ones(32), -np.ones(32)
-    for _ in range(400):
-        batch.actions[:] = rng.random(batch.actions.shape) < 0.4
-        batch.step()
-        own = batch.obs[:, :, :32]
-        assert np.isfinite(batch.obs).all()
-        assert ((own >= low) & (own <= high)).all()
-        np.testing.assert_array_equal(batch.obs[:, :, 32:], own[:, ::-1])
-        least, most = np.minimum(least, own.min((0, 1))), np.maximum(most, own.max((0, 1)))
-    assert (most - least > 0.3).all()
+    assert SPEC.bots == BOTS and BOTS[:3] == ("constant", "random", "based") and len(BOTS) == 7
 
 
 @pytest.mark.parametrize("value", [2, -1, 1 << 20])
@@ -84,11 +63,11 @@ def test_a_key_outside_0_and_1_is_refused(value):
     with pytest.raises(ValueError, match=r"actions\[1, 0\].*0 or 1"):
         batch.step()
     assert batch.get_state() == before
-    batch.controllers[1, 0] = RANDOM
+    batch.controllers[1, 0] = BOTS.index("random")
     batch.step()
 
 
-@pytest.mark.parametrize("value", [-2, 3, 300])
+@pytest.mark.parametrize("value", [-2, 7, 300])
 def test_an_unknown_controller_is_refused(value):
     """A controller that is no bot's id raises, naming the place and the value."""
     batch = make(3, 1, Options())
@@ -122,60 +101,3 @@ def test_the_spec_needs_no_compiled_module():
     """Importing env.py loads the compiled rules only when a batch is made."""
     code = "import sys, league.envs.brawl.env; sys.exit('league.envs.brawl.brawl' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-def played(first, second, matches, options=None):
-    """The results of `matches` matches of two bots, both seatings, `first` always in the first place."""
-    options = options or Options()
-    batch = make(matches, 1, options)
-    half = matches // 2
-    batch.controllers[:half] = (first, second)
-    batch.controllers[half:] = (second, first)
-    batch.reset(31)
-    results, open_rows = np.zeros(matches, batch.result.dtype), np.ones(matches, bool)
-    while open_rows.any():
-        batch.step()
-        ended = batch.terminated & open_rows
-        results[ended] = batch.result[ended]
-        open_rows &= ~ended
-    results["winner"][half:] = np.where(results["winner"][half:] < 0, -1, 1 - results["winner"][half:])
-    results["metrics"][half:] = results["metrics"][half:, ::-1]
-    return results
-
-
-def metric(results, place, name):
-    return results["metrics"][:, place, METRICS.index(name)].mean()
-
-
-def test_based_beats_the_others():
-    """`based` wins nearly always, hardly ever destroys itself, and takes a stock off an idle opponent in 10 seconds."""
-    idle = played(BASED, CONSTANT, 200)
-    assert (idle["winner"] == 0).mean() > 0.98
-    assert idle["ticks"].mean() < 3 * 10 * 30
-    rough = played(BASED, RANDOM, 400)
-    assert (rough["winner"] == 0).mean() > 0.88
-    assert metric(rough, 0, "self_destructs") < 0.1
-
-
-def test_based_against_itself_is_lively():
-    """Two of them hit and knock each other out, rather than wait for the clock unharmed."""
-    results = played(BASED, BASED, 200)
-    assert metric(results, 0, "hits") > 8
-    assert metric(results, 0, "knock_outs") > 0.5
-    assert metric(results, 0, "self_destructs") < 0.1
-
-
-def test_random_lasts_a_while_on_a_stock():
-    """`random` destroys itself now and then, but keeps a stock for more than 6 seconds on average."""
-    results = played(RANDOM, CONSTANT, 200)
-    lost = metric(results, 0, "self_destructs")
-    assert lost > 0.5
-    assert results["ticks"].mean() / 30 / lost > 6
-    assert metric(results, 0, "hits") > 0.5
-
-
-def test_constant_does_nothing():
-    """Two idle fighters stand to the clock and draw."""
-    results = played(CONSTANT, CONSTANT, 4)
-    assert (results["winner"] == -1).all() and (results["ticks"] == 1200).all()
-    assert metric(results, 0, "attacks") == metric(results, 0, "air_time") == 0

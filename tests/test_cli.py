@@ -16,6 +16,7 @@ import pytest
 import typer
 
 from league.cli import app, main
+from league.envs import registry
 from league.errors import StoreError
 from league.store import Store
 
@@ -232,6 +233,46 @@ def test_runs_and_query_print_tables_and_json(call: Call, unchanged: Path) -> No
     assert "evaluation" in call("query", sql, cwd=unchanged).out
 
 
+def test_rewards_shows_each_term_plain_and_weighted(call: Call, unchanged: Path) -> None:
+    """The table and the JSON hold the means of the stored matches, the learner's own; --last takes the newest."""
+    data = call("rewards", "matrix-1", "--json", cwd=unchanged).json
+    assert [term["term"] for term in data] == ["payoff", "win"]
+    assert (data[0]["weight"], data[1]["weight"]) == (1.0, 0.0)
+    sql = (
+        "SELECT avg(rewards['payoff'][if(seat0_agent = run, 1, 2)]), count(*) FROM match"
+        " WHERE run = 'matrix-1' AND kind = 'training'"
+    )
+    mean, matches = call("query", sql, "--json", cwd=unchanged).json["rows"][0]
+    assert data[0]["own"] == data[0]["weighted"] == pytest.approx(mean) and data[0]["matches"] == matches
+    shown = call("rewards", "matrix-1", cwd=unchanged).out
+    assert (
+        re.search(rf"payoff +1 +{mean:z.2f} +{mean:z.2f} +{-mean:z.2f} +\d+ ", shown) and f"{matches} training" in shown
+    )
+    assert max(map(len, shown.splitlines())) <= 80
+    assert {t["matches"] for t in call("rewards", "matrix-1", "--last", "5", "--json", cwd=unchanged).json} == {5}
+
+
+def test_rewards_that_cannot_be_shown_are_refused(call: Call, unchanged: Path) -> None:
+    """An unknown run and a number of matches below 1 are one line each."""
+    need_refusal(call("rewards", "matrx-1", cwd=unchanged), 2, "`matrx-1`", "did you mean `matrix-1`?")
+    need_refusal(call("rewards", "matrix-1", "--last", "0", cwd=unchanged), 2, "last=0", "at least 1", "--last")
+
+
+def test_evaluate_prints_every_metric_in_80_columns(call: Call, tmp_path: Path) -> None:
+    """All of the game's behaviour metrics stand one below the other, A's and B's numbers set to the right."""
+    arguments = ["bot:based", "--against", "bot:constant", "--games", "2", "--env", "brawl", "--store", "none.duckdb"]
+    data = call("evaluate", *arguments, "--json", cwd=tmp_path).json["summary"]["metrics"]
+    shown = call("evaluate", *arguments, cwd=tmp_path).out.splitlines()
+    head = next(line for line in shown if "bot:constant" in line and "score" not in line)
+    assert list(data) == list(registry.spec("brawl", registry.check_options("brawl", {})).metrics)
+    for name, (own, other) in data.items():
+        line = next(line for line in shown if line.split()[:1] == [name])
+        assert line.split() == [name, f"{own:.2f}", f"{other:.2f}"]
+        ends = [head.index(agent) + len(agent) for agent in ("bot:based", "bot:constant")]
+        assert line[: ends[0]].endswith(f" {own:.2f}") and line[: ends[1]].endswith(f" {other:.2f}")
+    assert max(len(line) for line in shown if line.split()[:1] != ["mean"]) <= 80
+
+
 def test_query_json_has_no_nan_and_no_foreign_types(call: Call, unchanged: Path) -> None:
     """NaN and infinity are null; decimals are numbers, times ISO 8601, bytes hex, maps and lists themselves."""
     sql = (
@@ -248,6 +289,15 @@ def test_bench_env_prints_one_object(call: Call, tmp_path: Path) -> None:
     called = call("bench", "env", "--env", "matrix", "--rows", "8", "--seconds", "0.05", "--json", cwd=tmp_path)
     assert called.json["bench"] == "env" and called.json["rows"] == 8 and called.json["ticks_per_second"] > 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bench_env_takes_a_step_apart(call: Call, tmp_path: Path) -> None:
+    """Of a game with several ticks a step: the figure at one tick a step, and what a tick and a decision take."""
+    found = call("bench", "env", "--rows", "64", "--seconds", "0.2", "--json", cwd=tmp_path).json
+    assert found["ticks_per_second"] > 0 and found["ticks_per_second_at_one_tick_a_step"] > 0
+    total = 3 * found["nanoseconds_a_tick"] + found["nanoseconds_a_decision"]
+    assert total == pytest.approx(1e9 / found["steps_per_second"], rel=0.02, abs=3)
+    assert ("speedup_with_2_threads" in found) == ((os.cpu_count() or 1) >= 2)
 
 
 def test_two_runs_started_at_once_get_names_of_their_own(tmp_path: Path) -> None:
@@ -373,6 +423,7 @@ STORE_COMMANDS = {
     "evaluate": ["evaluate", "matrix-1", "--against", "bot:random", "--games", "2"],
     "export": ["export", "matrix-1", "out"],
     "runs": ["runs"],
+    "rewards": ["rewards", "matrix-1"],
     "query": ["query", "SELECT 1"],
 }
 

@@ -34,6 +34,7 @@ SPEC = GameSpec(
     version=1,
     obs_size=2,
     opponent_slice=(1, 2),
+    obs_range=(0.0, 1.0),
     action=ActionSpec("multi_discrete", (2,)),
     reward_terms=("payoff", "win"),
     metrics=(),

@@ -127,6 +127,18 @@ class NanObs(MatrixBatch):
         self.obs[0, 0, 0] = np.nan
 
 
+class ObsTooLarge(MatrixBatch):
+    def step(self) -> None:
+        super().step()
+        self.obs[0, 0, 0] = 1.5
+
+
+class FinalObsTooSmall(MatrixBatch):
+    def step(self) -> None:
+        super().step()
+        self.final_obs[self.terminated] -= 0.5
+
+
 class WrongType(MatrixBatch):
     def __init__(self, rows: int, options: Options) -> None:
         super().__init__(rows, options)
@@ -163,6 +175,8 @@ BROKEN: list[tuple[type[MatrixBatch], str]] = [
     (BlindSetState, "set_state does not write obs"),
     (TakesAnything, "an empty state is taken"),
     (NanObs, "obs is not finite"),
+    (ObsTooLarge, "obs leaves obs_range"),
+    (FinalObsTooSmall, "final_obs leaves obs_range"),
     (WrongType, "controllers has dtype int32"),
     (NothingAllowed, "forbids every choice"),
     (ThreadsMatter, "two threads"),
@@ -204,10 +218,10 @@ def test_legal_actions_respect_the_mask() -> None:
 
 
 def test_gymnasium_spaces_follow_the_spec() -> None:
-    """Observations are a float32 Box; keys are MultiBinary, choices MultiDiscrete."""
+    """Observations are a float32 Box with the spec's range; keys are MultiBinary, choices MultiDiscrete."""
     spec = registry.spec("matrix", {})
     box, action = gymnasium_spaces(spec)
-    assert box.shape == (8,) and box.dtype == np.float32
+    assert box == spaces.Box(0.0, 1.0, (8,), np.float32)
     assert action == spaces.MultiDiscrete(np.array([3]))
     keys = type(spec)(**{**vars(spec), "action": ActionSpec("multi_binary", (2,) * 10)})
     assert gymnasium_spaces(keys)[1] == spaces.MultiBinary(10)

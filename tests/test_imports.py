@@ -26,6 +26,10 @@ ALLOWED = {
     "league.strict": BASE,
     "league.rollout": BASE | {"league.device", "league.pool", "league.strict"},
     "league.learner": BASE | MATHS | {"league.config", "league.device"},
+    "league.film": BASE,
+    "league.duel": BASE | {"league.config", "league.envs", "league.envs.base", "league.envs.registry"},
+    "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
+    "league.zoo": BASE | {"league.duel", "league.envs.base"},
     "league.evaluation": BASE | {"league.device", "league.rollout"},
 }
 ENGINE = {"league.training", "league.progress"}
@@ -100,12 +104,14 @@ def test_starting_is_light(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["leaderboard"], ["runs"], ["query", "SELECT 1"]])
+@pytest.mark.parametrize("arguments", [["leaderboard"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"]])
 def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: Path) -> None:
     """Asking the store takes a fraction of a second, since torch, which takes over one, is not loaded."""
     store = str(tmp_path / "s.duckdb")
     code = (
-        f"import sys; from league.cli import app; from league.store import Store; Store.create({store!r});"
+        "import sys; from league.cli import app; from league.store import RunRow, Store;"
+        f"run = RunRow(run='a', game='g', game_id='g', fingerprint='f', seed=0, stage='s', config='{{}}');"
+        f"Store.create({store!r}).begin_run(run);"
         f"app([*{arguments!r}, '--store', {store!r}], standalone_mode=False);"
         "assert 'torch' not in sys.modules"
     )

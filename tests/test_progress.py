@@ -10,15 +10,21 @@ from rich.console import Console
 from league import progress
 from league.evaluation import Summary
 from league.progress import TerminalWatcher
+from league.records import RewardTerm
 from league.training import Report
 
 METRICS = {"entropy": 6.931, "approx_kl": 0.00421, "clip_share": 0.123}
+REWARDS = (
+    RewardTerm("damage_dealt", 2.0, 100, 90, 1.207, 1.0),
+    RewardTerm("win", -0.1, 100, 100, 0.01, 0.0),
+    RewardTerm("hit", 0.0, 100, 50, 3.0, 3.0),
+)
 RATES = {"bot:based": 0.3, "bot:constant": 1.0, "self_play": 0.5}
 
 
-def report(update: int, steps: int = 2048, total: int = 50_000, seconds: float = 4000.4) -> Report:
+def report(update: int, steps: int = 2048, total: int = 50_000, seconds: float = 4000.4, rewards: Any = ()) -> Report:
     """An update of brawl's."""
-    return Report(steps, total, update, 1234.5, seconds, METRICS, RATES)
+    return Report(steps, total, update, 1234.5, seconds, METRICS, RATES, rewards)
 
 
 def watch(monkeypatch: pytest.MonkeyPatch, verbosity: int, reports: list[Report], **how: Any) -> str:
@@ -72,3 +78,42 @@ def test_an_evaluation_is_one_line_in_80_columns(monkeypatch: pytest.MonkeyPatch
         "at 50,176 against bot:constant: score 62% [40%, 81%], 10 won, 5 drawn, 5 lost",
         "pool.mix [bold]",
     ]
+
+
+def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line with what every weighted term brought; never the same line twice."""
+    out = io.StringIO()
+    monkeypatch.setattr(progress, "Console", partial(Console, file=out, width=80))
+    summary = Summary(20, 10, 5, 5, 0.625, 0.4, 0.81, {}, {}, 100.0)
+
+    def told() -> list[str]:
+        lines = [line for line in out.getvalue().splitlines() if " reward a match " in line]
+        out.seek(0)
+        out.truncate()
+        return lines
+
+    with TerminalWatcher() as watcher:
+        for update in range(1, 101):
+            watcher.report(report(update, 100 * update, 10_000, rewards=REWARDS))
+        lines = told()
+        assert [line.split(" ")[1] for line in lines] == [f"{1_000 * tenth:,}" for tenth in range(1, 11)]
+        assert lines[0] == ("at 1,000 reward a match 2.41 (last 100):  damage_dealt +2.41")
+        watcher.report(report(101, 10_050, 20_000, rewards=REWARDS))
+        assert len(told()) == 1, "another tenth"
+        watcher.report(report(102, 10_060, 20_000, rewards=REWARDS))
+        assert told() == []
+        watcher.evaluated(10_060, "bot:constant", summary)
+        watcher.evaluated(10_060, "bot:random", summary)
+        assert len(told()) == 1
+        watcher.report(report(103, 10_070, 20_000, rewards=REWARDS))
+    assert len(told()) == 1, "a run that stops tells where it stood"
+
+
+def test_without_a_match_nothing_is_told_of_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose first match is not over, and a quiet one, have no line about rewards."""
+    reports = [report(update, 2_000 * update, 24_000) for update in range(1, 13)]
+    assert "reward a match" not in watch(monkeypatch, 1, reports, width=60)
+    loud = [report(update, 2_000 * update, 24_000, rewards=REWARDS) for update in range(1, 13)]
+    assert "reward a match" not in watch(monkeypatch, 0, loud, width=60) and "reward a match" in watch(
+        monkeypatch, 1, loud, width=60
+    )

@@ -1,5 +1,6 @@
 """Rollouts: matches and opponents change hands only at match ends, and what is stored is what was played."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from league.envs import registry
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import Pool
 from league.rollout import Collector
+from league.store import Store
 from league.types import EXTERNAL
 
 WEIGHTS = {"damage_dealt": 1.0, "stock_lost": -2.0, "approach": 0.5, "payoff": 1.0}
@@ -148,6 +150,30 @@ def test_rewards_are_the_weighted_terms_of_the_learners_seat() -> None:
             assert result.rewards["damage_dealt"][seat] * 100 == pytest.approx(result.metrics["damage_dealt"][seat])
             checked += 1
     assert checked >= 8
+
+
+def test_stored_reward_terms_are_a_recount_of_the_steps(tmp_path: Path) -> None:
+    """SQL finds for both seats of every training match the sums of its steps' terms."""
+    collector = make_collector(rows=6)
+    terms = collector.batch.spec.reward_terms
+    store = Store.create(tmp_path / "league.duckdb")
+    sums = np.zeros((6, 2, len(terms)))
+    recount: dict[tuple[int, int], Any] = {}
+    for update in range(1, 121):
+        rollout = collector.collect(1, update)
+        store.add_matches(rollout.finished)
+        sums += collector.batch.reward_terms
+        for row in rollout.ends[0].nonzero()[:, 0].tolist():
+            recount[update, row] = sums[row].copy()
+            sums[row] = 0
+    store.flush(force=True)
+    assert len(recount) > 12
+    for i, term in enumerate(terms):
+        columns = f"\"update\", \"row\", rewards['{term}'][1], rewards['{term}'][2]"
+        _, rows = store.query(f"SELECT {columns} FROM match WHERE kind = 'training'")
+        assert {(u, r): [a, b] for u, r, a, b in rows} == {key: sums[:, i].tolist() for key, sums in recount.items()}
+    fired = np.any(list(recount.values()), axis=0)  # (S, R)
+    assert fired.any(axis=0).sum() > len(terms) / 2
 
 
 @pytest.mark.parametrize("continuing", [True, False])

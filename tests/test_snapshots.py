@@ -26,6 +26,7 @@ SPEC = GameSpec(
     version=2,
     obs_size=6,
     opponent_slice=(3, 6),
+    obs_range=(0.0, 1.0),
     action=ActionSpec("multi_discrete", (2, 3)),
     reward_terms=("win",),
     metrics=(),

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import league
 from league import store as store_module
 from league.errors import LeagueError, StoreError, UsageError
-from league.store import AgentRow, RatingRow, RunRow, SnapshotRow, Store, StoreBusy, TrainingRecord
+from league.store import AgentRow, RatingRow, RewardTerm, RunRow, SnapshotRow, Store, StoreBusy, TrainingRecord
 from league.types import DRAW, MatchResult
 
 ROOT = Path(league.__file__).resolve().parents[1]
@@ -326,6 +326,33 @@ def test_training_games_follow_the_key(store: Store) -> None:
     store.flush(force=True)
     assert store.training_games("a") == [("h", 0.5), ("h", 0.0), ("bot:based", 1.0), ("bot:based", 0.0)]
     assert store.training_records("a") == [TrainingRecord("bot:based", 1, 0, 1), TrainingRecord("h", 0, 1, 1)]
+
+
+def test_reward_terms_are_the_learners_and_its_opponents(store: Store) -> None:
+    """Means follow the learner's seat, weights come from the run, what weighs most stands first; evaluation is out."""
+    store.begin_run(make_run(config='{"rewards": {"win": 0.5, "hit": -3.0}}'))
+    rewards = [{"win": (1, -1), "hit": (2, 0), "new": (0, 0)}, {"win": (-1, 1), "hit": (4, 3), "new": (0, 0)}]
+    store.add_matches(
+        [
+            make_match(update=1, rewards=rewards[0]),
+            make_match(update=2, agents=("bot:based", "a"), rewards=rewards[1]),
+            make_match(update=3, rewards={"win": (0, 0), "hit": (0, 7), "new": (0, 0)}),
+            make_match(kind="evaluation", rewards={"new": (9, 9)}),
+            make_match(run="b", agents=("b", "bot:based"), rewards={"new": (9, 9)}),
+        ]
+    )
+    store.flush(force=True)
+    assert store.reward_terms("a") == [
+        RewardTerm("hit", -3.0, matches=3, fired=3, own=5 / 3, other=11 / 3),
+        RewardTerm("win", 0.5, matches=3, fired=2, own=2 / 3, other=-2 / 3),
+        RewardTerm("new", 0.0, matches=3, fired=0, own=0.0, other=0.0),
+    ]
+    assert store.reward_terms("a")[0].weighted == -5.0
+    assert store.reward_terms("a", last=2)[0] == RewardTerm("hit", -3.0, matches=2, fired=2, own=1.5, other=5.5)
+    assert store.reward_terms("b") == [RewardTerm("new", 0.0, matches=1, fired=1, own=9.0, other=9.0)]
+    assert store.reward_terms("nobody") == []
+    with pytest.raises(UsageError, match=r"last=0: .*at least 1"):
+        store.reward_terms("a", last=0)
 
 
 def test_pair_counts_are_per_seat_game_kind_and_run(store: Store) -> None:

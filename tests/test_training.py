@@ -1,8 +1,10 @@
 """The loop: what it writes, on which schedule, and that a bad update changes nothing."""
 
 import dataclasses
+import signal
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,8 @@ from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import Pool
 from league.rollout import Collector
 from league.snapshots import io
-from league.store import Store
+from league.store import Store, StoreBusy
+from league.training import Report, reward_terms
 from league.types import Rollout
 
 TINY = [
@@ -95,6 +98,88 @@ def test_metrics_of_every_update_are_kept(trained: Store) -> None:
     counts = dict(rows)
     assert counts["entropy"] == counts["approx_kl"] == counts["explained_variance"] == 10
     assert counts["reward/payoff"] >= 9
+
+
+def test_reward_terms_of_matches_are_those_of_the_store(trained: Store) -> None:
+    """What training shows of its last matches is what SQL says of the same ones."""
+    matches = trained.matches("tiny", "training")
+    for last in (1, 50, None):
+        shown = reward_terms(matches[-last:] if last else matches, "tiny", {"payoff": 1.0})
+        asked = trained.reward_terms("tiny", last)
+        assert [term.term for term in shown] == [term.term for term in asked] == ["payoff", "win"]
+        for a, b in zip(shown, asked, strict=True):
+            assert dataclasses.astuple(a)[1:] == pytest.approx(dataclasses.astuple(b)[1:])
+    assert asked[0].matches == len(matches) and asked[0].own == -asked[0].other != 0
+    lone = dataclasses.replace(matches[0], rewards={"payoff": (0.0, 3.0), "win": (0.0, 0.0)})
+    assert [term.fired for term in reward_terms([lone], "tiny", {"payoff": 1.0})] == [1, 0], "either seat counts"
+
+
+class Notes:
+    """A watcher that keeps what it is told, and stops the run after update `stop_at`."""
+
+    def __init__(self, stop_at: int = 0) -> None:
+        self.said: list[str] = []
+        self.reports: list[Report] = []
+        self.stop_at = stop_at
+
+    def report(self, report: Report) -> None:
+        """Kept."""
+        self.reports.append(report)
+        if report.update == self.stop_at:
+            signal.raise_signal(signal.SIGINT)
+
+    def evaluated(self, steps: int, opponent: str, summary: object) -> None:
+        """Ignored."""
+
+    def say(self, message: str) -> None:
+        """Kept."""
+        self.said.append(message)
+
+
+BRIEF = [
+    *("env.time_limit_seconds=1.0", "env.stocks=1", "env.rows=8", "learner.rollout_steps=16"),
+    *("learner.minibatches=2", "learner.epochs=1", "pool.snapshot_every=1000", "agent.opponent_encoder=false"),
+    *("agent.observation_width=16", "agent.lstm_size=16", "run.evaluate_games=2", "run.total_steps=512"),
+    *("rewards.combo=2.0", "rewards.weapon_taken=0", "rewards.weapon_lost=0", "rewards.win=0.5"),
+]
+
+
+@pytest.mark.parametrize("fired_before", [False, True])
+def test_a_reward_that_never_fired_in_the_whole_run_is_named(fired_before: bool, tmp_path: Path) -> None:
+    """At the stage's end, of all matches and both seats, those before a resume too; not at a stop, nor of weight 0."""
+    path, first, second = tmp_path / "league.duckdb", Notes(stop_at=2), Notes()
+    league.train("smoke", env="brawl", run="brief", device="cpu", overrides=BRIEF, store=path, watcher=first)
+    assert not [line for line in first.said if "never fired" in line]
+    if fired_before:  # once, for the opponent
+        with duckdb.connect(path) as con:
+            con.execute(
+                "UPDATE match SET rewards = map_concat(rewards, MAP {'combo': if(seat0_agent = run, [0.0, 1.0],"
+                ' [1.0, 0.0])::DOUBLE[2]}) WHERE kind = \'training\' AND ("update", "row") = (1, 3)'
+            )
+    assert league.resume("brief", store=path, watcher=second).status == "finished"
+    matches = Store.open(path).matches("brief", "training")
+    silent = {t for t in matches[0].rewards if not any(any(m.rewards[t]) for m in matches)}
+    assert ("combo" in silent) != fired_before and "weapon_taken" in silent
+    named = [line for line in second.said if "never fired" in line]
+    assert {line.split(" ")[0] for line in named} == {
+        f"rewards.{t}" for t in silent - {"weapon_taken", "weapon_lost", "attack", "hit"}
+    }
+    assert all(f"in {len(matches)} training matches" in line for line in named)
+    assert fired_before or any(line.startswith("rewards.combo (weight 2) ") for line in named)
+    assert len(matches) > second.reports[-1].rewards[0].matches > 0
+
+
+def test_a_run_finishes_although_the_store_is_busy_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the last look at the rewards cannot be had, one line says so and the run is finished all the same."""
+
+    def fail(self: Store, run: str, last: int | None = None) -> None:
+        raise StoreBusy("store is held by process 1")
+
+    monkeypatch.setattr(Store, "reward_terms", fail)
+    notes, path = Notes(), tmp_path / "league.duckdb"
+    result = league.train("smoke", env="matrix", overrides=TINY, store=path, watcher=notes)
+    assert result.status == "finished"
+    assert notes.said[-1] == "not known whether every reward term fired: store is held by process 1"
 
 
 def test_evaluating_changes_nothing_that_is_learned(trained: Store, tmp_path: Path) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-from league.envs.brawl.moves import MOVES
+from league.envs.brawl.moves import NAMES, STRIKES
 from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, Rules
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "rules_of", "spec"]
+__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "render", "rules_of", "spec"]
 
 HALF = 32
-VERSION = 1
+VERSION = 2
 
 
 class Options(BaseModel):
@@ -26,51 +29,107 @@ class Options(BaseModel):
     ticks_per_step: int = Field(3, ge=1, le=30, description="ticks (1/30 s) that a decision's keys are held")
     time_limit_seconds: float = Field(40.0, ge=1.0, le=3600.0, description="seconds until the clock decides")
     stocks: int = Field(3, ge=1, le=9, description="stocks that each fighter starts with")
+    weapons: bool = Field(True, description="whether spears and hammers appear on the grounds")
     respawn_seconds: float = Field(1.5, ge=0.1, le=10.0, description="seconds away after a lost stock")
     protection_seconds: float = Field(2.0, ge=0.0, le=10.0, description="seconds safe after a respawn, at most")
 
 
 FIELDS: tuple[tuple[str, str, str, tuple[float, float]], ...] = (
-    ("x", "position, right of the middle", "blast_side = 13 units", (-1, 1)),
-    ("y", "height of the feet over the stage", "blast_top = 12 units", (-1, 1)),
+    ("x", "position, right of the middle", "blast_side = 12 units, clipped", (-1, 1)),
+    ("y", "height of the feet over the grounds", "blast_top = 10 units, clipped", (-1, 1)),
     ("vx", "velocity to the right", "20 units/s, clipped", (-1, 1)),
     ("vy", "velocity upward", "20 units/s, clipped", (-1, 1)),
     ("facing", "right 1, left -1", "flag", (-1, 1)),
-    ("on_ground", "stands on the stage", "flag", (0, 1)),
-    ("to_other_x", "d / (|d| + 2), d the way right to the other", "squashed units", (-1, 1)),
-    ("to_other_y", "d / (|d| + 2), d the way up to the other", "squashed units", (-1, 1)),
+    ("standing", "on a ground 1, on the platform 0.5, in the air 0", "flag", (0, 1)),
+    ("to_other_x", "d / (abs(d) + 2), d the way right to the other", "squashed units", (-1, 1)),
+    ("to_other_y", "d / (abs(d) + 2), d the way up to the other", "squashed units", (-1, 1)),
     ("damage", "damage taken on this stock", "150 points, clipped", (0, 1)),
     ("stocks", "stocks left", "share of the first ones", (0, 1)),
     ("jumps_left", "jumps left, the one from the ground included", "share of 3", (0, 1)),
-    ("recovery_left", "the upward strike is still there", "flag", (0, 1)),
-    ("stun", "ticks without control left", "30 ticks, clipped", (0, 1)),
-    ("invulnerable", "ticks left in which nothing hits: protection or a dodge", "30 ticks, clipped", (0, 1)),
-    ("dodge_cooldown", "ticks until the next dodge", "70 ticks", (0, 1)),
-    ("respawn", "ticks away left", "45 ticks, clipped", (0, 1)),
-    ("startup", "start-up ticks left of the attack", "10 ticks, clipped", (0, 1)),
-    ("active", "active ticks left, 0 once it has hit", "10 ticks, clipped", (0, 1)),
-    ("recovery", "recovery ticks left of the attack", "16 ticks, clipped", (0, 1)),
-    ("light", "the attack is a light one", "flag", (0, 1)),
-    ("heavy", "the attack is a heavy one", "flag", (0, 1)),
-    ("aim", "the attack is neutral or up 1, side 0, down -1", "flag", (-1, 1)),
-    ("edge", "way to the nearer edge, negative off stage", "6.4 units, clipped", (-1, 1)),
+    ("recovery_left", "the recovery of this airtime is still there", "flag", (0, 1)),
+    ("stun", "ticks without control left", "60 ticks", (0, 1)),
+    ("safe", "ticks in which nothing hits it; below 0: ticks until it is back", "60 ticks", (-1, 1)),
+    ("dodge_cooldown", "ticks until the next dodge or dash", "70 ticks", (0, 1)),
+    ("weapon", "in hand: spear -1, hammer 1, none 0", "flag", (-1, 1)),
+    ("weapon_left", "ticks until it is worn out", "450 ticks", (0, 1)),
+    ("startup", "start-up ticks left of the strike", "20 ticks", (0, 1)),
+    ("active", "active ticks left of the strike, below 0 once it has hit", "20 ticks", (-1, 1)),
+    ("recovery", "recovery ticks left of the strike", "20 ticks", (0, 1)),
+    ("weight", "the strike is heavy 1, light -1", "flag", (-1, 1)),
+    ("aim", "the strike is neutral or up 1, side 0, down -1", "flag", (-1, 1)),
+    ("charge", "how long the heavy was held", "24 ticks", (0, 1)),
+    ("item_x", "d / (abs(d) + 2), d the way right to the nearest weapon on the grounds", "squashed units", (-1, 1)),
+    ("item", "that weapon: spear -1, hammer 1, none 0", "flag", (-1, 1)),
+    ("platform_y", "height of the platform over the grounds", "2 units", (-1, 1)),
+    ("platform_way", "the platform rises 1, sinks -1", "flag", (-1, 1)),
     ("time_left", "time left of the match", "share of the limit", (0, 1)),
     ("held_x", "right held 1, left held -1, in the last tick", "keys", (-1, 1)),
     ("held_y", "up held 1, down held -1", "keys", (-1, 1)),
-    ("held_jump", "jump held", "key", (0, 1)),
-    ("held_light", "light held", "key", (0, 1)),
-    ("held_heavy", "heavy held", "key", (0, 1)),
-    ("held_dodge", "dodge held", "key", (0, 1)),
-    ("can_act", "may start something now", "flag", (0, 1)),
-    ("credit", "ticks left in which losing a stock is the other's knock-out", "90 ticks", (0, 1)),
+    ("held_attack", "light held 1, heavy held 2, summed", "3", (0, 1)),
+    ("held_other", "jump 1, dodge 2, pickup 4, taunt 8, summed", "15", (0, 1)),
 )
 """(name, meaning, unit of 1.0, range) of the 32 floats of one half; index 32 + i is the opponent's i."""
+
+MEANINGS: dict[str, dict[str, str]] = {
+    "keys": {
+        "up": "aims attacks up",
+        "left": "walks, runs, drifts; aims attacks sideways; with `dodge` on the ground: dashes",
+        "down": "aims attacks down; falls faster; pressed anew on the platform: falls through it",
+        "right": "as left",
+        "jump": "pressed anew: from the ground, twice more in the air",
+        "pickup": "pressed anew: takes the weapon within reach, before any attack; drops the one in hand, after any",
+        "dodge": "pressed anew: nothing hits for 10 ticks; along the ground a dash, backward a back-dash, neither safe",
+        "light": "a quick attack",
+        "heavy": "a strong one, on the ground the longer held the stronger; in the air the recovery or a ground pound",
+        "taunt": "pressed anew, on the ground: does nothing for 20 ticks",
+    },
+    "reward terms": {
+        "damage_dealt": "points of damage dealt, in hundreds",
+        "damage_taken": "points of damage taken, in hundreds",
+        "knock_out": "1 when the opponent loses a stock within 90 ticks of a hit",
+        "stock_lost": "1 when the own stock is lost, however",
+        "win": "1 at the end of a match won, -1 of one lost",
+        "combo": "1 for an attack whose first hit meets a stunned opponent",
+        "weapon_taken": "1 when a weapon is taken",
+        "weapon_lost": "1 when it is dropped, worn out, lost with the stock or laid down at the end",
+        "danger_zone": "seconds in the air beyond the outer edges or below the grounds",
+        "approach": "units that the own motion takes off the distance to the opponent",
+        "attack": "1 for each attack started",
+        "hit": "1 for each attack that hits",
+    },
+    "metrics": {
+        "damage_dealt": "points",
+        "knock_outs": "opponent's stocks lost to a hit of the last 90 ticks",
+        "self_destructs": "own stocks lost otherwise",
+        "stocks_left": "own stocks at the end",
+        "attacks": "attacks started",
+        "hits": "attacks that hit",
+        "hit_share": "hits / attacks, 0 without attacks",
+        "combos": "attacks whose first hit met a stunned opponent",
+        "dodges": "dodges",
+        "dashes": "dashes and back-dashes",
+        "pickups": "weapons taken",
+        "air_time": "seconds in the air",
+        "survival": "seconds on the field for each stock used",
+    },
+    "bots": {
+        "constant": "presses nothing",
+        "random": "presses every key half of the time",
+        "based": "walks up, jumps when below, strikes lightly when near; knows no recovery",
+        "rusher": "dashes in and strikes, with heavies once the opponent is worn",
+        "zoner": "fetches weapons and keeps at the end of their reach",
+        "edge_guarder": "meets who is off the stage at the edge, or from above",
+        "punisher": "stays out of reach, dodges, and strikes into the recovery of a miss",
+    },
+}
+"""Names of the spec -> what they mean; `docs/brawl.md` shows them."""
 
 SPEC = GameSpec(
     name="brawl",
     version=VERSION,
     obs_size=2 * HALF,
     opponent_slice=(HALF, 2 * HALF),
+    obs_range=(-1.0, 1.0),
     action=ActionSpec("multi_binary", (2,) * len(KEYS)),
     reward_terms=TERMS,
     metrics=METRICS,
@@ -91,6 +150,7 @@ def rules_of(options: Options) -> Rules:
         ticks_per_step=options.ticks_per_step,
         time_limit=round(options.time_limit_seconds * TICK_RATE),
         stocks=options.stocks,
+        weapons=int(options.weapons),
         respawn_ticks=round(options.respawn_seconds * TICK_RATE),
         protection_ticks=round(options.protection_seconds * TICK_RATE),
     )
@@ -98,7 +158,7 @@ def rules_of(options: Options) -> Rules:
 
 def options_hash(options: Options) -> bytes:
     """16 bytes of sha256 over the version, the rules and the moves: what a state blob must agree with."""
-    moves = {name: dataclasses.asdict(move) for name, move in MOVES.items()}
+    moves = {name: dataclasses.asdict(strike) for name, strike in zip(NAMES, STRIKES, strict=True)}
     parts = [SPEC.name, SPEC.version, dataclasses.asdict(rules_of(options)), moves]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()[:16]
 
@@ -115,3 +175,14 @@ def make(rows: int, threads: int, options: Options) -> MatchBatch:
         rows, threads, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options)
     )
     return batch
+
+
+def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:
+    """The picture (H, W, 3) of a row of a brawl batch as it stands; `how` as for `render.frame`.
+
+    Raises:
+        UsageError: Pillow is not installed, or the size is too small.
+    """
+    from league.envs.brawl.render import frame
+
+    return frame(batch.record(row), batch.rules, **how)

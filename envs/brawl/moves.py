@@ -1,30 +1,43 @@
-"""Brawl's move table, as data. Ours: shaped for quick, readable exchanges, not taken from another game."""
+"""Brawl's move table (`moves.toml`), read into one list of strikes that the compiled rules and the slow twin share."""
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
 
-NEUTRAL_LIGHT, SIDE_LIGHT, DOWN_LIGHT = 0, 1, 2
-NEUTRAL_HEAVY, SIDE_HEAVY, DOWN_HEAVY = 3, 4, 5
-NEUTRAL_AIR, DOWN_AIR, RECOVERY, GROUND_POUND = 6, 7, 8, 9
+WEAPONS = ("unarmed", "spear", "hammer")
+KINDS = (
+    "neutral_light",
+    "side_light",
+    "down_light",
+    "neutral_heavy",
+    "side_heavy",
+    "down_heavy",
+    "neutral_air",
+    "side_air",
+    "down_air",
+    "recovery",
+    "ground_pound",
+)
+"""The attacks that keys can start; every weapon has each."""
+TAUNT = "unarmed.taunt"
+NONE = -1
 
 
 @dataclass(frozen=True)
-class Move:
-    """One attack. It can hit during its active ticks, once.
+class Strike:
+    """One blow; an attack is a strike and the follow-ups that it leads to. Units: `moves.toml`.
 
-    The knockback's speed is `knockback + growth * damage / 100` units/s, damage being the target's after the hit,
-    along (`angle_x`, `angle_y`), a unit vector with x pointing where the attacker faces. The hit box's middle lies at
-    (`offset_x` forward, `offset_y` up) from the attacker's feet.
+    It hits once during its active ticks. Ids are places in `STRIKES`, NONE means no follow-up.
     """
 
     startup: int
-    """Ticks before the first active one."""
     active: int
     recovery: int
-    """Ticks after the last active one, without control."""
     damage: float
-    """Points."""
     knockback: float
     growth: float
     angle_x: float
@@ -34,48 +47,50 @@ class Move:
     half_width: float
     half_height: float
     stun: int
-    """Ticks, before what the knockback's speed adds."""
     lunge_x: float
-    """The attacker's own speed forward at the first active tick, units/s; 0 leaves it as it is."""
     lunge_y: float
-    """The same, upward."""
-    heavy: int
+    weight: int
     aim: int
-    """1 neutral or up, 0 side, -1 down."""
+    charges: int
+    air: int
+    on_hit: int
+    on_miss: int
+    on_land: int
+
+    @property
+    def ticks(self) -> int:
+        """How long it lasts without a follow-up."""
+        return self.startup + self.active + self.recovery
 
 
-def _move(
-    ticks: tuple[int, int, int],
-    damage: float,
-    force: tuple[float, float],
-    angle: tuple[float, float],
-    box: tuple[float, float, float, float],
-    stun: int,
-    *,
-    lunge: tuple[float, float] = (0.0, 0.0),
-    heavy: bool = False,
-    aim: int = 1,
-) -> Move:
-    return Move(*ticks, damage, *force, *angle, *box, stun, *lunge, int(heavy), aim)
+@cache
+def _rows() -> dict[str, dict[str, Any]]:
+    text = resources.files(__package__).joinpath("moves.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    return {f"{weapon}.{name}": row for weapon in WEAPONS for name, row in table[weapon].items()}
 
 
-# Angles are Pythagorean, so that they are unit vectors without a sine: (0.8, 0.6), (0.28, 0.96), ...
-MOVES = {
-    "neutral_light": _move((3, 3, 6), 8.0, (6.0, 11.0), (0.6, 0.8), (0.8, 1.0, 0.8, 0.6), 8),
-    "side_light": _move((4, 3, 8), 10.0, (7.5, 15.0), (0.8, 0.6), (1.1, 0.8, 0.9, 0.45), 7, lunge=(5.0, 0.0), aim=0),
-    "down_light": _move((3, 3, 9), 9.0, (6.0, 12.0), (0.28, 0.96), (0.9, 0.3, 0.95, 0.35), 9, aim=-1),
-    "neutral_heavy": _move((8, 4, 14), 19.0, (10.0, 20.0), (0.28, 0.96), (0.3, 1.7, 0.9, 1.1), 8, heavy=True),
-    "side_heavy": _move(
-        (10, 4, 16), 21.0, (10.0, 22.0), (0.8, 0.6), (1.3, 0.9, 1.1, 0.6), 8, lunge=(6.0, 0.0), heavy=True, aim=0
-    ),
-    "down_heavy": _move((9, 5, 15), 18.0, (9.0, 20.0), (0.96, 0.28), (0.0, 0.4, 1.9, 0.4), 8, heavy=True, aim=-1),
-    "neutral_air": _move((3, 5, 6), 9.0, (6.0, 14.0), (0.6, 0.8), (0.3, 0.8, 1.0, 0.9), 7),
-    "down_air": _move((6, 5, 9), 11.0, (6.0, 14.0), (0.0, -1.0), (0.0, -0.2, 0.6, 0.7), 8, aim=-1),
-    "recovery": _move(
-        (4, 8, 12), 11.0, (8.0, 15.0), (0.28, 0.96), (0.2, 1.3, 0.7, 0.9), 7, lunge=(2.5, 12.5), heavy=True
-    ),
-    "ground_pound": _move(
-        (7, 20, 14), 16.0, (8.0, 18.0), (0.8, 0.6), (0.0, 0.1, 0.8, 0.6), 8, lunge=(0.0, -16.0), heavy=True, aim=-1
-    ),
-}
-"""Name -> move; the place in this table is the move's id."""
+def _strike(name: str, row: dict[str, Any], ids: dict[str, int]) -> Strike:
+    weapon = name.partition(".")[0]
+    row = {"damage": 0, "force": [0, 0], "angle": [0, 0], "box": [0, 0, 0, 0], "stun": 0, "lunge": [0, 0], **row}
+    lists: dict[str, tuple[str, ...]] = {
+        "force": ("knockback", "growth"),
+        "angle": ("angle_x", "angle_y"),
+        "lunge": ("lunge_x", "lunge_y"),
+        "box": ("offset_x", "offset_y", "half_width", "half_height"),
+    }
+    fields: dict[str, Any] = {"damage": float(row.pop("damage"))}
+    for key, names in lists.items():
+        fields |= dict(zip(names, map(float, row.pop(key)), strict=True))
+    for key in ("on_hit", "on_miss", "on_land"):
+        fields[key] = ids[f"{weapon}.{row.pop(key)}"] if key in row else NONE
+    for key in ("charges", "air"):
+        fields[key] = int(row.pop(key, False))
+    return Strike(**fields, **row)
+
+
+NAMES: tuple[str, ...] = tuple(_rows())
+"""`weapon.strike`, by id."""
+IDS: dict[str, int] = {name: i for i, name in enumerate(NAMES)}
+STRIKES: tuple[Strike, ...] = tuple(_strike(name, row, IDS) for name, row in _rows().items())
+"""By id."""

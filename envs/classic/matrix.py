@@ -86,6 +86,7 @@ def spec(options: Options) -> GameSpec:
         version=1,
         obs_size=2 * (size + 1),
         opponent_slice=(size + 1, 2 * (size + 1)),
+        obs_range=(0.0, 1.0),
         action=ActionSpec("multi_discrete", (size,)),
         reward_terms=("payoff", "win"),
         metrics=("payoff", "first_action_share"),

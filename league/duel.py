@@ -1,0 +1,276 @@
+"""What the faces of Gymnasium and PettingZoo share: a game's matches with their settings, and the learner's seat.
+
+`league.gym` and `league.zoo` only bring this into the shape that their libraries ask for.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from league import config
+from league.envs import registry
+from league.envs.base import gymnasium_spaces
+from league.errors import UsageError, nearest
+from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray
+
+RENDER_MODES = ("rgb_array",)
+
+
+class Player(Protocol):
+    """An opponent that may remember its match, such as `league.snapshots.Agent`."""
+
+    def act(self, obs: FloatArray, mask: BoolArray | None) -> npt.ArrayLike:
+        """The action for what its seat sees."""
+
+    def reset(self, seed: int | None = None, *, rows: npt.NDArray[np.intp] | None = None) -> None:
+        """Forgets the matches of `rows`, or all; with `seed`, its draws are reproducible from here on."""
+
+
+Opponent = str | Player | Callable[[FloatArray, BoolArray | None], npt.ArrayLike]
+
+
+class Matches:
+    """Matches of one game side by side.
+
+    Args:
+        game: Its registered name.
+        rows: B, how many matches.
+        rewards: Reward term -> weight, in place of the default one.
+        render_mode: None or `rgb_array`.
+        options: Options of the game, in place of the default ones. Defaults are those of `league.config`.
+        keywords: What a caller may write beside the options; suggested where it is misspelt.
+
+    Raises:
+        UsageError: an unknown game, option, reward term or render mode, or a value outside its rule.
+    """
+
+    def __init__(
+        self,
+        game: str,
+        rows: int,
+        *,
+        rewards: Mapping[str, float] | None,
+        render_mode: str | None,
+        options: Mapping[str, Any],
+        keywords: Sequence[str],
+    ) -> None:
+        known = registry.options_model(game).model_fields
+        for key in options:
+            if key not in known:
+                close = nearest(key, [*known, *keywords])
+                raise UsageError(f"{key}={options[key]!r}: {game} has no such option or keyword{close}")
+        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
+            raise UsageError(f"num_envs={rows!r}: must be an integer of at least 1")
+        if not isinstance(rewards, Mapping | None):
+            raise UsageError(f"rewards={rewards!r}: must map reward terms to weights, such as {{'win': 1.0}}")
+
+        defaults = config.load(env=game)
+        settings = {**config.to_json(defaults), "rewards": {**defaults.rewards, **(rewards or {})}}
+        if not any(settings["rewards"].values()):
+            raise UsageError(f"rewards={rewards!r}: every weight is 0; give one, such as {{'win': 1.0}}")
+        self.options = registry.check_options(game, {**defaults.env.options, **options})
+        self.batch = registry.make(game, rows=int(rows), threads=0, options=self.options)
+        self.spec = self.batch.spec
+        self.mix = defaults.pool.mix
+        self.observation_space, self.action_space = gymnasium_spaces(self.spec)
+        self._weights = np.array(config.check_rewards(config.from_json(settings), self.spec))
+        self._draw = registry.renderer(game)
+        modes = RENDER_MODES if self._draw else ()
+        if render_mode is not None and render_mode not in modes:
+            raise UsageError(
+                f"render_mode={render_mode!r}: {game} "
+                + (f"can be drawn as {', '.join(modes)} only" if modes else "cannot be drawn; leave render_mode out")
+            )
+        fps = self.spec.tick_rate / self.options.get("ticks_per_step", 1)
+        self.metadata: dict[str, Any] = {"render_modes": list(modes), "render_fps": fps}
+
+    def start(self, rngs: Sequence[np.random.Generator]) -> None:
+        """Starts every match anew, row i from a seed that `rngs[i]` draws."""
+        self.batch.reset(np.array([rng.integers(2**64, dtype=np.uint64) for rng in rngs]))
+
+    def reward(self, terms: FloatArray) -> npt.NDArray[np.float64]:
+        """The weighted sums (n,) of `terms` (n, R)."""
+        weighted: npt.NDArray[np.float64] = (terms * self._weights).sum(axis=-1)
+        return weighted
+
+    def named_terms(self, terms: FloatArray) -> dict[str, Any]:
+        """The unweighted `terms` (R,) or (R, n) by name."""
+        return dict(zip(self.spec.reward_terms, terms, strict=True))
+
+    def last_view(self, row: int, seat: int) -> tuple[FloatArray, dict[str, Any]]:
+        """The last observation (obs_size,) of the match that `row` just ended, as `seat` saw it, and the last info.
+
+        Info: `reward_terms` by name, and `result`: winner (a seat, or -1 for a draw), the seat itself, the end's
+        reason, the length in ticks, the match's seed, and each metric as (own, opponent's).
+        """
+        result, spec = self.batch.result[row], self.spec
+        own_first = [seat, 1 - seat]
+        info = {
+            "reward_terms": self.named_terms(self.batch.reward_terms[row, seat].copy()),
+            "result": {
+                "winner": int(result["winner"]),
+                "seat": seat,
+                "end_reason": spec.end_reasons[result["end_reason"]],
+                "ticks": int(result["ticks"]),
+                "seed": result["seed"],
+                "metrics": dict(zip(spec.metrics, result["metrics"][own_first].T.copy(), strict=True)),
+            },
+        }
+        return self.batch.final_obs[row, seat].copy(), info
+
+    def frame(self, row: int) -> npt.NDArray[np.uint8]:
+        """The picture (height, width, 3) of the match in `row` now: after an end, of the next match's start."""
+        assert self._draw is not None, "a render mode is only taken where the game can be drawn"
+        return self._draw(self.batch, row)
+
+
+class Step(NamedTuple):
+    """What the learner's seats got from one decision of B rows."""
+
+    terms: FloatArray  # (B, R), unweighted
+    reward: npt.NDArray[np.float64]  # (B,)
+    terminated: BoolArray  # (B,)
+    truncated: BoolArray  # (B,)
+    last_views: dict[int, tuple[FloatArray, dict[str, Any]]]
+    """Row that ended -> `Matches.last_view`."""
+
+
+class Duel(Matches):
+    """Matches in which the learner has one seat of each row and an opponent the other.
+
+    Args:
+        opponent: a native bot's name; or an object with `act(obs, mask)` such as `league.snapshots.Agent`, of which a
+            copy plays, so that its memory is this one's alone; or a function `(obs, mask) -> action`. None takes the
+            bot that training meets most.
+        seat: the learner's seat: 0, 1, or `random`, drawn anew for every match by its row's generator.
+        is_stacked: whether an opponent in Python gets stacks (B, obs_size) and (B, M) and gives (B, A), or, where
+            there is one row, (obs_size,), (M,) and (A,).
+    """
+
+    KEYWORDS = ("opponent", "seat", "rewards", "render_mode")
+
+    def __init__(
+        self,
+        game: str,
+        rows: int,
+        *,
+        opponent: Opponent | None,
+        seat: Literal[0, 1, "random"],
+        rewards: Mapping[str, float] | None,
+        render_mode: str | None,
+        options: Mapping[str, Any],
+        is_stacked: bool,
+    ) -> None:
+        super().__init__(game, rows, rewards=rewards, render_mode=render_mode, options=options, keywords=self.KEYWORDS)
+        if isinstance(seat, bool) or seat not in (0, 1, "random"):
+            raise UsageError(f"seat={seat!r}: must be 0, 1 or 'random'")
+        self._choose_opponent(opponent)
+        self._is_stacked = is_stacked
+        self._shape = self.batch.actions[:, 0].shape if is_stacked else (self.spec.action.num_parts,)
+        self._is_seat_drawn = seat == "random"
+        self._rows = np.arange(rows)
+        self._seat = np.full(rows, 0 if seat == "random" else seat)
+        self._rngs: Sequence[np.random.Generator] = ()
+
+    def start(self, rngs: Sequence[np.random.Generator]) -> None:
+        """Starts every match anew; `rngs[i]` draws its row's seed and, where they are drawn, its seats from now on."""
+        super().start(rngs)
+        self._rngs = rngs
+        if self._reset is not None:
+            seeds = [int(rng.integers(2**63)) for rng in rngs]  # one a row, so that a row's stream is as when alone
+            self._reset(seed=seeds[0])
+        self._sit_down(self._rows)
+
+    def views(self) -> tuple[FloatArray, BoolArray | None]:
+        """Copies of what the learner's seats see now (B, obs_size), and may do (B, M)."""
+        return self._views(self._seat)
+
+    def step(self, actions: npt.ArrayLike) -> Step:
+        """One decision of every row with the learner's `actions` (B, A), or (A,) where nothing is stacked.
+
+        Raises:
+            UsageError: an action of the learner or the opponent is not one of the action space; nothing has moved.
+        """
+        batch, seat = self.batch, self._seat
+        own = check_actions("action", actions, self._shape, self.spec.action)
+        if self._act is not None:
+            obs, mask = self._views(1 - seat)
+            if not self._is_stacked:
+                obs, mask = obs[0], None if mask is None else mask[0]
+            answer = check_actions("the opponent's action", self._act(obs, mask), self._shape, self.spec.action)
+            batch.actions[self._rows, 1 - seat] = answer
+        batch.actions[self._rows, seat] = own
+        batch.step()
+        terms = batch.reward_terms[self._rows, seat]
+        terminated, truncated = batch.terminated.copy(), batch.truncated.copy()
+        ended = np.flatnonzero(terminated | truncated)
+        last_views = {int(row): self.last_view(int(row), int(seat[row])) for row in ended}
+        if len(ended):
+            if self._reset is not None:
+                self._reset(rows=ended)
+            self._sit_down(ended)
+        return Step(terms, self.reward(terms), terminated, truncated, last_views)
+
+    def _choose_opponent(self, opponent: Opponent | None) -> None:
+        """Sets `_bot`, and `_act` and `_reset` where Python plays."""
+        bots = self.spec.bots
+        self._bot = EXTERNAL
+        self._act: Callable[[FloatArray, BoolArray | None], npt.ArrayLike] | None = None
+        self._reset: Callable[..., None] | None = None
+        if opponent is None:
+            shares = {bot: self.mix.get(BOT_PREFIX + bot, 0.0) for bot in bots}
+            if not shares:
+                raise UsageError(f"opponent=None: {self.spec.name} has no bots; pass an agent or a function")
+            opponent = max(shares, key=lambda bot: shares[bot])
+        if isinstance(opponent, str):
+            if opponent not in bots:
+                raise UsageError(f"opponent={opponent!r}: {self.spec.name} has no such bot{nearest(opponent, bots)}")
+            self._bot = bots.index(opponent)
+        elif hasattr(opponent, "act"):
+            player = copy.deepcopy(opponent)
+            self._act, self._reset = player.act, getattr(player, "reset", None)
+        elif callable(opponent):
+            self._act = opponent
+        else:
+            raise UsageError(
+                f"opponent={opponent!r}: must be a bot's name ({', '.join(bots)}), an object with act(obs, mask)"
+                " or a function (obs, mask) -> action"
+            )
+
+    def _sit_down(self, rows: npt.NDArray[np.intp]) -> None:
+        """Seats both sides of `rows`, whose matches are about to begin."""
+        if self._is_seat_drawn:
+            self._seat[rows] = [self._rngs[row].integers(2) for row in rows]
+        self.batch.controllers[rows, self._seat[rows]] = EXTERNAL
+        self.batch.controllers[rows, 1 - self._seat[rows]] = self._bot
+
+    def _views(self, seat: npt.NDArray[np.int_]) -> tuple[FloatArray, BoolArray | None]:
+        mask = self.batch.mask
+        return self.batch.obs[self._rows, seat], None if mask is None else mask[self._rows, seat]
+
+
+def check_actions(name: str, actions: npt.ArrayLike, shape: tuple[int, ...], spec: ActionSpec) -> npt.NDArray[np.int32]:
+    """`actions` as int32 of `shape` (..., A); nothing is rounded or clipped.
+
+    Raises:
+        UsageError: another shape, no numbers, or a value that is not one of its part's choices.
+    """
+    try:
+        given = np.asarray(actions)
+    except ValueError:  # lists of unequal lengths
+        given = np.asarray(None)
+    if given.dtype.kind not in "biuf":
+        raise UsageError(f"{name}={actions!r}: must be numbers of shape {shape}")
+    if given.shape != shape:
+        raise UsageError(f"{name}: shape must be {shape}, got {given.shape}")
+    taken = np.isin(given, np.arange(max(spec.choices))) & (given < np.array(spec.choices))
+    if not taken.all():
+        index = [int(i) for i in np.argwhere(~taken)[0]]
+        value = given[tuple(index)].item()
+        raise UsageError(f"{name}{index}={value}: must be an integer from 0 to {spec.choices[index[-1]] - 1}")
+    return given.astype(np.int32)

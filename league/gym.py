@@ -1,0 +1,235 @@
+"""The games as Gymnasium environments: importing this module registers each as `league/NAME-v0`.
+
+One seat of a game is the learner's, the other an opponent's. `gymnasium.make` gives one match at a time, `make_vec`
+many in one native batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from league.duel import RENDER_MODES, Duel, Opponent
+from league.envs import registry
+from league.errors import UsageError
+from league.types import BoolArray, FloatArray
+
+Seat = Literal[0, 1, "random"]
+Info = dict[str, Any]
+Frame = npt.NDArray[np.uint8]
+
+
+class MatchEnv(gymnasium.Env[Any, Any]):
+    """One match at a time, seen from the learner's seat.
+
+    The observation is the game's (obs_size,) float32, the action one choice a part, the reward the weighted sum of
+    the reward terms. Info has the unweighted `reward_terms` by name and, where the game has one, the `action_mask`
+    (M,) bool; at the end `reward_terms` and the `result` (`league.duel.Matches.last_view`).
+
+    Args:
+        game: The registered game.
+        opponent: A native bot's name, an object with `act(obs, mask)` such as an exported agent (a copy of it plays),
+            or a function `(obs, mask) -> action`, obs (obs_size,) and mask (M,) or None. None takes the bot that
+            training meets most.
+        seat: The learner's seat: 0, 1, or `random`, drawn for every match by the environment's generator.
+        rewards: Reward term -> weight, in place of that of `hyperparameters.toml`.
+        render_mode: None, or `rgb_array` where the game can be drawn.
+        options: The game's options, in place of those of `hyperparameters.toml`.
+
+    Raises:
+        UsageError: an argument, or later an action, breaks its rule.
+    """
+
+    metadata = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012, what gymnasium.make reads; an instance has its own
+
+    def __init__(
+        self,
+        game: str,
+        opponent: Opponent | None = None,
+        seat: Seat = 0,
+        rewards: Mapping[str, float] | None = None,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._duel = Duel(
+            game,
+            1,
+            opponent=opponent,
+            seat=seat,
+            rewards=rewards,
+            render_mode=render_mode,
+            options=options,
+            is_stacked=False,
+        )
+        self.render_mode = render_mode
+        self.metadata = self._duel.metadata
+        self.observation_space = self._duel.observation_space
+        self.action_space = self._duel.action_space
+        self._is_playing = False
+        self._is_next_ready = False  # the batch starts the next match in the step that ends one
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[FloatArray, Info]:
+        """Begins a match: with `seed` a reproducible one, after an end the next, else one that the generator draws.
+
+        Raises:
+            UsageError: `options` has something in it.
+        """
+        _refuse_options(options)
+        super().reset(seed=seed)
+        if seed is not None or not self._is_next_ready:
+            self._duel.start([self.np_random])
+        self._is_playing, self._is_next_ready = True, False
+        return self._view()
+
+    def step(self, action: npt.ArrayLike) -> tuple[FloatArray, float, bool, bool, Info]:
+        """One decision.
+
+        Raises:
+            UsageError: no match is being played, or the action is not one of the action space.
+        """
+        if not self._is_playing:
+            raise UsageError("step: no match is being played; call reset() first")
+        step = self._duel.step(action)
+        if step.last_views:
+            self._is_playing, self._is_next_ready = False, True
+            obs, info = step.last_views[0]
+        else:
+            obs, info = self._view()
+            info = {"reward_terms": self._duel.named_terms(step.terms[0]), **info}
+        return obs, float(step.reward[0]), bool(step.terminated[0]), bool(step.truncated[0]), info
+
+    def render(self) -> Frame | None:
+        """The picture (height, width, 3), after an end of the next match's start; None without a render mode."""
+        return None if self.render_mode is None else self._duel.frame(0)
+
+    def _view(self) -> tuple[FloatArray, Info]:
+        obs, mask = self._duel.views()
+        return obs[0], {} if mask is None else {"action_mask": mask[0]}
+
+
+class MatchVectorEnv(VectorEnv[FloatArray, Any, npt.NDArray[Any]]):
+    """`num_envs` matches in one native batch; arguments as `MatchEnv`, an opponent in Python gets the stacks of all.
+
+    A row that ends is restarted in the same step (`AutoresetMode.SAME_STEP`): `obs` and `action_mask` are the next
+    match's, the ended one's last are in `final_obs` and `final_info`. Row i plays what `MatchEnv` plays after
+    `reset(seed + i)`.
+    """
+
+    metadata = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012, what Gymnasium reads; an instance has its own
+
+    def __init__(
+        self,
+        game: str,
+        num_envs: int = 1,
+        opponent: Opponent | None = None,
+        seat: Seat = 0,
+        rewards: Mapping[str, float] | None = None,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._duel = Duel(
+            game,
+            num_envs,
+            opponent=opponent,
+            seat=seat,
+            rewards=rewards,
+            render_mode=render_mode,
+            options=options,
+            is_stacked=True,
+        )
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.metadata = {**self._duel.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.single_observation_space = self._duel.observation_space
+        self.single_action_space = self._duel.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._rngs: list[np.random.Generator] = []
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[FloatArray, Info]:
+        """Begins every match anew.
+
+        Args:
+            seed: Row i takes `seed + i`, or `seed[i]`; a row without one draws on.
+            options: None are known.
+
+        Raises:
+            UsageError: seeds that are not one a row, or options.
+        """
+        _refuse_options(options)
+        seeds = self._seeds(seed)
+        if not self._rngs:
+            self._rngs = [seeding.np_random()[0] for _ in seeds]
+        for row, row_seed in enumerate(seeds):
+            if row_seed is not None:
+                self._rngs[row] = seeding.np_random(row_seed)[0]
+        self._duel.start(self._rngs)
+        return self._views()
+
+    def step(self, actions: npt.ArrayLike) -> tuple[FloatArray, npt.NDArray[np.float64], BoolArray, BoolArray, Info]:
+        """One decision of every row, `actions` (num_envs, A).
+
+        Raises:
+            UsageError: reset() was never called, or an action is not one of the action space.
+        """
+        if not self._rngs:
+            raise UsageError("step: no match is being played; call reset() first")
+        step = self._duel.step(actions)
+        obs, infos = self._views()
+        going = ~(step.terminated | step.truncated)
+        if going.any():
+            terms = np.where(going[:, None], step.terms, np.float32(0))
+            named = self._duel.named_terms(np.ascontiguousarray(terms.T))
+            infos["reward_terms"] = {**named, **{f"_{name}": going.copy() for name in named}}
+            infos["_reward_terms"] = going
+        for row, (final_obs, final_info) in step.last_views.items():
+            infos = self._add_info(infos, {"final_obs": final_obs, "final_info": final_info}, row)
+        return obs, step.reward, step.terminated, step.truncated, infos
+
+    def render(self) -> tuple[Frame, ...] | None:
+        """One picture a row; None without a render mode."""
+        return None if self.render_mode is None else tuple(self._duel.frame(row) for row in range(self.num_envs))
+
+    def _views(self) -> tuple[FloatArray, Info]:
+        obs, mask = self._duel.views()
+        infos = {} if mask is None else {"action_mask": mask, "_action_mask": np.ones(self.num_envs, np.bool_)}
+        return obs, infos
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + row for row in range(self.num_envs)]
+        if isinstance(seed, str) or not isinstance(seed, Sequence) or len(seed) != self.num_envs:
+            raise UsageError(
+                f"seed={seed!r}: must be an integer, or a list of one seed for each of {self.num_envs} rows"
+            )
+        return list(seed)
+
+
+def register(game: str) -> None:
+    """Adds a game of `league.envs.registry` to Gymnasium, `brawl` as `league/Brawl-v0`."""
+    gymnasium.register(
+        id=f"league/{game.capitalize()}-v0",
+        entry_point="league.gym:MatchEnv",
+        vector_entry_point="league.gym:MatchVectorEnv",
+        kwargs={"game": game},
+    )
+
+
+def _refuse_options(options: Mapping[str, Any] | None) -> None:
+    if options:
+        raise UsageError(f"options={dict(options)!r}: reset takes none; give the game's options to make()")
+
+
+for _game in registry.games():
+    register(_game)
