@@ -188,26 +188,26 @@ cdef class BrawlBatch:
             write_obs(row.match, &self.game, row.obs)
             write_mask(row.match, &self.game, row.mask)
 
-    cdef int _check_inputs(self) except -1:
+    cdef bint _has_wrong_inputs(self) noexcept nogil:
+        """Whether a controller is unknown or a key, of an external seat or not, is neither 0 nor 1."""
         cdef Py_ssize_t i
-        cdef int k
-        cdef int16_t controller
-        cdef int32_t bits
-        cdef const int32_t* a
+        cdef int32_t bits = 0
+        cdef bint wrong = False
+        for i in range(self.num_rows * 2 * NUM_KEYS):
+            bits |= self.first.actions[i]
         for i in range(self.num_rows * 2):
-            controller = self.first.controllers[i]
-            if controller < EXTERNAL or controller >= NUM_BOTS:
-                raise ValueError(f"controllers[{i // 2}, {i % 2}]={controller} must be -1 (external) or a bot's id, "
+            wrong |= self.first.controllers[i] < EXTERNAL or self.first.controllers[i] >= NUM_BOTS
+        return wrong or bits & ~1 != 0
+
+    def _refuse_inputs(self):
+        for row, seat in np.ndindex(self.controllers.shape):
+            controller = self.controllers[row, seat]
+            if not EXTERNAL <= controller < NUM_BOTS:
+                raise ValueError(f"controllers[{row}, {seat}]={controller} must be -1 (external) or a bot's id, "
                                  f"0 to {len(BOTS) - 1}")
-            if controller == EXTERNAL:
-                a = self.first.actions + i * NUM_KEYS
-                bits = 0
-                for k in range(NUM_KEYS):
-                    bits |= a[k]
-                if bits & ~1:
-                    raise ValueError(f"actions[{i // 2}, {i % 2}]={[a[k] for k in range(NUM_KEYS)]} "
-                                     f"must hold 0 or 1 for each key")
-        return 0
+            keys = self.actions[row, seat].tolist()
+            if controller == EXTERNAL and not set(keys) <= {0, 1}:
+                raise ValueError(f"actions[{row}, {seat}]={keys} must hold 0 or 1 for each key")
 
     def step(self):
         """One decision of every match: `ticks_per_step` ticks with the keys of `actions` held.
@@ -216,13 +216,17 @@ cdef class BrawlBatch:
             ValueError: a controller is unknown, or an external seat's action is not 0 or 1; nothing has moved then.
         """
         cdef Py_ssize_t i
-        self._check_inputs()
+        cdef bint is_wrong
+        with nogil:
+            is_wrong = self._has_wrong_inputs()
+        if is_wrong:
+            self._refuse_inputs()
         if self.threads == 1:
             with nogil:
                 for i in range(self.num_rows):
                     self._step_one(i)
         else:
-            for i in prange(self.num_rows, nogil=True, num_threads=self.threads, schedule="static"):
+            for i in prange(self.num_rows, nogil=True, num_threads=self.threads, schedule="dynamic", chunksize=CHUNK):
                 self._step_one(i)
 
     def record(self, Py_ssize_t row):

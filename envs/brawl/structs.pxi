@@ -9,6 +9,7 @@ cdef enum:
     NUM_KINDS = 11
     HALF = 32
     MAX_STRIKES = 64
+    CHUNK = 32  # rows that a thread takes at a time
 
 cdef enum:  # key bits, the order of rules.KEYS
     UP = 1
