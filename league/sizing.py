@@ -21,6 +21,8 @@ MIN_ROWS, MAX_ROWS = 32, 2_048
 ROWS_A_CORE = 8
 """On a CPU; never fewer than `auto` starts from. Learning is the slow part there, and more rows do not speed it up."""
 ROWS_A_NET, MAX_NETS = 16, 16
+OVERHEAD = 128 * 2**20
+"""Bytes that the store, the libraries' workspaces and what allocators do not give back take at any width."""
 FLOAT = 4
 """Bytes of a float32."""
 
@@ -83,13 +85,17 @@ class Estimate:
 
     @property
     def total(self) -> int:
-        """All of it."""
-        return self.learner + self.frozen + self.rows + self.rollout + self.work
+        """All of it, and `OVERHEAD`."""
+        return self.learner + self.frozen + self.rows + self.rollout + self.work + OVERHEAD
 
     def describe(self) -> str:
         """The total and the parts that matter, in words."""
         parts = {"learner": self.learner, "live nets": self.frozen, "rows": self.rows, "rollout": self.rollout}
-        named = [f"{name} {show(size)}" for name, size in [*parts.items(), ("work", self.work)] if size >= 2**20]
+        named = [
+            f"{name} {show(size)}"
+            for name, size in [*parts.items(), ("work", self.work), ("other", OVERHEAD)]
+            if size >= 2**20
+        ]
         return f"about {show(self.total)}" + (f" ({', '.join(named)})" if named else "")
 
 
@@ -101,7 +107,8 @@ def show(size: float) -> str:
 def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch.device) -> Estimate:
     """What the run of `config` takes beyond what the process has already.
 
-    Its peak on a CPU was measured at two widths and with and without the encoder (docs/performance.md).
+    On a CPU the measured peak was 11 to 13 % above it for the default agent and 11 % below for a small one
+    (docs/performance.md); on CUDA it has not been measured.
     """
     rows, samples = config.env.rows, steps_per_rollout(config)
     minibatch = samples // config.learner.minibatches

@@ -228,10 +228,10 @@ def test_rows_beyond_the_memory_are_refused_with_what_fits(tmp_path: Path, monke
     assert (
         line.startswith("env.rows=1000000000: this run takes about ") and "rows " in line and " free; set env." in line
     )
-    monkeypatch.setattr(app_module, "read_memory", lambda device: Memory(3 * 2**20, 2**30))
+    monkeypatch.setattr(app_module, "read_memory", lambda device: Memory(sizing.OVERHEAD + 3 * 2**20, 2**30))
     line = refusal(tmp_path, "env.rows=512", "learner.rollout_steps=8", "run.evaluate_games=2")
     setting = line.rpartition("; set ")[2]
-    assert setting.startswith("env.rows=") and "cpu has 3 MiB free" in line
+    assert setting.startswith("env.rows=") and "cpu has 131 MiB free" in line
     sets = [setting, "learner.rollout_steps=8", "run.evaluate_games=2", "learner.epochs=1"]
     done = league.train("smoke", env="matrix", device="cpu", overrides=sets, store=tmp_path / "league.duckdb")
     assert done.status == "finished"
