@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from league.policies import ring_attention
+import league.policies.ring_attention as ring_attention
 from league.policies.attention import Attention, rotate, rotation_at
 
 
@@ -67,9 +67,10 @@ class CompiledRing:
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """See `Ring.attend`."""
         keys, values = self._memory.keys[layer], self._memory.values[layer]
-        return ring_attention.attend_ring(
+        found: Tensor = ring_attention.attend_ring(
             query, key, value, self._rotation, self._count, self._rows, keys, values, self._heads
         )
+        return found
 
 
 def ring_of(memory: EncoderMemory, count: Tensor, rows: Tensor | None, attention: Attention) -> Ring | CompiledRing:
