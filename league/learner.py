@@ -30,7 +30,10 @@ class Learner:
         self.policy, self.config, self.device = policy, config, device
         self._rng = rng
         self._parameters = list(policy.parameters())
-        self.optimizer = torch.optim.Adam(self._parameters, lr=config.learning_rate, eps=config.adam_epsilon)
+        is_fused = device.type in ("cpu", "cuda")
+        self.optimizer = torch.optim.Adam(
+            self._parameters, lr=config.learning_rate, eps=config.adam_epsilon, fused=is_fused
+        )
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """One PPO update; returns its metrics (means over the minibatches, nats where it is information).
