@@ -2,7 +2,8 @@ PY     ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAGE  ?= test50k
-CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi)
+CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi policies/*.pyx)
+C      := $(wildcard policies/*.h)
 
 .PHONY: train test slow lint types check build clean
 
@@ -39,7 +40,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml setup.py constraints.txt
 	touch $@ $(VENV)/.built
 
 # 3. After an edit of a .pyx only the extension is rebuilt, without pip.
-$(VENV)/.built: $(VENV)/.installed $(CYTHON)
+$(VENV)/.built: $(VENV)/.installed $(CYTHON) $(C)
 	$(BIN)/python setup.py -q build_ext --inplace
 	touch $@
 
@@ -49,4 +50,4 @@ build/typed/league: $(wildcard league/* envs/* policies/* snapshots/*)
 	cd $@ && ln -s ../../../league/* ../../../envs ../../../policies ../../../snapshots ../../../cli.py . && rm -f __pycache__
 
 clean:
-	rm -rf build $(VENV) *.egg-info envs/*/*.so
+	rm -rf build $(VENV) *.egg-info envs/*/*.so policies/*.so

@@ -40,7 +40,7 @@ STORE = Path("runs/league.duckdb")
 @app.command()
 def train(
     stage: Annotated[str, typer.Option(help="How long: smoke, test50k or 10m.")] = "test50k",
-    preset: Annotated[str, typer.Option(help="How wide: fast, heavy or beast.")] = "fast",
+    preset: Annotated[str, typer.Option(help="How wide: fast, heavy, beast or auto (by the device).")] = "fast",
     env: Annotated[str | None, typer.Option(help="The game: brawl or matrix.")] = None,
     run: Annotated[str | None, typer.Option(help="The run's name; the next free GAME-N if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Of everything drawn.")] = 0,
@@ -79,18 +79,23 @@ def train(
 def resume(
     run: Annotated[str, typer.Argument(help="A run that was stopped.")],
     device: DeviceOption = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="A setting that may change; repeatable.")
+    ] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Carry on a run that was stopped, from its last saved state."""
+    from league import config as settings
     from league.app import resume
     from league.progress import TerminalWatcher
     from league.store import Store
 
-    verbosity = json.loads(Store.open(store).find_run(run).config)["run"]["verbosity"]
+    config = settings.from_json(json.loads(Store.open(store).find_run(run).config))
+    verbosity = settings.changed(config, overrides or ()).run.verbosity
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
-        result = resume(run, device=device, store=store, watcher=watcher)
+        result = resume(run, device=device, overrides=overrides or (), store=store, watcher=watcher)
     _finish_training(result, store, as_json, quiet)
 
 

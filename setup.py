@@ -30,10 +30,11 @@ class build_ext(_build_ext):
         openmp = ["/openmp"] if msvc else ["-fopenmp"]
         has_openmp = os.environ.get("LEAGUE_OPENMP", "1") != "0" and self._compiles(openmp)
         for ext in self.extensions:
+            is_game = ext.name.startswith("league.envs.")
             if not msvc:
-                # No fused multiply-add: the plain-Python twins must give the same bits.
-                ext.extra_compile_args += ["-O3", "-g0", "-ffp-contract=off"]
-            if has_openmp:
+                # No fused multiply-add in games: the plain-Python twins must give the same bits.
+                ext.extra_compile_args += ["-O3", "-g0", "-ffp-contract=" + ("off" if is_game else "fast")]
+            if has_openmp and is_game:
                 ext.extra_compile_args += openmp
                 ext.extra_link_args += [] if msvc else openmp
         super().build_extensions()
@@ -54,7 +55,15 @@ class build_ext(_build_ext):
 setup(
     cmdclass={"build_py": build_py, "build_ext": build_ext},
     ext_modules=cythonize(
-        [Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"])],
+        [
+            Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"]),
+            Extension(
+                "league.policies.ring_attention",
+                ["policies/ring_attention.pyx"],
+                include_dirs=["policies"],
+                depends=["policies/ring_attention.h"],
+            ),
+        ],
         build_dir="build/cython",
         compiler_directives={
             "language_level": 3,

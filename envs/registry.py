@@ -114,13 +114,19 @@ def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> M
     """A batch of `rows` matches, stepped by `threads` threads.
 
     0 threads takes one for every `ROWS_A_THREAD` rows, at most one a core: fewer rows are
-    stepped before a thread wakes.
+    stepped before a thread wakes. They step while the nets wait and sleep while these run, so both may
+    have every core.
 
     Raises:
         ConfigError: as `check_options`.
     """
-    threads = threads or max(1, min(os.cpu_count() or 1, rows // ROWS_A_THREAD))
+    threads = threads or max(1, min(num_cores(), rows // ROWS_A_THREAD))
     return _game(name).make(rows=rows, threads=threads, options=_resolve(name, options))
+
+
+def num_cores() -> int:
+    """Cores that this process may use: `taskset` and containers leave it fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def renderer(name: str) -> Render | None:

@@ -20,9 +20,10 @@ from typing import Any
 import torch
 
 from league import config as settings
+from league import sizing
 from league.agents import DEFAULT_STORE, check_seed
-from league.config import Config
-from league.device import choose_device, describe_device
+from league.config import AUTO, Config, Layer
+from league.device import choose_device, describe_device, read_memory
 from league.envs import registry
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, nearest
 from league.evaluation import Summary
@@ -91,7 +92,7 @@ def train(
     Args:
         stage: how long: `smoke`, `test50k` or `10m`. `10m` carries on the newest finished `test50k` that has the same
             fingerprint and seed, unless `fresh`.
-        preset: how wide.
+        preset: how wide; `auto` is sized to the device.
         env: the game; `brawl` unless a config says otherwise.
         run: its name; the next free `GAME-N` if not given.
         seed: of everything drawn.
@@ -102,16 +103,13 @@ def train(
         watcher: is told how it goes.
 
     Raises:
-        ConfigError: settings that cannot be run; nothing has been written.
+        ConfigError: settings that cannot be run, for want of memory too; nothing has been written.
         StoreError: the store cannot be used.
+        LeagueError: the memory is used up later; the run's state has been saved.
     """
     watcher = watcher or Silent()
-    config = settings.load(
-        stage, preset, env, config_file, [*overrides, *([f"learner.device={device}"] if device else [])]
-    )
-    options = registry.check_options(config.env.name, config.env.options)
-    config = settings.with_options(config, options)
-    spec = registry.spec(config.env.name, options)
+    sets = [*overrides, *([f"learner.device={device}"] if device else [])]
+    config, spec, torch_device, explanation = settle(stage, preset, env, config_file, sets)
     settings.check(config)
     settings.check_rewards(config, spec)
     check_mix(config, spec)
@@ -121,14 +119,17 @@ def train(
             f"run={run!r}: letters, digits, '.', '_' and '-' only, at most 64, a letter or digit first;"
             f" pass another --run"
         )
-    torch_device = choose_device(config.learner.device)
+    memory = check_memory(config, spec, torch_device)
     opened = Store.create(Path(store))
     earlier, reason = find_earlier(opened, config, seed, run, fresh)
     if reason:
         watcher.say(reason)
     name = earlier.run if earlier else claim_run_name(opened, run, config.env.name)
     watcher.say(f"run {name}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
-    parts = _wire(name, config, spec, seed, torch_device, opened, watcher)
+    if explanation:
+        watcher.say(explanation)
+    watcher.say(memory)
+    parts = _wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
     if earlier is not None:
         return _go_on(parts, stage)
     with _alone(parts):
@@ -141,11 +142,27 @@ def train(
 
 
 def resume(
-    run: str, *, device: str | None = None, store: str | Path = DEFAULT_STORE, watcher: Watcher | None = None
+    run: str,
+    *,
+    device: str | None = None,
+    overrides: Sequence[str] = (),
+    store: str | Path = DEFAULT_STORE,
+    watcher: Watcher | None = None,
 ) -> TrainResult:
     """Carries on a run that was stopped, from its last saved state, with the settings that it was started with.
 
+    Args:
+        run: its name.
+        device: another one than before.
+        overrides: settings of `league.config.CHANGEABLE` that the run has from now on. One that changes learning gives
+            it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
+            in play are dropped and new ones begin.
+        store: the DuckDB file.
+        watcher: is told how it goes.
+
     Raises:
+        ConfigError: a setting that a run keeps, or settings that cannot be run, for want of memory too.
+        LeagueError: as `train`.
         UsageError: there is no such run, it is finished, another process trains it, or its game has changed since.
         SnapshotError: its state is missing or damaged; nothing has been changed.
     """
@@ -156,17 +173,65 @@ def resume(
         raise UsageError(
             f"run={run}: it is finished at step {row.steps:,}; carry on with a longer --stage of `league train`"
         )
-    config = settings.from_json(json.loads(row.config))
+    before = settings.from_json(json.loads(row.config))
+    config = settings.changed(before, overrides)
+    is_same = settings.fingerprint(config) == settings.fingerprint(before)
+    fingerprint = row.fingerprint if is_same else settings.mixed_fingerprint(row.fingerprint, config)
+    if overrides:
+        settings.check(config)
     torch_device = choose_device(device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
+    memory = check_memory(config, spec, torch_device)
     watcher.say(f"run {run}: resuming {row.stage}, seed {row.seed}, on {describe_device(torch_device)}")
-    parts = _wire(run, config, spec, row.seed, torch_device, opened, watcher)
+    watcher.say(memory)
+    parts = _wire(run, config, spec, row.seed, torch_device, opened, watcher, fingerprint)
     if parts.game_id != row.game_id:
         raise UsageError(
             f"run={run}: it was trained on game {row.game_id[:8]}, this league's {spec.name} is {parts.game_id[:8]};"
             f" begin a new one with `league train`"
         )
-    return _go_on(parts, row.stage)
+    return _go_on(parts, row.stage, f"resumed with {', '.join(overrides)}" if overrides else "")
+
+
+def settle(
+    stage: str, preset: str, env: str | None, config_file: str | Path | None, overrides: Sequence[str]
+) -> tuple[Config, GameSpec, torch.device, str]:
+    """The settings of a call: the game's options completed, the device chosen, the preset `auto` sized to it.
+
+    The last of the four explains the sizes of `auto`; it is empty with another preset.
+    """
+
+    def load(sizes: Layer) -> Config:
+        config = settings.load(stage, preset, env, config_file, overrides, sizes)
+        return settings.with_options(config, registry.check_options(config.env.name, config.env.options))
+
+    config = load({})
+    spec = registry.spec(config.env.name, config.env.options)
+    device = choose_device(config.learner.device)
+    if preset != AUTO:
+        return config, spec, device, ""
+    footprint = _footprint(config, spec, device)
+    sizes, explanation = sizing.auto(load, spec, footprint, device, read_memory(device), registry.num_cores())
+    return load(sizes), spec, device, explanation
+
+
+def check_memory(config: Config, spec: GameSpec, device: torch.device) -> str:
+    """One line of what the run takes of the device's memory.
+
+    Raises:
+        ConfigError: that is more than is free.
+    """
+    memory = read_memory(device)
+    needed = sizing.check_memory(config, spec, _footprint(config, spec, device), memory, device)
+    free = f", {sizing.show(memory.free)} free" if memory.total else ""
+    return f"memory: {needed.describe()}{free}"
+
+
+def _footprint(config: Config, spec: GameSpec, device: torch.device) -> sizing.Footprint:
+    sizing.check_agent(config, read_memory(device))
+    with torch.random.fork_rng(devices=[]):
+        policy = ActorCritic(architecture_of(config, spec)).to(device)
+    return sizing.measure(policy, spec, config.learner.rollout_steps, config.learner.precision, device)
 
 
 def check_mix(config: Config, spec: GameSpec) -> None:
@@ -206,7 +271,10 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
     same = [row for row in seeded if (row.fingerprint, row.game_id) == (mark, game_id)]
     if not same:
         newest = max(seeded, key=lambda row: row.started_at)
-        why = _differences(settings.to_json(config), json.loads(newest.config)) or "the game's version"
+        why = _differences(settings.to_json(config), json.loads(newest.config))
+        if not why:
+            is_mixed = newest.fingerprint != mark
+            why = "settings that changed on the way, when it was resumed" if is_mixed else "the game's version"
         return (
             None,
             f"starting at step 0: {newest.run}, the newest finished {stage} of seed {seed}, differs in {why}{hint}",
@@ -264,7 +332,14 @@ def architecture_of(config: Config, spec: GameSpec) -> Architecture:
 
 
 def _wire(
-    name: str, config: Config, spec: GameSpec, seed: int, device: torch.device, store: Store, watcher: Watcher
+    name: str,
+    config: Config,
+    spec: GameSpec,
+    seed: int,
+    device: torch.device,
+    store: Store,
+    watcher: Watcher,
+    fingerprint: str,
 ) -> Run:
     """Builds the parts of a run: the game's batches, the network, and how snapshots are stored and loaded."""
     env = config.env
@@ -290,7 +365,7 @@ def _wire(
                 step=counters.steps,
                 update=counters.update,
                 seed=seed,
-                fingerprint=settings.fingerprint(config),
+                fingerprint=fingerprint,
                 game=GameRecord(name=spec.name, version=spec.version, game_id=game_id, options=options),
                 spec=spec_to_json(spec),
                 architecture=architecture.to_json(),
@@ -317,6 +392,7 @@ def _wire(
         name=name,
         config=config,
         game_id=game_id,
+        fingerprint=fingerprint,
         seed=seed,
         device=device,
         policy=policy,
@@ -335,7 +411,7 @@ def _run_row(run: Run, stage: str) -> RunRow:
         run=run.name,
         game=run.config.env.name,
         game_id=run.game_id,
-        fingerprint=settings.fingerprint(run.config),
+        fingerprint=run.fingerprint,
         seed=run.seed,
         stage=stage,
         config=json.dumps(settings.to_json(run.config)),
@@ -364,8 +440,8 @@ def _note(run: Run, status: RunStatus) -> None:
     run.store.flush(force=True)
 
 
-def _go_on(run: Run, stage: str) -> TrainResult:
-    """Trains from the run's last saved state, which is read before anything is changed."""
+def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
+    """Trains from the run's last saved state, which is read before anything is changed; `event` is written down."""
     if not _folder(run.store, run.name).is_dir():
         raise SnapshotError(
             f"run={run.name}: its folder {_folder(run.store, run.name)} is gone; put it back, or begin a new run with"
@@ -373,7 +449,10 @@ def _go_on(run: Run, stage: str) -> TrainResult:
         )
     with _alone(run):
         state = _last_state(run)
-        run.store.extend_run(run.name, stage=stage, config=json.dumps(settings.to_json(run.config)))
+        config = json.dumps(settings.to_json(run.config))
+        run.store.extend_run(run.name, stage=stage, config=config, fingerprint=run.fingerprint)
+        if event:
+            run.store.add_event(run.name, state["counters"]["update"], "resumed", event)
         return _run(run, state)
 
 

@@ -7,16 +7,16 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from league import config as settings
-from league.app import architecture_of
+from league.app import architecture_of, settle
 from league.config import Config
-from league.device import autocast, choose_device, describe_device
+from league.device import autocast, describe_device
 from league.envs import registry
 from league.errors import UsageError
 from league.learner import Learner
@@ -62,10 +62,8 @@ def bench_env(env: str, *, rows: int, threads: int, seconds: float, overrides: I
         for name, batch in batches.items():
             nanoseconds[name].append(_step_time(batch, seconds / ENV_ROUNDS / len(batches)))
     step = {name: statistics.median(times) for name, times in nanoseconds.items()}
-    figures: dict[str, float] = {
-        "steps_per_second": round(1e9 / step[""]),
-        "ticks_per_second": round(1e9 * ticks / step[""]),
-    }
+    rate = 1e9 / step[""]
+    figures: dict[str, float] = {"steps_per_second": round(rate), "ticks_per_second": round(rate * ticks)}
     if "one_tick" in step:
         tick = (step[""] - step["one_tick"]) / (ticks - 1)
         figures["ticks_per_second_at_one_tick_a_step"] = round(1e9 / step["one_tick"])
@@ -98,24 +96,21 @@ def _step_time(batch: MatchBatch, seconds: float) -> float:
 
 
 def bench_learner(
-    preset: str, *, threads: int | None = None, repeats: int = 3, overrides: Iterable[str] = ()
+    preset: str, *, threads: int | None = None, repeats: int = 3, overrides: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Play, learning and both together, as training does them: the preset's rows, mix and epochs, untrained nets.
 
     `play_steps_per_second` counts steps of learner rows with the frozen opponents of the mix beside them;
     `learn_samples_per_second` counts a sample once for every epoch that it is learned from; `replay_difference` is the
-    largest difference between the log-probabilities of play and of their replay, in nats.
+    largest difference between the log-probabilities of play and of their replay, in nats. `share_*` say where the time
+    of one more rollout and update went, in which every part is waited for; `bottleneck` is the largest.
     """
     _need(repeats >= 1, f"repeats={repeats}", "at least 1", "--repeats 3")
     _need(threads is None or threads >= 1, f"threads={threads}", "at least 1", "--threads 2")
     if threads:
         torch.set_num_threads(threads)
-    config = settings.load(preset=preset, overrides=overrides)
-    options = registry.check_options(config.env.name, config.env.options)
-    config = settings.with_options(config, options)
-    spec = registry.spec(config.env.name, options)
+    config, spec, device, explanation = settle("test50k", preset, None, None, overrides)
     settings.check_rows(config)
-    device = choose_device(config.learner.device)
     collector, learner = _parts(config, spec, device)
     size = settings.steps_per_rollout(config)
     play, learn = [], []
@@ -137,6 +132,7 @@ def bench_learner(
         "bench": "learner",
         "env": config.env.name,
         "preset": preset,
+        **({"sizes": explanation} if explanation else {}),
         "rows": config.env.rows,
         "rollout_steps": config.learner.rollout_steps,
         "epochs": epochs,
@@ -150,7 +146,61 @@ def bench_learner(
         "play_steps_per_second": round(play_rate),
         "learn_samples_per_second": round(learn_rate),
         "train_steps_per_second": round(1 / (1 / play_rate + epochs / learn_rate)),
+        **_where_time_goes(collector, learner, repeats + 2),
         **_machine(),
+    }
+
+
+class _Clock:
+    """Adds up the seconds of the calls that it is wrapped around."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.seconds: dict[str, float] = {}
+        self._wait: Callable[[], None] = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+
+    def around(self, part: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """`call`, whose time counts for `part` from when the device has nothing left to do to when it has done this."""
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            self._wait()
+            started = time.perf_counter()
+            result = call(*arguments, **named)
+            self._wait()
+            self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - started
+            return result
+
+        return timed
+
+
+class _TimedBatch:
+    """A batch whose steps are timed; all else is the batch's own."""
+
+    def __init__(self, batch: MatchBatch, clock: _Clock) -> None:
+        self._batch = batch
+        self.step = clock.around("game", batch.step)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+
+def _where_time_goes(collector: Collector, learner: Learner, update: int) -> dict[str, Any]:
+    """Shares of one rollout and its update: game, play net, frozen nets, learning, the rest (copies, draws, rows)."""
+    clock = _Clock(learner.device)
+    learn = clock.around("learning", learner.update)
+    whole = clock.around("whole", lambda: learn(collector.collect(learner.config.rollout_steps, update)))
+    collector.batch = cast(MatchBatch, _TimedBatch(collector.batch, clock))
+    pool = collector.pool
+    nets = {"play_net": [collector.policy], "frozen_nets": [pool.policy(agent_id) for agent_id in pool.targets]}
+    for part, policies in nets.items():
+        for policy in policies:
+            for name in ("step", "value"):
+                setattr(policy, name, clock.around(part, getattr(policy, name)))
+    whole()
+    total = clock.seconds.pop("whole")
+    shares = {part: clock.seconds.get(part, 0.0) / total for part in ("game", *nets, "learning")}
+    shares["other"] = 1.0 - sum(shares.values())
+    return {f"share_{part}": round(share, 3) for part, share in shares.items()} | {
+        "bottleneck": max(shares, key=shares.__getitem__)
     }
 
 

@@ -206,6 +206,13 @@ SECTIONS: dict[str, type[Frozen] | None] = {
     "rewards": None,
     "run": RunConfig,
 }
+AUTO = "auto"
+"""The preset that is sized to the device."""
+CHANGEABLE = (
+    *("env.rows", "env.threads", "learner.rollout_steps", "learner.minibatches", "learner.precision", "pool.live_nets"),
+    *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.verbosity"),
+)
+"""What may be set when a run is resumed: what it takes of the machine, and how often one looks at it."""
 COMMON_ENV_KEYS = tuple(key for key in EnvConfig.model_fields if key != "options")
 """The keys of [env] that every game has; the others are the game's own."""
 
@@ -216,6 +223,7 @@ def load(
     env: str | None = None,
     config_file: str | Path | None = None,
     overrides: Iterable[str] = (),
+    sizes: Layer | None = None,
 ) -> Config:
     """The resolved settings.
 
@@ -225,6 +233,7 @@ def load(
         env: The game, the same as the override `env.name=...`.
         config_file: A TOML file with any of the six sections.
         overrides: `section.key=value`; a value is a TOML literal, else a string.
+        sizes: Laid over the preset: what `league.sizing` makes of `auto` on a device.
 
     Raises:
         ConfigError: an unknown stage, preset or key, a value outside its rule, or an unreadable file.
@@ -244,6 +253,7 @@ def load(
     _merge(merged, base)
     _merge(merged, _sections(game, "game", known=set(SECTIONS) - {"run"}))
     _merge(merged, _sections(_pick(source, "preset", preset), f"preset.{preset}", known=set(SECTIONS) - {"run"}))
+    _merge(merged, sizes or {})
     _merge(merged, _stage_layer(source, stage))
     _merge(merged, file_layer)
     for section, key, value in sets:
@@ -281,12 +291,44 @@ def with_options(config: Config, options: Mapping[str, Option]) -> Config:
     return from_json({**to_json(config), "env": {**to_json(config)["env"], "options": dict(options)}})
 
 
+def changed(config: Config, overrides: Iterable[str]) -> Config:
+    """`config` of a run that goes on, with the settings of `overrides`, which must be in `CHANGEABLE`.
+
+    Raises:
+        ConfigError: a setting that a run keeps for good, or a value outside its rule.
+    """
+    data = to_json(config)
+    for text in overrides:
+        section, key, value = _parse_override(text)
+        if f"{section}.{key}" not in CHANGEABLE:
+            raise ConfigError(
+                f"--set {section}.{key}: a run keeps this setting; those that may change when it is resumed are"
+                f" {', '.join(CHANGEABLE)}"
+            )
+        data[section][key] = value
+    return from_json(data)
+
+
 def fingerprint(config: Config) -> str:
     """sha256, in hex, of what decides learning: everything but [run], threads, mask checks and the device."""
     data = to_json(config)
     del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def mixed_fingerprint(earlier: str, config: Config) -> str:
+    """That of a run which was `earlier` until now and goes on with `config`: no config alone has it."""
+    return hashlib.sha256(f"{earlier} {fingerprint(config)}".encode()).hexdigest()
+
+
+def smaller(config: Config) -> tuple[str, ...]:
+    """Settings, as `--set` takes them, of which each makes the same run take less memory, the mildest first."""
+    rows, minibatches, steps = config.env.rows, config.learner.minibatches, config.learner.rollout_steps
+    choices = [f"learner.minibatches={n}" for n in range(2 * minibatches, rows + 1) if rows % n == 0][:1]
+    if rows % (2 * minibatches) == 0:
+        choices.append(f"env.rows={rows // 2}")
+    return (*choices, f"learner.rollout_steps={max(1, steps // 2)}")
 
 
 def steps_per_rollout(config: Config) -> int:
@@ -346,14 +388,16 @@ def check(config: Config) -> None:
     product = f"env.rows={rows} x learner.rollout_steps={config.learner.rollout_steps} = {size} steps"
     if size > total:
         raise ConfigError(
-            f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows or take --stage"
+            f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows, or take --preset fast or a"
+            f" longer --stage"
         )
     if config.run.allow_short:
         return
     if num_updates(config) < MIN_UPDATES:
         raise ConfigError(
             f"run.total_steps={total} makes {num_updates(config)} updates of {product}, fewer than {MIN_UPDATES}; "
-            f"make a rollout at most {(total - 1) // (MIN_UPDATES - 1)} steps, or take a longer --stage"
+            f"make a rollout at most {(total - 1) // (MIN_UPDATES - 1)} steps, as --preset fast does, or take a longer"
+            f" --stage"
         )
     boundaries = {-(-mark // size) for mark in snapshot_marks(config, num_updates(config) * size)}
     if len(boundaries) < MIN_SNAPSHOTS:

@@ -1,12 +1,21 @@
-"""Where the nets run: CUDA first, then MPS, then CPU; and how precisely."""
+"""Where the nets run: CUDA first, then MPS, then CPU; how precisely, and with how much memory."""
 
 import contextlib
 import os
 from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from league.errors import ConfigError
+
+CGROUP = Path("/sys/fs/cgroup")
+CONTAINER_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),  # version 2
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),  # version 1
+)
+"""Where Linux says what a container may use of the memory, what it uses, and what of that it would give back."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -32,13 +41,48 @@ def describe_device(device: torch.device) -> str:
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return f"cuda ({torch.cuda.get_device_name(device)}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free)"
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        memory = f"{total / 2**30:.1f} GiB"
-    except (ValueError, OSError, AttributeError):
-        memory = "memory unknown"
+    total = read_memory(device).total
+    memory = f"{total / 2**30:.1f} GiB" if total else "memory unknown"
     threads = f"{torch.get_num_threads()} threads, " if device.type == "cpu" else ""
     return f"{device.type} ({threads}{memory})"
+
+
+class Memory(NamedTuple):
+    """Bytes of a device's memory; 0 where the system does not say."""
+
+    free: int
+    total: int
+
+
+def read_memory(device: torch.device) -> Memory:
+    """The GPU's memory on CUDA, else the machine's, or what a container may use of it."""
+    if device.type == "cuda":
+        return Memory(*torch.cuda.mem_get_info(device))
+    try:
+        total = free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return Memory(0, 0)
+    with contextlib.suppress(OSError, KeyError):  # Linux
+        free = 1024 * _numbers(Path("/proc/meminfo"))["MemAvailable:"]
+    for limit, used, cached in CONTAINER_FILES:
+        with contextlib.suppress(OSError, KeyError, ValueError):  # no such files, or no limit, which is "max"
+            most = int((CGROUP / limit).read_text())
+            taken = int((CGROUP / used).read_text()) - _numbers((CGROUP / used).with_name("memory.stat"))[cached]
+            total, free = min(total, most), min(free, most - taken)
+    return Memory(max(free, 0), total)
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """A file of lines such as `MemFree: 12 kB`."""
+    return {words[0]: int(words[1]) for words in map(str.split, path.read_text().splitlines())}
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed: Python's and numpy's error, CUDA's, or that of torch's allocator on a CPU."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    causes = ("can't allocate memory", "out of memory", "bad_alloc")
+    return isinstance(error, RuntimeError) and any(cause in str(error) for cause in causes)
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from league.config import LearnerConfig
-from league.device import autocast
+from league.device import autocast, is_out_of_memory
 from league.errors import LeagueError
 from league.losses import PPOLoss, ppo
 from league.returns import gae
@@ -30,7 +30,10 @@ class Learner:
         self.policy, self.config, self.device = policy, config, device
         self._rng = rng
         self._parameters = list(policy.parameters())
-        self.optimizer = torch.optim.Adam(self._parameters, lr=config.learning_rate, eps=config.adam_epsilon)
+        is_fused = device.type in ("cpu", "cuda")
+        self.optimizer = torch.optim.Adam(
+            self._parameters, lr=config.learning_rate, eps=config.adam_epsilon, fused=is_fused
+        )
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """One PPO update; returns its metrics (means over the minibatches, nats where it is information).
@@ -99,6 +102,8 @@ class Learner:
         try:
             norm = nn.utils.clip_grad_norm_(self._parameters, config.max_gradient_norm, error_if_nonfinite=True)
         except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
             raise LeagueError(
                 f"learner: a gradient is not finite (policy loss {loss.policy.item():.3g}, value loss"
                 f" {loss.value.item():.3g}); lower learner.learning_rate={config.learning_rate} or use"
@@ -108,8 +113,11 @@ class Learner:
         return loss, norm
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, optimiser and RNG; tensors and plain values only."""
-        moments = self.optimizer.state_dict()["state"]
+        """Weights, optimiser and RNG; tensors and plain values only.
+
+        Moments that Adam's first step was making when the memory ran out are left out.
+        """
+        moments = {i: values for i, values in self.optimizer.state_dict()["state"].items() if len(values) == 3}
         return {
             "policy": self.policy.state_dict(),
             "optimizer": {str(index): dict(values) for index, values in moments.items()},

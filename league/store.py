@@ -191,13 +191,19 @@ class Store:
             )
         self._status[run.run] = run.status
 
-    def extend_run(self, run: str, *, stage: str, config: str) -> None:
-        """Sets a run going again, for `stage` with `config` (JSON), at once.
+    def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str) -> None:
+        """Sets a run going again at once, for `stage`, with `config` (JSON) and `fingerprint` from now on.
 
         Raises:
             StoreError: the store cannot be written.
         """
-        values = {"run": run, "stage": stage, "config": config, "updated_at": naive(now())}
+        values = {
+            "run": run,
+            "stage": stage,
+            "config": config,
+            "fingerprint": fingerprint,
+            "updated_at": naive(now()),
+        }
         with self._transaction(LOCK_SECONDS) as con:
             con.execute(sql("extend_run"), values)
         self._status[run] = "running"

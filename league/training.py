@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,8 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from league.config import Config, next_snapshot_mark
-from league.errors import StoreError
+from league.config import Config, next_snapshot_mark, smaller
+from league.device import is_out_of_memory
+from league.errors import LeagueError, SnapshotError, StoreError
 from league.evaluation import Contestant, Summary, play, summarise
 from league.learner import Learner
 from league.pool import Pool
@@ -78,6 +80,8 @@ class Run:
     name: str
     config: Config
     game_id: str
+    fingerprint: str
+    """Of the settings, and of those before them where they were changed on the way."""
     seed: int
     device: torch.device
     policy: Policy
@@ -100,28 +104,50 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
 
     Args:
         run: the parts.
-        state: what `save_state` was given by an earlier call; the run goes on from there, bit for bit on a CPU.
+        state: what `save_state` was given by an earlier call, which this one empties; the run goes on from there, bit
+            for bit on a CPU.
+
+    Raises:
+        LeagueError: the memory is used up; the state has been saved, and it says what to lower.
     """
     config = run.config
     pool_rng, learner_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(run.seed).spawn(2))
     learner = Learner(run.policy, config.learner, learner_rng, run.device)
     pool = Pool(config.pool, run.load_policy, pool_rng)
-    collector = Collector(
-        run.batch,
-        run.policy,
-        pool,
-        weights=config.rewards,
-        run=run.name,
-        game_id=run.game_id,
-        generator=torch.Generator(run.device).manual_seed(run.seed),
-        precision=config.learner.precision,
-        strict=StrictMasks(run.batch, run.make_batch(config.env.rows)) if config.env.strict_masks else None,
-    )
-    if state:
-        run.counters = _restore(state, learner, pool, collector)
-    counters = run.counters
+    is_resumed, is_whole = bool(state), not state
+    try:
+        collector = Collector(
+            run.batch,
+            run.policy,
+            pool,
+            weights=config.rewards,
+            run=run.name,
+            game_id=run.game_id,
+            generator=torch.Generator(run.device).manual_seed(run.seed),
+            precision=config.learner.precision,
+            strict=StrictMasks(run.batch, run.make_batch(config.env.rows)) if config.env.strict_masks else None,
+        )
+        if state:
+            _restore(run, state, learner, pool, collector)
+            is_whole = True
+        _loop(run, learner, pool, collector, is_resumed)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        traceback.clear_frames(error.__traceback__)  # lets go of the rollout and of what learning kept of it
+        saved = _save_without_matches(run, learner, pool) if is_whole else "its last saved state stands"
+        settings = " or ".join(f"--set {setting}" for setting in smaller(config))
+        raise LeagueError(
+            f"run={run.name}: out of memory on {run.device.type} at step {run.counters.steps:,}"
+            f" ({str(error).splitlines()[0] if str(error) else 'no more said'}); {saved}; go on with less:"
+            f" `league resume {run.name}` with {settings}"
+        ) from None
+
+
+def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resumed: bool) -> None:
+    config, counters = run.config, run.counters
     recent = Recent(pool, run.name, config.rewards)
-    saved_at = time.monotonic() if state else -math.inf  # a new run can be resumed from its first update on
+    saved_at = time.monotonic() if is_resumed else -math.inf  # a new run can be resumed from its first update on
 
     while True:
         is_stopped = run.should_stop()
@@ -159,6 +185,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
         run.store.update_run(run.name, status="running", steps=counters.steps, update=counters.update)
         run.store.flush()
         run.watcher.report(_report(counters, config, metrics, recent, learned - started))
+        del rollout  # else it stays in memory until the next one is whole
 
 
 def take_snapshot(run: Run, counters: Counters) -> str:
@@ -196,14 +223,18 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
     A finished stage without a snapshot of its last weights takes one first; it does not join the pool.
     """
     config = run.config
-    if config.run.evaluate_every:
-        counters.next_evaluation = (counters.steps // config.run.evaluate_every + 1) * config.run.evaluate_every
     if counters.steps >= config.run.total_steps and counters.newest_steps != counters.steps:
         take_snapshot(run, counters)
     newest = counters.newest
-    if newest == counters.evaluated:
-        return
+    if newest != counters.evaluated:
+        _evaluate(run, pool, counters, newest)
     counters.evaluated = newest
+    if config.run.evaluate_every:
+        counters.next_evaluation = (counters.steps // config.run.evaluate_every + 1) * config.run.evaluate_every
+
+
+def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> None:
+    config = run.config
     started = time.monotonic()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.batch.spec.bots]
     if pool.snapshots[0] != newest:
@@ -326,8 +357,32 @@ def _state(counters: Counters, learner: Learner, pool: Pool, collector: Collecto
     }
 
 
-def _restore(state: dict[str, Any], learner: Learner, pool: Pool, collector: Collector) -> Counters:
-    learner.load_state_dict(state["learner"])
-    pool.load_state_dict(state["pool"])
-    collector.load_state_dict(state["collector"])
-    return Counters(**state["counters"])
+def _restore(run: Run, state: dict[str, Any], learner: Learner, pool: Pool, collector: Collector) -> None:
+    """Takes `state` over and empties it. Where it has no matches, or other rows than now, new ones begin."""
+    counters = run.counters = Counters(**state.pop("counters"))
+    learner.load_state_dict(state.pop("learner"))
+    pool.load_state_dict(state.pop("pool"))
+    matches = state.pop("collector")
+    if matches is not None and len(matches["opponents"]) == run.config.env.rows:
+        collector.load_state_dict(matches)
+    elif counters.update:
+        seed = int(np.random.SeedSequence([run.seed, counters.update, run.config.env.rows]).generate_state(1)[0])
+        collector.generator.manual_seed(seed)
+        collector.start(seed)
+        begun = np.full(run.config.env.rows, counters.update, np.int64)
+        collector.load_state_dict({**collector.state_dict(), "begun_update": begun})
+
+
+def _save_without_matches(run: Run, learner: Learner, pool: Pool) -> str:
+    """Saves the run as of its last whole update, with the weights of now; says whether that went well.
+
+    The matches in play are left out: they may have been interrupted between a net's step and the game's, and they take
+    memory. New ones begin when the run goes on.
+    """
+    learner.optimizer.zero_grad()
+    state = {"counters": asdict(run.counters), "learner": learner.state_dict(), "pool": pool.state_dict()}
+    try:
+        checkpoint(run, {**state, "collector": None}, must_succeed=True)
+    except (MemoryError, RuntimeError, StoreError, SnapshotError) as error:
+        return f"not saved ({str(error) or 'no memory for it'}), so its last saved state stands"
+    return "saved"

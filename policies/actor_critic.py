@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from league.policies.attention import Attention
 from league.policies.heads import make_head
 from league.policies.linear import Linear, lstm_cell
-from league.policies.opponent_encoder import Attention, EncoderMemory, OpponentEncoder
+from league.policies.opponent_encoder import OpponentEncoder
+from league.policies.ring import EncoderMemory, look
 from league.types import ActionSpec, GameSpec
 
 
@@ -193,9 +195,8 @@ class ActorCritic(nn.Module):
 
     def _look(self, x: Tensor, latents: Tensor) -> Tensor:
         """Cross-attention of x (n, observation_width) to the latents (n, latents, width) -> (n, width)."""
-        query = self.cross.split(self.cross_query(x)[:, None])
-        key, value = (self.cross.split(part) for part in self.cross_kv(latents).chunk(2, -1))
-        result: Tensor = self.cross(query, key, value, None)[:, 0]
+        looked = look(self.cross, self.cross_query(x)[:, None], self.cross_kv(latents))
+        result: Tensor = self.cross.out(looked[:, 0])
         return result
 
     def _step_features(self, obs: Tensor, state: PolicyState, rows: Tensor | None) -> Tensor:

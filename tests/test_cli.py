@@ -18,6 +18,7 @@ import typer
 from league.cli import app, main
 from league.envs import registry
 from league.errors import StoreError
+from league.snapshots import Agent
 from league.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -298,6 +299,34 @@ def test_bench_env_takes_a_step_apart(call: Call, tmp_path: Path) -> None:
     total = 3 * found["nanoseconds_a_tick"] + found["nanoseconds_a_decision"]
     assert total == pytest.approx(1e9 / found["steps_per_second"], rel=0.02, abs=3)
     assert ("speedup_with_2_threads" in found) == ((os.cpu_count() or 1) >= 2)
+
+
+def test_bench_learner_says_where_the_time_goes(call: Call, tmp_path: Path) -> None:
+    """The shares are of one whole, each part that runs has one, and the largest is the bottleneck."""
+    sets = ("--set", "env.name=matrix", "--set", "pool.mix.self_play=1.0", "--set", "pool.mix.bot:biased=0.0")
+    sets = (*sets, "--set", "pool.mix.bot:random=0.0", "--set", "learner.epochs=1")
+    found = call("bench", "learner", "--preset", "auto", "--repeats", "1", *sets, "--json", cwd=tmp_path).json
+    shares = {name.removeprefix("share_"): found[name] for name in found if name.startswith("share_")}
+    assert list(shares) == ["game", "play_net", "frozen_nets", "learning", "other"]
+    assert sum(shares.values()) == pytest.approx(1, abs=0.01) and min(shares.values()) > 0
+    assert shares[found["bottleneck"]] == max(shares.values())
+    assert found["sizes"].startswith("preset auto: ") and list(tmp_path.iterdir()) == []
+
+
+def test_a_small_agent_is_a_setting_away(call: Call, tmp_path: Path) -> None:
+    """Without encoder and with an LSTM of 128 brawl trains, is benched, exported, loaded and evaluated."""
+    small = ("--set", "agent.opponent_encoder=false", "--set", "agent.lstm_size=128")
+    trained = call("train", "--stage", "smoke", *small, "--device", "cpu", "--json", cwd=tmp_path)
+    assert trained.code == 0 and trained.json["steps"] == 4_096, trained.err
+    bench = call("bench", "learner", "--repeats", "1", *small, "--device", "cpu", "--json").json
+    assert bench["parameters"] < 400_000 and bench["train_steps_per_second"] > 0
+    assert call("export", "brawl-1", "out").code == 0
+    agent = Agent.load(tmp_path / "out")
+    game = registry.make("brawl", rows=1, threads=1, options=agent.manifest.game.options)
+    game.reset(0)
+    assert game.mask is not None and agent.act(game.obs[0, 0], game.mask[0, 0]).shape == game.actions[0, 0].shape
+    played = call("evaluate", "out", "--against", "bot:constant", "--games", "2", "--device", "cpu", "--json")
+    assert played.code == 0 and played.json["summary"]["games"] == 2
 
 
 def test_two_runs_started_at_once_get_names_of_their_own(tmp_path: Path) -> None:

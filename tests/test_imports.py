@@ -31,6 +31,7 @@ ALLOWED = {
     "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
     "league.zoo": BASE | {"league.duel", "league.envs.base"},
     "league.evaluation": BASE | {"league.device", "league.rollout"},
+    "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
 ENGINE = {"league.training", "league.progress"}
 WIRING = {"league.agents", "league.app", "league.bench", "league.cli", "league.__init__", "league.__main__"}

@@ -16,8 +16,8 @@ import pytest
 import league
 from league import app as app_module
 from league import config as config_module
-from league.config import SOURCE
-from league.errors import LeagueError, SnapshotError, UsageError
+from league.config import SOURCE, fingerprint, from_json
+from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.store import Store
 from league.training import Report
 
@@ -230,6 +230,98 @@ def test_a_run_is_trained_by_one_process(tmp_path: Path) -> None:
     result, _ = train(tmp_path, "short", "run.total_steps=256", notes=Meddler())
     assert result.status == "finished" and len(refused) == 2
     assert all("run=matrix-1: another process trains it" in message for message in refused)
+
+
+def test_settings_that_may_change_do_and_the_rest_is_refused(tmp_path: Path) -> None:
+    """Fewer rows go on with new matches from the saved weights; what a run keeps is refused by name."""
+    train(tmp_path, "long", notes=Notes(3))
+    store = tmp_path / "league.duckdb"
+    before = Store.open(store).find_run("matrix-1")
+    for setting, word in (("learner.gamma=0.9", "learner.gamma: a run keeps"), ("env.rows=5", "learner.minibatches=2")):
+        with pytest.raises(ConfigError, match=word) as caught:
+            league.resume("matrix-1", overrides=[setting], store=store)
+        assert ("env.rows, env.threads" in str(caught.value)) == setting.startswith("learner")
+    assert Store.open(store).find_run("matrix-1") == before
+    less = ["env.rows=4", "learner.rollout_steps=8", "pool.live_nets=2", "run.evaluate_games=4"]
+    again = league.resume("matrix-1", overrides=less, store=store, watcher=Notes(5))
+    assert (again.status, again.steps) == ("stopped", 384 + 2 * 32)
+    matches = [m for m in Store.open(store).matches("matrix-1", "training") if m.update > 3]
+    assert matches and {m.row for m in matches} == set(range(4))
+    assert all(m.update_begin is not None and m.update_begin >= 3 for m in matches), "they begin where the run stood"
+    done = league.resume("matrix-1", store=store)
+    assert (done.status, done.steps) == ("finished", 1_280)
+    after = Store.open(store).find_run("matrix-1")
+    assert json.loads(after.config)["env"]["rows"] == 4, "what was set once stays"
+    _, events = Store.open(store).query("SELECT message FROM event")
+    assert [message for (message,) in events] == [f"resumed with {', '.join(less)}"]
+    assert after.fingerprint not in (before.fingerprint, fingerprint(from_json(json.loads(after.config))))
+    own = {row.step: row.fingerprint for row in Store.open(store).snapshots("matrix-1")}
+    assert own[256] == before.fingerprint and own[1_280] == after.fingerprint
+
+
+def test_a_run_with_changed_settings_is_not_carried_on(tmp_path: Path) -> None:
+    """A longer stage with the settings that such a run has now starts at 0, and says why."""
+    train(tmp_path, "short", notes=Notes(1))
+    league.resume("matrix-1", overrides=["learner.minibatches=4"], store=tmp_path / "league.duckdb")
+    for more, why in (("learner.minibatches=4",), "settings that changed on the way"), ((), "learner.minibatches"):
+        result, said = train(tmp_path, "long", "run.total_steps=128", *more)
+        assert why in said[0] and result.run != "matrix-1"
+
+
+OUT_OF_MEMORY = """
+import resource, sys
+import league
+from league.errors import LeagueError
+
+class Squeeze:
+    def report(self, report):
+        if report.update == 2:
+            used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + 256 * 2**20, resource.RLIM_INFINITY))
+    def evaluated(self, *arguments): pass
+    def say(self, message): pass
+
+sets = ["agent.lstm_size=256", "env.rows=1024", "learner.rollout_steps=64", "learner.minibatches=1", "learner.epochs=1",
+        "run.total_steps=393216", "run.evaluate_games=2"]
+try:
+    league.train("smoke", env="matrix", device="cpu", overrides=sets, store="league.duckdb", watcher=Squeeze())
+except LeagueError as error:
+    sys.exit(f"{type(error).__name__} {error}")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the limit needs Linux")
+def test_a_run_out_of_memory_is_saved_and_goes_on_with_less(tmp_path: Path) -> None:
+    """When an allocation fails, the run is saved as of its last update, one line says what to lower, and that helps."""
+    done = subprocess.run(
+        [sys.executable, "-c", OUT_OF_MEMORY],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stderr
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("LeagueError run=matrix-1: out of memory on cpu at step 131,072 (") and "; saved; " in line
+    assert "--set learner.minibatches=2 or --set env.rows=512" in line
+    assert status(tmp_path, "matrix-1") == ("failed", 131_072)
+    store = tmp_path / "league.duckdb"
+    notes = Notes(4)
+    less = ["learner.minibatches=16", "env.rows=128", "learner.rollout_steps=8"]
+    again = league.resume("matrix-1", overrides=less, store=store, watcher=notes)
+    assert (again.status, again.updates, again.steps) == ("stopped", 4, 131_072 + 2 * 1_024)
+
+
+def test_what_cannot_be_saved_leaves_the_last_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When even saving fails for want of memory, the line says so, and the run goes on from its older state."""
+    train(tmp_path, "long", notes=Notes(2))
+    store = tmp_path / "league.duckdb"
+    with monkeypatch.context() as patch:
+        patch.setattr(app_module, "save_state", lambda folder, state: bytes(2**60))
+        with pytest.raises(LeagueError, match=r"step 512 .*; not saved .*its last saved state stands"):
+            league.resume("matrix-1", store=store, watcher=Notes(4, MemoryError()))
+    assert status(tmp_path, "matrix-1") == ("failed", 512)
+    assert league.resume("matrix-1", store=store, watcher=Notes(3)).steps == 384
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -3,6 +3,7 @@ UPDATE run
 SET
     stage = $stage,
     config = $config,
+    fingerprint = $fingerprint,
     status = 'running',
     updated_at = $updated_at
 WHERE run = $run;

@@ -1,0 +1,232 @@
+"""Peers beside us, on our game: `python -m benchmarks.peers` at the root, with `pip install -e .[peers]`.
+
+Each peer at each size runs in a process of its own, one after another, pinned to the same cores; both sides of a pair
+have the same network sizes, rows, steps of a rollout and epochs, in float32 unless a name says bf16. Speeds are medians
+of windows after a warm-up; a rate of training is play and the pair's epochs of learning in turn, computed from the two.
+What differs stands at the top of each peer's file. A peer that is not installed is left out, with a line that says so;
+one that needs an environment of its own is found with `--python pufferlib=PATH`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.game import Size, Speed
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MEASURE = "--measure"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A runner: a module of this package with `measure`."""
+
+    module: str
+    package: str
+    """What must be installed for it."""
+    options: tuple[tuple[str, str], ...] = ()
+    """Further arguments of `measure`."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Who is held against whom, and at how many epochs an update."""
+
+    ours: str
+    our_size: str
+    peer: str
+    size: str
+    epochs: int
+
+
+PEERS = {
+    "ours": Peer("ours", "league"),
+    "ours-bf16": Peer("ours", "league", (("precision", "bf16"),)),
+    "sb3": Peer("sb3", "sb3-contrib"),
+    "cleanrl": Peer("cleanrl", "torch"),
+    "pufferlib": Peer("puffer", "pufferlib"),
+    "sample-factory": Peer("factory", "sample-factory"),
+}
+SIZES = {
+    # three seconds of the opponent's past: 30 decisions of three ticks, as league has it, and 90 ticks, as they had it
+    "full": Size(lstm=512, rows=64, steps=32, minibatches=4, history=30),
+    "full-90": Size(lstm=512, rows=64, steps=32, minibatches=4, history=90, ticks=1),
+    "lstm512": Size(lstm=512, rows=256, steps=64, minibatches=2),
+    "lstm128": Size(lstm=128, rows=256, steps=64, minibatches=2),
+}
+PAIRS = (
+    Pair("ours", "full", "sb3", "full-90", epochs=10),
+    Pair("ours", "full-90", "sb3", "full-90", epochs=10),
+    *(
+        Pair(ours, size, peer, size, epochs)
+        for size in ("lstm512", "lstm128")
+        for ours, peer, epochs in (
+            ("ours", "sb3", 10),
+            ("ours", "cleanrl", 4),
+            ("ours", "pufferlib", 1),
+            ("ours-bf16", "pufferlib", 1),
+            ("ours", "sample-factory", 1),
+        )
+    ),
+)
+
+
+def main() -> None:
+    """Parses the command, runs the pairs, prints."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.splitlines()[0])
+    names = [*PEERS, *SIZES]
+    parser.add_argument("--only", action="append", choices=names, default=[], metavar="NAME", help=", ".join(names))
+    parser.add_argument("--seconds", type=float, default=8.0, help="measuring time of a run, after its warm-up")
+    parser.add_argument("--threads", type=int, default=1, help="cores to pin to, and threads on them")
+    parser.add_argument("--rows", type=int, help="in place of each size's own")
+    parser.add_argument("--steps", type=int, help="steps of a rollout, in place of each size's own")
+    parser.add_argument("--python", action="append", default=[], metavar="PEER=PATH", help="interpreter of a peer")
+    parser.add_argument("--json", action="store_true", help="one JSON line in place of the tables")
+    arguments = parser.parse_args()
+    cores = _cores()
+    if not 1 <= arguments.threads <= len(cores):
+        parser.error(f"--threads {arguments.threads}: must be from 1 to {len(cores)}, the cores of this process")
+    if not arguments.seconds > 0:
+        parser.error(f"--seconds {arguments.seconds:g}: must be above 0; pass --seconds 8")
+    interpreters = dict(text.partition("=")[::2] for text in arguments.python)
+    if strangers := interpreters.keys() - PEERS.keys():
+        parser.error(f"--python {min(strangers)}=...: no such peer; name one of {', '.join(PEERS)}")
+    wanted = set(arguments.only)
+    pairs = [p for p in PAIRS if wanted <= {p.ours, p.our_size, p.peer, p.size}]
+    if not pairs:
+        parser.error(f"--only {' --only '.join(arguments.only)}: no pair has all of these")
+    given = {"rows": arguments.rows, "steps": arguments.steps}
+    changes = {name: value for name, value in given.items() if value is not None}
+    sizes = {name: replace(size, **changes) for name, size in SIZES.items()}
+    for name, size in sizes.items():
+        if size.rows < 1 or size.steps < 1 or size.rows % size.minibatches:
+            parser.error(f"--rows {size.rows} --steps {size.steps}: {name} needs a multiple of {size.minibatches} rows")
+
+    wanted_runs = {run for p in pairs for run in ((p.ours, p.our_size), (p.peer, p.size))}
+    order = [(peer, size) for size in sizes for peer in PEERS if (peer, size) in wanted_runs]
+    runs: dict[tuple[str, str], dict[str, Any]] = {}
+    for peer, size in order:
+        print(f"{peer}, {size} ...", file=sys.stderr, flush=True)
+        runs[peer, size] = run(
+            peer,
+            sizes[size],
+            cores=cores[: arguments.threads],
+            seconds=arguments.seconds,
+            python=interpreters.get(peer, sys.executable),
+        )
+        if "skipped" in runs[peer, size]:
+            print(f"{peer} is left out: {runs[peer, size]['skipped']}", file=sys.stderr)
+    report = {
+        "machine": platform.machine(),
+        "cores": cores[: arguments.threads],
+        "seconds": arguments.seconds,
+        "runs": [{"peer": peer, "size": size, **asdict(sizes[size]), **runs[peer, size]} for peer, size in order],
+        "pairs": [row for pair in pairs if (row := _ratio(pair, runs)) is not None],
+    }
+    print(json.dumps(report) if arguments.json else "\n\n".join(_tables(report)))
+
+
+def run(peer: str, size: Size, *, cores: Sequence[int], seconds: float, python: str) -> dict[str, Any]:
+    """The fields of the peer's `Speed` and its `version`, or `skipped` and why; in a process pinned to `cores`."""
+    what = {"peer": peer, "size": asdict(size), "cores": list(cores), "seconds": seconds}
+    threads = str(len(cores))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    with tempfile.TemporaryDirectory() as folder:  # PufferLib and Sample Factory write where they are started
+        done = subprocess.run(
+            [python, "-m", "benchmarks.peers", MEASURE, json.dumps(what)],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    if done.returncode:
+        sys.exit(f"{peer} failed with exit code {done.returncode}; its own words are above")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def measure(what: dict[str, Any]) -> dict[str, Any]:
+    """The other side of `run`, in the new process."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, what["cores"])
+    peer = PEERS[what["peer"]]
+    try:
+        module = importlib.import_module(f"benchmarks.peers.{peer.module}")
+    except ModuleNotFoundError as error:
+        return {"skipped": f"{error.name} is not installed"}
+    speed: Speed = module.measure(
+        Size(**what["size"]), threads=len(what["cores"]), seconds=what["seconds"], **dict(peer.options)
+    )
+    return {**asdict(speed), "version": version(peer.package), "torch": version("torch")}
+
+
+def _cores() -> list[int]:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _speed(result: dict[str, Any]) -> Speed | None:
+    fields = Speed.__dataclass_fields__
+    return None if "skipped" in result else Speed(**{name: result[name] for name in fields})
+
+
+def _ratio(pair: Pair, runs: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any] | None:
+    """The pair's two rates of training and their ratio; None where one side was left out."""
+    ours, theirs = _speed(runs[pair.ours, pair.our_size]), _speed(runs[pair.peer, pair.size])
+    if ours is None or theirs is None:
+        return None
+    our_rate, their_rate = ours.train(pair.epochs), theirs.train(pair.epochs)
+    assert our_rate is not None and their_rate is not None, "the pairs ask each peer for epochs that it can tell"
+    return {
+        **asdict(pair),
+        "our_steps_per_second": our_rate,
+        "peer_steps_per_second": their_rate,
+        "ratio": our_rate / their_rate,
+    }
+
+
+def _tables(report: dict[str, Any]) -> tuple[str, str]:
+    """Markdown: the ratios, and the runs that they come from."""
+    pairs = ["| ours | peer | epochs | ours, steps/s | peer, steps/s | ratio |", "|---|---|---|---|---|---|"]
+    for p in report["pairs"]:
+        rates = f"{_number(p['our_steps_per_second'])} | {_number(p['peer_steps_per_second'])}"
+        sides = f"{p['ours']} {p['our_size']} | {p['peer']} {p['size']}"
+        pairs.append(f"| {sides} | {p['epochs']} | {rates} | {p['ratio']:.3g} |")
+    runs = [
+        "| run | rows x steps | parameters | minibatch | play, steps/s (over) | learning, samples/s (over) |",
+        "|---|---|---|---|---|---|",
+    ]
+    for r in report["runs"]:
+        if "skipped" not in r:
+            play = f"{_number(r['play'])} ({r['play_steps']:,})"
+            learn = f"{_number(r['learn'])} ({r['learn_samples']:,})"
+            shape = f"{r['rows']} x {r['steps']} | {r['parameters']:,} | {r['minibatch']:,}"
+            runs.append(f"| {r['peer']} {r['size']} | {shape} | {play} | {learn} |")
+    return "\n".join(pairs), "\n".join(runs)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [MEASURE]:
+        print(json.dumps(measure(json.loads(sys.argv[2]))))
+    else:
+        main()
