@@ -8,11 +8,17 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from unittest import mock
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from league import config as settings
+from league.app import architecture_of
+from league.envs import registry
+from league.policies import ring
+from league.policies.actor_critic import ActorCritic
 from league.policies.linear import linear, lstm_cell
 
 
@@ -50,6 +56,27 @@ def measure(threads: int) -> dict[str, object]:
     memory, chosen = torch.randn(32, 30, 256), torch.arange(8) * 3
     figures["gather_8_rows_indexing_us"] = median_us(lambda: memory[chosen])
     figures["gather_8_rows_index_select_us"] = median_us(lambda: memory.index_select(0, chosen))
+    return figures | step_of_play()
+
+
+@torch.no_grad()
+def step_of_play() -> dict[str, object]:
+    """A step of the full-size network with attention in torch and in one compiled call, in turns."""
+    config = settings.load(preset="fast")
+    spec = registry.spec(config.env.name, registry.check_options(config.env.name, config.env.options))
+    policy = ActorCritic(architecture_of(config, spec)).requires_grad_(False)
+    figures: dict[str, object] = {}
+    for rows in (13, 64):
+        obs, state = torch.randn(rows, spec.obs_size), policy.initial_state(64)
+        places = None if rows == 64 else torch.arange(rows) * 4
+        times: dict[str, list[float]] = {"torch": [], "compiled": []}
+        for turn in range(200):
+            name = ("torch", "compiled")[turn % 2]
+            with mock.patch.object(ring, "is_plain", lambda *_, found=name == "compiled": found):
+                started = time.perf_counter()
+                policy.step(obs, state, rows=places)
+                times[name].append(time.perf_counter() - started)
+        figures |= {f"step_{rows}_rows_{name}_us": round(statistics.median(t) * 1e6) for name, t in times.items()}
     return figures
 
 
