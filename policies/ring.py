@@ -10,6 +10,9 @@ from torch import Tensor
 import league.policies.ring_attention as ring_attention
 from league.policies.attention import Attention, rotate, rotation_at
 
+FEW_ROWS = 32
+"""The compiled form runs in one thread: with more rows torch's threads are faster (docs/performance.md)."""
+
 
 @dataclass
 class EncoderMemory:
@@ -75,23 +78,26 @@ class CompiledRing:
 
 def ring_of(memory: EncoderMemory, count: Tensor, rows: Tensor | None, attention: Attention) -> Ring | CompiledRing:
     """The ring of one step of `rows` (None: all), whose matches have `count` (n,) tokens so far."""
-    is_compiled = is_plain(memory.keys, attention) and memory.keys.shape[2] <= ring_attention.LONGEST_HISTORY
-    return (CompiledRing if is_compiled and len(count) else Ring)(memory, count, rows, attention)
+    is_compiled = is_plain(memory.keys, attention, len(count), memory.keys.shape[2])
+    return (CompiledRing if is_compiled else Ring)(memory, count, rows, attention)
 
 
 def look(attention: Attention, query: Tensor, pairs: Tensor) -> Tensor:
     """What query (n, Q, width) finds in keys and values side by side (n, J, 2 * width): (n, Q, width)."""
-    if is_plain(pairs, attention) and 0 < pairs.shape[1] <= ring_attention.LONGEST_HISTORY and len(pairs):
+    if is_plain(pairs, attention, *pairs.shape[:2]):
         found: Tensor = ring_attention.attend(query, pairs, attention.heads)
         return found
     key, value = (attention.split(part) for part in pairs.chunk(2, -1))
     return attention.look(attention.split(query), key, value, None)
 
 
-def is_plain(like: Tensor, attention: Attention) -> bool:
-    """Whether compiled attention can serve: float32 on a CPU, and nothing asks for a gradient."""
+def is_plain(like: Tensor, attention: Attention, num_rows: int, history: int) -> bool:
+    """Whether compiled attention serves best: float32 on a CPU, no gradient asked for, and few rows or one thread."""
     return (
-        like.device.type == "cpu"
+        num_rows > 0
+        and (num_rows <= FEW_ROWS or torch.get_num_threads() == 1)
+        and 0 < history <= ring_attention.LONGEST_HISTORY
+        and like.device.type == "cpu"
         and like.dtype == attention.out.weight.dtype == torch.float32
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
