@@ -13,7 +13,7 @@ from league import __version__
 from league.errors import SnapshotError
 from league.types import GameSpec
 
-FORMAT: Literal[1] = 1
+FORMAT: Literal[2] = 2
 _SPEC = TypeAdapter(GameSpec)
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -87,7 +87,7 @@ class About(Frozen):
 class Manifest(About):
     """`manifest.json`."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[2] = FORMAT
     agent_id: Sha256
     """sha256 of the bytes of the weights file."""
 
@@ -122,7 +122,8 @@ def parse(text: bytes, where: str) -> Manifest:
     try:
         return Manifest.model_validate_json(text)
     except ValidationError as errors:
-        error = errors.errors(include_url=False)[0]
+        found = errors.errors(include_url=False)
+    error = next((error for error in found if error["loc"] == ("format",)), found[0])
     field = ".".join(str(part) for part in error["loc"])
     problem = " ".join(f"{field}: {error['msg']}".split()).removeprefix(": ")
     if field == "format":
