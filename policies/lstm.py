@@ -79,7 +79,7 @@ class _Segment(torch.autograd.Function):
     ) -> Tensor:
         kind = torch.bfloat16 if is_low else torch.float32
         x, weights = x.to(kind), (weight_x.to(kind), weight_h.to(kind))
-        gates = multiply(x, weights[0]).float() + (bias_x + bias_h)
+        gates, bias = multiply(x, weights[0]).float(), bias_x + bias_h
         out, cells = gates.new_empty(2, *is_first.shape, hidden.shape[1])
         keep = (~is_first).to(out.dtype)[..., None]
         begins = is_first.any(0).tolist()
@@ -88,7 +88,7 @@ class _Segment(torch.autograd.Function):
             if is_cut:
                 state = state[0] * keep[:, t], state[1] * keep[:, t]
             recurrent = multiply(state[0].to(kind), weights[1]).float()
-            lstm_gates.forward(gates[:, t], recurrent, state[1], cells[:, t], out[:, t], torch.get_num_threads())
+            lstm_gates.forward(gates[:, t], recurrent, bias, state[1], cells[:, t], out[:, t], torch.get_num_threads())
             state = out[:, t], cells[:, t]
         ctx.save_for_backward(x, hidden, cell, keep, gates, out, cells, *weights)
         ctx.begins = begins

@@ -20,17 +20,19 @@ typedef struct {
 
 /* softmax(query . keys) values of one head; the ring's first `seen` slots hold tokens. */
 PART void attend(const float *query, const float *keys, const float *values, int64_t seen, int64_t stride,
-                          int64_t head_width, float *out) {
-    float weight[MAX_HISTORY], most = -INFINITY, sum = 0.0f;
-    for (int64_t j = 0; j < seen; j++) {
-        weight[j] = dot(query, keys + j * stride, head_width);
-        most = weight[j] > most ? weight[j] : most;
-    }
-    for (int64_t j = 0; j < seen; j++) weight[j] = exponential(weight[j] - most);
-    for (int64_t j = 0; j < seen; j++) sum += weight[j];
+                 int64_t head_width, float *out) {
+    float weight[MAX_HISTORY + LANES], most, total;
+    lanes largest, sum = {0};
+    for (int l = 0; l < LANES; l++) weight[(seen - 1) / LANES * LANES + l] = -INFINITY; /* spare ones add exp(-80) */
+    for (int64_t j = 0; j < seen; j++) weight[j] = dot(query, keys + j * stride, head_width);
+    largest = LANES_AT(weight);
+    for (int64_t j = LANES; j < seen; j += LANES) largest = greater(LANES_AT(weight + j), largest);
+    most = largest_of(largest);
+    for (int64_t j = 0; j < seen; j += LANES) sum += *(lanes *)(weight + j) = exponential(LANES_AT(weight + j) - most);
+    total = sum_of(sum);
     memset(out, 0, head_width * sizeof(float));
     for (int64_t j = 0; j < seen; j++) {
-        const float share = weight[j] / sum, *value = values + j * stride;
+        const float share = weight[j] / total, *value = values + j * stride;
         for (int64_t d = 0; d < head_width; d++) out[d] += share * value[d];
     }
 }

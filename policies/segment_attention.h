@@ -136,28 +136,23 @@ PART void weigh(const float *weight, const float *x, int64_t num, int64_t head_w
 }
 
 /* out += scale times x (n,). */
-PART void add_scaled(float scale, const float *restrict x, int64_t n, float *restrict out) {
-    for (int64_t i = 0; i < n; i++) out[i] += scale * x[i];
+PART void add_scaled(float scale, const float *x, int64_t n, float *out) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) *(lanes *)(out + i) += scale * LANES_AT(x + i);
+    for (; i < n; i++) out[i] += scale * x[i];
 }
 
 /* Scores from `skip` to `num` to shares that sum to 1, in place; returns log of the sum of exp(score). */
 PART float softmax(float *score, int64_t skip, int64_t num) {
     const int64_t padded = (num + LANES - 1) / LANES * LANES;
-    float most = -INFINITY, total;
-    lanes sum = {0};
-    float largest[LANES];
     for (int64_t j = 0; j < skip; j++) score[j] = -INFINITY; /* each adds exp(-80) */
     for (int64_t j = num; j < padded; j++) score[j] = -INFINITY;
-    for (int l = 0; l < LANES; l++) largest[l] = score[l];
-    for (int64_t j = LANES; j < padded; j += LANES)
-        for (int l = 0; l < LANES; l++) largest[l] = score[j + l] > largest[l] ? score[j + l] : largest[l];
-    for (int l = 0; l < 8; l++) largest[l] = largest[l] > largest[l + 8] ? largest[l] : largest[l + 8];
-    for (int l = 0; l < 4; l++) largest[l] = largest[l] > largest[l + 4] ? largest[l] : largest[l + 4];
-    for (int l = 0; l < 4; l++) most = largest[l] > most ? largest[l] : most;
-    for (int64_t j = 0; j < padded; j++) score[j] = exponential(score[j] - most);
-    for (int64_t j = 0; j < padded; j += LANES) sum += LANES_AT(score + j);
-    total = sum_of(sum);
-    for (int64_t j = 0; j < padded; j++) score[j] *= 1.0f / total;
+    lanes largest = LANES_AT(score), sum = {0};
+    for (int64_t j = LANES; j < padded; j += LANES) largest = greater(LANES_AT(score + j), largest);
+    const float most = largest_of(largest);
+    for (int64_t j = 0; j < padded; j += LANES) sum += *(lanes *)(score + j) = exponential(LANES_AT(score + j) - most);
+    const float total = sum_of(sum);
+    for (int64_t j = 0; j < padded; j += LANES) *(lanes *)(score + j) *= 1.0f / total;
     return most + logf(total);
 }
 
@@ -177,6 +172,20 @@ PART Range range_of(int64_t place, int64_t begun, int64_t history) {
     return r;
 }
 
+/* Asks for what the next token reads and writes of this head, which lies a whole token ahead: too far for the processor
+ * to guess. */
+PART void fetch_ahead(const SegmentAttention *a, int64_t token, int64_t at) {
+    const int64_t width = a->heads * a->head_width;
+    for (int64_t one = (token + 1) * a->num_queries; one < (token + 2) * a->num_queries; one++)
+        for (int64_t i = 0; i < a->head_width; i += LANES) {
+            __builtin_prefetch(a->out + one * width + at + i, 1);
+            if (a->d_out) {
+                __builtin_prefetch(a->d_out + one * width + at + i, 0);
+                __builtin_prefetch(a->d_query + one * width + at + i, 1);
+            }
+        }
+}
+
 PART void attend_segment(const SegmentAttention *a, int64_t row, int64_t h, Workspace *w) {
     const int64_t d = a->head_width, width = a->heads * d, half = d / 2, at = h * d;
     const float scale = 1.0f / sqrtf((float)d);
@@ -186,6 +195,7 @@ PART void attend_segment(const SegmentAttention *a, int64_t row, int64_t h, Work
         const int64_t token = row * a->steps + t, place = remembered + t;
         const float *cosine = a->cosine + token * half, *sine = a->sine + token * half;
         if (a->is_first[token]) begun = place;
+        fetch_ahead(a, token, at);
         const Range r = range_of(place, begun, a->history);
         for (int64_t q = 0; q < a->num_queries; q++) {
             const int64_t one = token * a->num_queries + q;
@@ -208,6 +218,7 @@ PART void attend_segment_backwards(const SegmentAttention *a, int64_t row, int64
         const int64_t token = row * a->steps + t, place = remembered + t;
         const float *cosine = a->cosine + token * half, *sine = a->sine + token * half;
         if (a->is_first[token]) begun = place;
+        fetch_ahead(a, token, at);
         const Range r = range_of(place, begun, a->history);
         const int64_t segment = r.first > remembered ? r.first : remembered; /* gradients stop at the memory */
         for (int64_t q = 0; q < a->num_queries; q++) {
@@ -217,9 +228,9 @@ PART void attend_segment_backwards(const SegmentAttention *a, int64_t row, int64
             turn(a->query + token * a->query_stride + q * width + at, cosine, sine, half, scale, w->query);
             products(w->query, w->keys_by_feature, w->stride, r.base, r.num, d, w->score);
             products(d_out, w->values_by_feature, w->stride, r.base, r.num, d, w->d_score);
-            for (int64_t j = 0; j < r.num; j++) {
-                w->score[j] = exponential(w->score[j] - log_sum);
-                w->d_score[j] = w->score[j] * (w->d_score[j] - along);
+            for (int64_t j = 0; j < r.num; j += LANES) {
+                *(lanes *)(w->score + j) = exponential(LANES_AT(w->score + j) - log_sum);
+                *(lanes *)(w->d_score + j) = LANES_AT(w->score + j) * (LANES_AT(w->d_score + j) - along);
             }
             weigh(w->d_score + r.skip, w->keys + r.first * d, r.seen, d, w->d_query);
             turn_back(w->d_query, cosine, sine, half, scale, a->d_query + one * width + at);

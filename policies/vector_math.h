@@ -12,6 +12,7 @@
 
 #define LANES 16
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES)));
 typedef float lanes8 __attribute__((vector_size(32)));
 typedef float lanes4 __attribute__((vector_size(16)));
 #define LANES_AT(p) (*(const lanes *)(p))
@@ -62,18 +63,46 @@ PART float dot(const float *a, const float *b, int64_t n) {
     return sum_of(sum) + rest;
 }
 
+/* The first `num` floats at p, 0 beyond; LANES of them where there are more. */
+PART lanes load(const float *p, int64_t num) {
+    lanes x = {0};
+    if (num >= LANES) return LANES_AT(p);
+    memcpy(&x, p, num * sizeof(float));
+    return x;
+}
+
+PART void store(lanes x, float *p, int64_t num) {
+    if (num >= LANES)
+        *(lanes *)p = x;
+    else
+        memcpy(p, &x, num * sizeof(float));
+}
+
+/* a where mask is -1, b where it is 0. */
+PART lanes choose(whole_lanes mask, lanes a, lanes b) {
+    return (lanes)((mask & (whole_lanes)a) | (~mask & (whole_lanes)b));
+}
+
+PART lanes greater(lanes a, lanes b) { return choose(a > b, a, b); }
+
+PART float largest_of(lanes x) {
+    float all[LANES], most = -INFINITY;
+    memcpy(all, &x, sizeof all);
+    for (int l = 0; l < 8; l++) all[l] = all[l] > all[l + 8] ? all[l] : all[l + 8];
+    for (int l = 0; l < 4; l++) all[l] = all[l] > all[l + 4] ? all[l] : all[l + 4];
+    for (int l = 0; l < 4; l++) most = all[l] > most ? all[l] : most;
+    return most;
+}
+
 /* exp(x) for x between -80 and 88, outside of which it is as at the nearer end (2e-35: its shares are no denormal numbers,
  * which are slow); to 2 units in the last place: 2^n by the exponent bits times a Taylor polynomial on
  * [-ln 2 / 2, ln 2 / 2] whose first omitted term is below 1e-8. */
-PART float exponential(float x) {
-    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
-    float low = x < -80.0f ? -80.0f : x;
-    float clipped = low > 88.0f ? 88.0f : low;
-    float shifted = clipped * 1.44269504f + shift;
-    float whole = shifted - shift;
-    float r = (clipped - whole * 0.693359375f) + whole * 2.12194440e-4f;
-    float p = 1.0f / 5040, power;
-    int32_t bits;
+PART lanes exponential(lanes x) {
+    const lanes zero = {0}, shift = zero + 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
+    const lanes clipped = -greater(-greater(x, zero - 80.0f), zero - 88.0f);
+    const lanes whole = (clipped * 1.44269504f + shift) - shift;
+    const lanes r = (clipped - whole * 0.693359375f) + whole * 2.12194440e-4f;
+    lanes p = zero + 1.0f / 5040;
     p = p * r + 1.0f / 720;
     p = p * r + 1.0f / 120;
     p = p * r + 1.0f / 24;
@@ -81,9 +110,7 @@ PART float exponential(float x) {
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    bits = ((int32_t)whole + 127) << 23;
-    memcpy(&power, &bits, sizeof power);
-    return p * power;
+    return p * (lanes)((__builtin_convertvector(whole, whole_lanes) + 127) << 23);
 }
 
 #endif
