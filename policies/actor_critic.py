@@ -199,8 +199,6 @@ class ActorCritic(nn.Module):
         if self.encoder is not None:
             assert state.memory is not None
             x = torch.cat([x, self.cross(x, self.encoder.step(self._token(obs), state.memory, rows))], -1)
-        before = state.hidden[index].to(x.dtype), state.cell[index].to(x.dtype)
-        hidden, cell = lstm_cell(x, *before, self.lstm)
-        state.hidden[index] = hidden.to(state.hidden.dtype)
-        state.cell[index] = cell.to(state.cell.dtype)
+        hidden, cell = lstm_cell(x, state.hidden[index], state.cell[index], self.lstm)
+        state.hidden[index], state.cell[index] = hidden.to(state.hidden.dtype), cell.to(state.cell.dtype)
         return hidden

@@ -24,10 +24,8 @@ def _is_intel() -> bool:
         return "Intel" in platform.processor()
 
 
-_USES_ONEDNN = (
-    torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    and not (_is_intel() and torch.backends.mkl.is_available())
+_USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
+    _is_intel() and torch.backends.mkl.is_available()
 )
 
 

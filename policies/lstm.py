@@ -19,6 +19,11 @@ from league.policies.linear import linear, multiply, multiply_across, multiply_b
 def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[Tensor, Tensor]:
     """One step of a one-layer `lstm` from (hidden, cell), each (n, H), on x (n, input): the next (hidden, cell)."""
     weight_x, weight_h, bias_x, bias_h = lstm.parameters()
+    if is_plain(cell) and not torch.is_grad_enabled():
+        gates, recurrent = linear(x, weight_x).float(), linear(hidden, weight_h).float()
+        after, shown = torch.empty_like(cell), torch.empty_like(cell)
+        lstm_gates.forward(gates, recurrent, bias_x + bias_h, cell, after, shown, torch.get_num_threads())
+        return shown, after
     gates = linear(x, weight_x, bias_x) + linear(hidden, weight_h, bias_h)
     enter, forget, candidate, leave = gates.chunk(4, -1)
     cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(candidate)
@@ -30,12 +35,16 @@ def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm
 
     is_first (B, T): a match begins at this step.
     """
-    is_plain = x.device.type == "cpu" and lstm.weight_hh_l0.dtype == torch.float32 and x.numel() > 0
-    if is_plain:
+    if is_plain(hidden):
         is_low = torch.is_autocast_enabled("cpu")
         result: Tensor = _Segment.apply(x, hidden, cell, is_first, is_low, *lstm.parameters())  # type: ignore[no-untyped-call]
         return result
     return packed_segment(x, hidden, cell, is_first, lstm)
+
+
+def is_plain(state: Tensor) -> bool:
+    """Whether the compiled gates can serve: float32 on a CPU."""
+    return state.device.type == "cpu" and state.dtype == torch.float32 and state.numel() > 0
 
 
 def packed_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
@@ -54,7 +63,8 @@ def packed_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, ls
     state = [(s.to(x.dtype)[starts // steps] * keep)[None] for s in (hidden, cell)]
     packed = PackedSequence(x.flatten(0, 1)[places], is_there.sum(1).cpu()[: int(lengths[0])])
     found, _ = lstm(packed, (state[0], state[1]))
-    return torch.empty_like(found.data).index_copy(0, places, found.data).view(rows, steps, -1)
+    out: Tensor = torch.empty_like(found.data).index_copy(0, places, found.data).view(rows, steps, -1)
+    return out
 
 
 class _Segment(torch.autograd.Function):

@@ -45,8 +45,9 @@ def forward(gates, recurrent, bias, before, cell, hidden, int threads):
 def backward(gates, before, cell, d_hidden, d_recurrent, d_cell, d_gates, int threads):
     """Writes the gradients of the gates into d_gates (n, 4 * size), and that of `before` over d_cell (n, size).
 
-    gates, laid out as d_gates: their values; before, cell (n, size): the cell before and after; d_hidden, d_recurrent (n, size): what flows back into the hidden
-    state from the output and from the next step; d_cell: and into the cell after. d_recurrent and d_cell are contiguous.
+    gates, laid out as d_gates: their values; before, cell (n, size): the cell before and after; d_hidden, d_recurrent
+    (n, size): what flows back into the hidden state from the output and from the next step; d_cell: and into the cell
+    after. d_recurrent and d_cell are contiguous.
     """
     cdef GateStep a
     cdef int64_t row, rows = gates.shape[0]

@@ -10,6 +10,7 @@ from torch import Tensor
 import league.policies.ring_attention as ring_attention
 from league.policies.attention import attend, rotate, rotation_at, split
 
+
 @dataclass
 class EncoderMemory:
     """Ring buffers of N rows, one a layer plus one for the latents' attention (`layers` + 1 in all).
@@ -83,11 +84,11 @@ class CompiledRing:
 def ring_of(memory: EncoderMemory, count: Tensor, rows: Tensor | None, heads: int) -> Ring | CompiledRing:
     """The ring of one step of `rows` (None: all), whose matches have `count` (n,) tokens so far."""
     _, _, history, width = memory.keys.shape
-    is_plain = (
-        memory.keys.device.type == "cpu"
-        and memory.keys.dtype == torch.float32
-        and not torch.is_grad_enabled()
-        and 0 < history <= ring_attention.LONGEST_HISTORY
-        and width // heads <= ring_attention.WIDEST_HEAD
-    )
-    return (CompiledRing if is_plain and len(count) else Ring)(memory, count, rows, heads)
+    fits = history <= ring_attention.LONGEST_HISTORY and width // heads <= ring_attention.WIDEST_HEAD
+    is_compiled = is_plain(memory) and fits and len(count) > 0 and not torch.is_grad_enabled()
+    return (CompiledRing if is_compiled else Ring)(memory, count, rows, heads)
+
+
+def is_plain(memory: EncoderMemory) -> bool:
+    """Whether compiled attention can serve: float32 on a CPU."""
+    return memory.keys.device.type == "cpu" and memory.keys.dtype == torch.float32

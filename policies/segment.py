@@ -9,7 +9,7 @@ from torch import Tensor
 
 import league.policies.segment_attention as segment_attention
 from league.policies.attention import attend, rotate, rotation_at, split
-from league.policies.ring import EncoderMemory
+from league.policies.ring import EncoderMemory, is_plain
 
 
 def positions_in(memory: EncoderMemory, is_first: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,8 @@ class Segment:
         queries = rotate(split(query, self._heads), (cos[:, :, None], sin[:, :, None])).to(key.dtype)
         num_queries = queries.shape[2]
         seen = self._seen[:, :, None].expand(-1, -1, num_queries, -1).flatten(1, 2)
-        return attend(queries.flatten(1, 2), key, value, seen).unflatten(1, (-1, num_queries))
+        found = attend(queries.flatten(1, 2), key, value, seen)
+        return found.view(*self._seen.shape[:2], num_queries, -1)
 
 
 class CompiledSegment:
@@ -94,5 +95,5 @@ class _Attend(torch.autograd.Function):
 
 def segment_of(memory: EncoderMemory, is_first: Tensor, heads: int) -> Segment | CompiledSegment:
     """The segment (B, T) that goes on from `memory`, in the form that serves best."""
-    is_plain = memory.keys.device.type == "cpu" and memory.keys.dtype == torch.float32 and is_first.numel() > 0
-    return (CompiledSegment if is_plain else Segment)(memory, is_first, heads)
+    is_compiled = is_plain(memory) and is_first.numel() > 0
+    return (CompiledSegment if is_compiled else Segment)(memory, is_first, heads)

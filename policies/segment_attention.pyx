@@ -73,7 +73,9 @@ def forward(query, key, value, rotation, count, is_first, keys, values, int64_t 
     return out, log_sum
 
 
-def backward(d_out, out, log_sum, query, key, value, rotation, count, is_first, keys, values, int64_t heads, int threads):
+def backward(
+    d_out, out, log_sum, query, key, value, rotation, count, is_first, keys, values, int64_t heads, int threads
+):
     """The gradients of query (B, T, Q, width), key and value (B, T, width), from that of `out`; all contiguous."""
     cdef SegmentAttention a
     set_inputs(&a, query, key, value, rotation, count, is_first, keys, values, heads)
