@@ -2,7 +2,7 @@ PY     ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAGE  ?= test50k
-CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi policies/*.pyx)
+CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi policies/*.pyx policies/*.pxi)
 C      := $(wildcard policies/*.h)
 
 .PHONY: train test slow lint types check build clean

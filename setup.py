@@ -11,6 +11,15 @@ from setuptools.command.build_ext import build_ext as _build_ext
 from setuptools.command.build_py import build_py as _build_py
 from setuptools.errors import CompileError, LinkError
 
+COMPILED_PARTS = [
+    Extension(
+        f"league.policies.{name}",
+        [f"policies/{name}.pyx"],
+        include_dirs=["policies"],
+        depends=[f"policies/{name}.h", "policies/vector_math.h"],
+    )
+    for name in ("ring_attention", "segment_attention", "lstm_gates")
+]
 CHECKS = os.environ.get("LEAGUE_CYTHON_CHECKS", "0") == "1"
 
 
@@ -34,7 +43,8 @@ class build_ext(_build_ext):
             if not msvc:
                 # No fused multiply-add in games: the plain-Python twins must give the same bits.
                 ext.extra_compile_args += ["-O3", "-g0", "-ffp-contract=" + ("off" if is_game else "fast")]
-            if has_openmp and is_game:
+                ext.extra_compile_args += [] if is_game else ["-Wno-psabi"]  # vectors are passed within one file only
+            if has_openmp:
                 ext.extra_compile_args += openmp
                 ext.extra_link_args += [] if msvc else openmp
         super().build_extensions()
@@ -57,12 +67,7 @@ setup(
     ext_modules=cythonize(
         [
             Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"]),
-            Extension(
-                "league.policies.ring_attention",
-                ["policies/ring_attention.pyx"],
-                include_dirs=["policies"],
-                depends=["policies/ring_attention.h"],
-            ),
+            *COMPILED_PARTS,
         ],
         build_dir="build/cython",
         compiler_directives={

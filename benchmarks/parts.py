@@ -3,11 +3,12 @@
 Prints one JSON line; times are medians in microseconds, rates in GFLOP/s.
 """
 
+import contextlib
 import functools
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from unittest import mock
 
 import torch
@@ -16,10 +17,12 @@ from torch.nn import functional as F
 
 from league import config as settings
 from league.app import architecture_of
+from league.device import autocast
 from league.envs import registry
-from league.policies import ring
+from league.policies import lstm, ring, segment
 from league.policies.actor_critic import ActorCritic
-from league.policies.linear import linear, lstm_cell
+from league.policies.linear import linear
+from league.policies.lstm import lstm_cell
 
 
 def median_us(call: Callable[[], object], repeats: int = 200) -> float:
@@ -50,13 +53,13 @@ def measure(threads: int) -> dict[str, object]:
         for name, kind in (("torch", F.linear), ("league", linear)):
             us = median_us(functools.partial(sixteen, kind, x, weights)) / 16
             figures[f"linear_{rows}x256x1024_{name}"] = {"us": round(us, 1), "gflops": round(gflop / us * 1e6, 1)}
-    lstm, x, zero = nn.LSTM(512, 512, batch_first=True), torch.randn(32, 512), torch.zeros(32, 512)
-    figures["lstm_step_32_rows_nn_lstm_us"] = median_us(lambda: lstm(x[:, None], (zero[None], zero[None])))
-    figures["lstm_step_32_rows_cell_us"] = median_us(lambda: lstm_cell(x, zero, zero, lstm))
+    net, x, zero = nn.LSTM(512, 512, batch_first=True), torch.randn(32, 512), torch.zeros(32, 512)
+    figures["lstm_step_32_rows_nn_lstm_us"] = median_us(lambda: net(x[:, None], (zero[None], zero[None])))
+    figures["lstm_step_32_rows_cell_us"] = median_us(lambda: lstm_cell(x, zero, zero, net))
     memory, chosen = torch.randn(32, 30, 256), torch.arange(8) * 3
     figures["gather_8_rows_indexing_us"] = median_us(lambda: memory[chosen])
     figures["gather_8_rows_index_select_us"] = median_us(lambda: memory.index_select(0, chosen))
-    return figures | step_of_play()
+    return figures | step_of_play() | learning()
 
 
 @torch.no_grad()
@@ -72,12 +75,45 @@ def step_of_play() -> dict[str, object]:
         times: dict[str, list[float]] = {"torch": [], "compiled": []}
         for turn in range(200):
             name = ("torch", "compiled")[turn % 2]
-            with mock.patch.object(ring, "is_plain", lambda *_, found=name == "compiled": found):
+            with forms(is_compiled=name == "compiled"):
                 started = time.perf_counter()
                 policy.step(obs, state, rows=places)
                 times[name].append(time.perf_counter() - started)
         figures |= {f"step_{rows}_rows_{name}_us": round(statistics.median(t) * 1e6) for name, t in times.items()}
     return figures
+
+
+def learning() -> dict[str, object]:
+    """Forward and backward of the full-size network over 16 rows of 32 steps, each form of its parts in turns."""
+    config = settings.load(preset="fast")
+    spec = registry.spec(config.env.name, registry.check_options(config.env.name, config.env.options))
+    policy = ActorCritic(architecture_of(config, spec))
+    obs, is_first = torch.randn(16, 32, spec.obs_size), torch.rand(16, 32) < 1 / 300
+    action, state = torch.zeros(16, 32, spec.action.num_parts, dtype=torch.int64), policy.initial_state(16)
+    figures: dict[str, object] = {}
+    for precision in ("float32", "bf16"):
+        times: dict[str, list[float]] = {"torch": [], "compiled": []}
+        for turn in range(20):
+            name = ("torch", "compiled")[turn % 2]
+            started = time.perf_counter()
+            with forms(is_compiled=name == "compiled"):
+                with autocast(torch.device("cpu"), precision):
+                    log_prob, entropy, value = policy.sequence(obs, action, state, is_first)
+                torch.autograd.backward((log_prob + entropy + value).sum())
+            times[name].append(time.perf_counter() - started)
+        figures |= {
+            f"learn_512_samples_{precision}_{k}_us": round(statistics.median(t) * 1e6) for k, t in times.items()
+        }
+    return figures
+
+
+@contextlib.contextmanager
+def forms(*, is_compiled: bool) -> Iterator[None]:
+    """The network's parts in their compiled form, or in torch's."""
+    with contextlib.ExitStack() as stack:
+        for module in (ring, segment, lstm):
+            stack.enter_context(mock.patch.object(module, "is_plain", lambda *_: is_compiled))
+        yield
 
 
 if __name__ == "__main__":

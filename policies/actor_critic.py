@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from league.policies.attention import Attention
+from league.policies.attention import CrossAttention
 from league.policies.heads import make_head
-from league.policies.linear import Linear, lstm_cell
+from league.policies.linear import Linear
+from league.policies.lstm import lstm_cell, lstm_segment
 from league.policies.opponent_encoder import OpponentEncoder
-from league.policies.ring import EncoderMemory, look
+from league.policies.ring import EncoderMemory
 from league.types import ActionSpec, GameSpec
 
 
@@ -133,9 +134,7 @@ class ActorCritic(nn.Module):
                 history=a.history_tokens,
                 latents=a.latents,
             )
-            self.cross_query = Linear(a.observation_width, width)
-            self.cross_kv = Linear(width, 2 * width, bias=False)
-            self.cross = Attention(width, a.encoder_heads)
+            self.cross = CrossAttention(a.observation_width, width, a.encoder_heads)
             lstm_input += width
         self.lstm = nn.LSTM(lstm_input, a.lstm_size, batch_first=True)
         sizes = [a.lstm_size, *a.head_sizes]
@@ -184,8 +183,8 @@ class ActorCritic(nn.Module):
         if self.encoder is not None:
             assert state.memory is not None
             latents = self.encoder.sequence(self._token(obs), state.memory, is_first)
-            x = torch.cat([x, self._look(x.flatten(0, 1), latents.flatten(0, 1)).view(*is_first.shape, -1)], -1)
-        features = self._remember(x, state.hidden, state.cell, is_first)
+            x = torch.cat([x, self.cross(x, latents)], -1)
+        features = lstm_segment(x, state.hidden, state.cell, is_first, self.lstm)
         log_prob, entropy = self.head.evaluate(self.actor(features), action, mask)
         return log_prob, entropy, self.critic(features)[..., 0].to(log_prob.dtype)
 
@@ -193,35 +192,13 @@ class ActorCritic(nn.Module):
         start, stop = self.architecture.opponent_slice
         return obs[..., start:stop]
 
-    def _look(self, x: Tensor, latents: Tensor) -> Tensor:
-        """Cross-attention of x (n, observation_width) to the latents (n, latents, width) -> (n, width)."""
-        looked = look(self.cross, self.cross_query(x)[:, None], self.cross_kv(latents))
-        result: Tensor = self.cross.out(looked[:, 0])
-        return result
-
     def _step_features(self, obs: Tensor, state: PolicyState, rows: Tensor | None) -> Tensor:
         """The LSTM's output (n, lstm_size) for one step; writes `state`."""
         index = slice(None) if rows is None else rows
         x = self.observe(obs)
         if self.encoder is not None:
             assert state.memory is not None
-            x = torch.cat([x, self._look(x, self.encoder.step(self._token(obs), state.memory, rows))], -1)
-        before = state.hidden[index].to(x.dtype), state.cell[index].to(x.dtype)
-        hidden, cell = lstm_cell(x, *before, self.lstm)
-        state.hidden[index] = hidden.to(state.hidden.dtype)
-        state.cell[index] = cell.to(state.cell.dtype)
+            x = torch.cat([x, self.cross(x, self.encoder.step(self._token(obs), state.memory, rows))], -1)
+        hidden, cell = lstm_cell(x, state.hidden[index], state.cell[index], self.lstm)
+        state.hidden[index], state.cell[index] = hidden.to(state.hidden.dtype), cell.to(state.cell.dtype)
         return hidden
-
-    def _remember(self, x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor) -> Tensor:
-        """The LSTM over a segment x (B, T, .), its state cleared where a match begins -> (B, T, lstm_size).
-
-        The segment is cut at every step at which any row begins a match; each piece is one fused call.
-        """
-        cuts = [0, *(t for t in is_first.any(0).nonzero()[:, 0].tolist() if t > 0), x.shape[1]]
-        state = hidden[None].to(x.dtype), cell[None].to(x.dtype)
-        pieces = []
-        for start, stop in pairwise(cuts):
-            keep = ~is_first[:, start][None, :, None]
-            features, state = self.lstm(x[:, start:stop], (state[0] * keep, state[1] * keep))
-            pieces.append(features)
-        return torch.cat(pieces, 1)

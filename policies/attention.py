@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -27,33 +29,38 @@ def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
 
 
-class Attention(nn.Module):
-    """Multi-head attention cut in two, so that keys and values can come from a memory.
+def split(x: Tensor, heads: int) -> Tensor:
+    """(..., width) -> (..., heads, head_width)."""
+    return x.view(*x.shape[:-1], heads, -1)
 
-    No key bias: softmax cannot see one shared by all keys, so it would never get a gradient.
+
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    """query (n, Q, heads, d), key and value (n, J, heads, d), mask (n, Q, J) True where seen -> (n, Q, width)."""
+    query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None]).transpose(1, 2).flatten(-2)
+
+
+class CrossAttention(nn.Module):
+    """Multi-head attention of one query over a few latents, whose keys and values are never formed.
+
+    score = q . (K z) = (K' q) . z, so each head's query is carried to the latents, and what it finds among them is
+    carried back by V: a product for each query, not for each latent. No key bias: softmax cannot see one shared by
+    all keys, so it would never get a gradient.
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, query_width: int, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.head_width = width // heads
+        self.query = Linear(query_width, width)
+        self.kv = Linear(width, 2 * width, bias=False)
         self.out = Linear(width, width)
 
-    def split(self, x: Tensor) -> Tensor:
-        """(..., width) -> (..., heads, head_width)."""
-        return x.view(*x.shape[:-1], self.heads, self.head_width)
-
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """query (n, Q, heads, d), key and value (n, J, heads, d), mask (n, Q, J) True where seen -> (n, Q, width)."""
-        result: Tensor = self.out(self.look(query, key, value, mask))
+    def forward(self, x: Tensor, latents: Tensor) -> Tensor:
+        """x (..., query_width), latents (..., L, width) -> (..., width)."""
+        width = latents.shape[-1]
+        key, value = self.kv.weight.view(2, self.heads, -1, width)
+        sought = torch.einsum("...hd,hdw->...hw", split(self.query(x), self.heads), key)
+        share = (sought @ latents.mT / math.sqrt(width / self.heads)).softmax(-1)
+        found = torch.einsum("...hw,hdw->...hd", share.to(latents.dtype) @ latents, value)
+        result: Tensor = self.out(found.flatten(-2))
         return result
-
-    def look(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """As `forward`, before the output's layer."""
-        attended = F.scaled_dot_product_attention(
-            query.transpose(1, 2),
-            key.transpose(1, 2),
-            value.transpose(1, 2),
-            attn_mask=None if mask is None else mask[:, None],
-        )
-        return attended.transpose(1, 2).flatten(-2)

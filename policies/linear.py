@@ -1,32 +1,40 @@
 """A linear layer that runs where it is fastest.
 
-On a CPU torch multiplies float32 matrices with MKL, which leaves AVX-512 unused on AMD's processors; oneDNN, which
-torch carries too, does not (docs/performance.md: 178 against 400 GFLOP/s on the same two cores). Everything else, and
-builds without that operator, go through `torch.nn.functional.linear`. Both compute in float32 throughout.
+On a CPU torch multiplies float32 matrices with MKL, which leaves AVX-512 unused on processors that are not Intel's;
+oneDNN, which torch carries too, uses it everywhere (docs/performance.md: 178 against 400 GFLOP/s on the same two cores
+of an AMD). Everything else, and builds without that operator, go through torch's own. Both compute in float32
+throughout.
 """
 
 from __future__ import annotations
 
+import platform
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-_HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(  # type: ignore[no-untyped-call]
-    torch.ops.mkldnn, "_linear_pointwise"
+
+def _is_intel() -> bool:
+    try:
+        return "GenuineIntel" in Path("/proc/cpuinfo").read_text()
+    except OSError:  # not Linux
+        return "Intel" in platform.processor()
+
+
+_USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
+    _is_intel() and torch.backends.mkl.is_available()
 )
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N), differentiable."""
-    is_plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() > 0
-    if not is_plain or not _HAS_ONEDNN or torch.is_autocast_enabled("cpu"):
-        return F.linear(x, weight, bias)
-    if not torch.is_grad_enabled():
-        return _multiply(x, weight, bias)
-    result: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-    return result
+    if torch.is_grad_enabled() and _goes_through_onednn(x, weight):
+        result: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+        return result
+    return multiply(x, weight, bias)
 
 
 class Linear(nn.Linear):
@@ -41,7 +49,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _multiply(x, weight, bias)
+        return multiply(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -49,24 +57,30 @@ class _Linear(torch.autograd.Function):
         gradient = gradients[0].reshape(-1, weight.shape[0])
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         return (
-            _multiply(gradient, weight.t(), None).view(x.shape) if needs_x else None,
-            _multiply(gradient.t(), x.reshape(-1, x.shape[-1]).t(), None) if needs_weight else None,
+            multiply_back(gradient, weight).view(x.shape) if needs_x else None,
+            multiply_across(gradient, x.reshape(-1, x.shape[-1])) if needs_weight else None,
             gradient.sum(0) if needs_bias else None,
         )
 
 
-def _multiply(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N)."""
+    if not _goes_through_onednn(x, weight):
+        return F.linear(x, weight, bias)
     result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return result
 
 
-def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[Tensor, Tensor]:
-    """One step of a one-layer `lstm` from (hidden, cell), each (n, H), on x (n, input): the next (hidden, cell).
+def multiply_back(gradient: Tensor, weight: Tensor) -> Tensor:
+    """The gradient (n, K) of x in `multiply`, from that (n, N) of its result."""
+    return multiply(gradient, weight.t()) if _goes_through_onednn(gradient, weight) else gradient @ weight
 
-    `nn.LSTM` itself re-packs its weights at each call, which for a single step takes several times the step.
-    """
-    weight_x, weight_h, bias_x, bias_h = lstm.parameters()
-    gates = linear(x, weight_x, bias_x) + linear(hidden, weight_h, bias_h)
-    enter, forget, candidate, leave = gates.chunk(4, -1)
-    cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(candidate)
-    return torch.sigmoid(leave) * torch.tanh(cell), cell
+
+def multiply_across(gradient: Tensor, x: Tensor) -> Tensor:
+    """The gradient (N, K) of the weight in `multiply`, from that (n, N) of its result for x (n, K)."""
+    return multiply(gradient.t(), x.t()) if _goes_through_onednn(gradient, x) else gradient.t() @ x
+
+
+def _goes_through_onednn(x: Tensor, weight: Tensor) -> bool:
+    is_plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() > 0
+    return _USES_ONEDNN and is_plain and not torch.is_autocast_enabled("cpu")

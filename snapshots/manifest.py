@@ -13,7 +13,7 @@ from league import __version__
 from league.errors import SnapshotError
 from league.types import GameSpec
 
-FORMAT: Literal[2] = 2
+FORMAT: Literal[3] = 3
 _SPEC = TypeAdapter(GameSpec)
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -87,7 +87,7 @@ class About(Frozen):
 class Manifest(About):
     """`manifest.json`."""
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     agent_id: Sha256
     """sha256 of the bytes of the weights file."""
 

@@ -1,17 +1,22 @@
-"""The fast linear layer and LSTM step against torch's own."""
+"""The fast linear layer against torch's own."""
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from league.policies.linear import Linear, linear, lstm_cell
+import league.policies.linear as module
+from league.policies.linear import Linear, linear
 
 
 @pytest.mark.parametrize("shape", [(1, 7), (5, 7), (3, 4, 7), (64, 7), (0, 7)])
 @pytest.mark.parametrize("has_bias", [True, False])
-def test_values_and_gradients_are_torchs(shape: tuple[int, ...], has_bias: bool) -> None:
+@pytest.mark.parametrize("uses_onednn", [True, False])
+def test_values_and_gradients_are_torchs(
+    shape: tuple[int, ...], has_bias: bool, uses_onednn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Output and every gradient equal those of torch in float64 to float32 rounding, strided inputs included."""
+    monkeypatch.setattr(module, "_USES_ONEDNN", uses_onednn)
     torch.manual_seed(0)
     x = torch.randn(*shape, 2)[..., 0].requires_grad_()
     weight = torch.randn(11, 7, requires_grad=True)
@@ -49,17 +54,3 @@ def test_layer_is_torchs_by_name_and_initial_value() -> None:
     torch.manual_seed(1)
     theirs = nn.Linear(6, 3)
     assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in ours.state_dict().items())
-
-
-def test_lstm_step_is_torchs() -> None:
-    """Ten steps of the cell equal `nn.LSTM` over the sequence."""
-    torch.manual_seed(0)
-    lstm = nn.LSTM(6, 9, batch_first=True)
-    x = torch.randn(4, 10, 6)
-    hidden, cell = torch.zeros(4, 9), torch.zeros(4, 9)
-    with torch.no_grad():
-        expected, (_, last) = lstm(x)
-        for t in range(10):
-            hidden, cell = lstm_cell(x[:, t], hidden, cell, lstm)
-            assert torch.allclose(hidden, expected[:, t], atol=1e-6)
-    assert torch.allclose(cell, last[0], atol=1e-6)

@@ -2,11 +2,9 @@
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from league.policies import ring_attention
-from league.policies.attention import Attention
-from league.policies.ring import CompiledRing, EncoderMemory, Ring, look, ring_of
+from league.policies.ring import CompiledRing, EncoderMemory, Ring, ring_of
 
 
 def memory_of(rows: int, history: int, width: int) -> EncoderMemory:
@@ -32,7 +30,7 @@ def test_the_compiled_ring_is_the_ring(
 ) -> None:
     """Both write the same keys and values and find the same, to float32 rounding of the float64 twin, sharp or flat."""
     torch.manual_seed(history + heads)
-    width, attention = heads * head_width, Attention(heads * head_width, heads)
+    width = heads * head_width
     mine = memory_of(12, history, width)
     twin = EncoderMemory(mine.keys.double(), mine.values.double(), mine.count)
     places = None if rows is None else torch.tensor(rows)
@@ -43,39 +41,24 @@ def test_the_compiled_ring_is_the_ring(
     query = torch.randn(num_queries, width) if is_shared else query[:, None]
     query = query * scale
     with torch.no_grad():
-        ring = ring_of(mine, count, places, attention)
+        ring = ring_of(mine, count, places, heads)
         assert isinstance(ring, CompiledRing)
         found = ring.attend(1, query, key, value)
-        wanted = Ring(twin, count, places, attention).attend(1, query.double(), key.double(), value.double())
+        wanted = Ring(twin, count, places, heads).attend(1, query.double(), key.double(), value.double())
     assert found.shape == wanted.shape == (n, num_queries, width)
     assert (found.double() - wanted).abs().max() < 1e-5 * scale
     assert (mine.keys.double() - twin.keys).abs().max() < 1e-5 and torch.equal(mine.values, twin.values.float())
     assert torch.equal(mine.keys[0], twin.keys[0].float()), "another layer was written"
 
 
-def test_looking_at_what_is_given() -> None:
-    """Attention over keys and values that lie side by side is torch's."""
-    torch.manual_seed(0)
-    attention = Attention(48, 3)
-    query, pairs = torch.randn(5, 2, 48), torch.randn(5, 8, 96)
-    with torch.no_grad():
-        found = look(attention, query, pairs)
-    key, value = (part.view(5, 8, 3, 16).transpose(1, 2) for part in pairs.chunk(2, -1))
-    wanted = F.scaled_dot_product_attention(query.view(5, 2, 3, 16).transpose(1, 2), key, value)
-    assert (found - wanted.transpose(1, 2).flatten(-2)).abs().max() < 2e-6
-    with torch.enable_grad():
-        assert (look(attention, query, pairs.requires_grad_()) - found).abs().max() < 2e-6
-
-
 @pytest.mark.parametrize("what", ["gradients", "float64", "a history too long", "no rows"])
 def test_the_rest_goes_through_torch(what: str) -> None:
     """What the compiled form cannot do it does not try."""
     history = ring_attention.LONGEST_HISTORY + 1 if what == "a history too long" else 4
-    memory, attention = memory_of(3, history, 16), Attention(16, 2)
+    memory = memory_of(3, history, 16)
     rows = torch.tensor([], dtype=torch.int64) if what == "no rows" else None
     if what == "float64":
         memory = EncoderMemory(memory.keys.double(), memory.values.double(), memory.count)
     with torch.set_grad_enabled(what == "gradients"):
-        assert isinstance(
-            ring_of(memory, memory.count[:0] if what == "no rows" else memory.count, rows, attention), Ring
-        )
+        count = memory.count[:0] if what == "no rows" else memory.count
+        assert isinstance(ring_of(memory, count, rows, 2), Ring)

@@ -168,8 +168,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {
     "spec broken": (lambda f: edit(f, spec={"name": "toy"}), (MANIFEST, "spec", "version")),
     "spec widened": (lambda f: edit(f, spec={**spec_to_json(SPEC), "hook": "x"}), (MANIFEST, "spec", "hook: unknown")),
     "spec type": (lambda f: edit(f, spec={**spec_to_json(SPEC), "obs_size": "6"}), (MANIFEST, "spec", "obs_size")),
-    "later format": (lambda f: edit(f, format=3), (MANIFEST, "format=3 is not 2")),
-    "earlier format": (lambda f: edit(f, format=1, spec={"name": "brawl"}), (MANIFEST, "format=1 is not 2")),
+    "later format": (lambda f: edit(f, format=4), (MANIFEST, "format=4 is not 3")),
+    "earlier format": (lambda f: edit(f, format=1, spec={"name": "brawl"}), (MANIFEST, "format=1 is not 3")),
     "foreign weights": (lambda f: forge(f, b"PK\x03\x04 no safetensors"), (WEIGHTS, "no safetensors file")),
     "huge header": (lambda f: forge(f, b"\xff" * 8 + b"{}"), (WEIGHTS, "no safetensors file")),
     "not a number": (

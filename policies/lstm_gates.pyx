@@ -1,0 +1,62 @@
+"""The gates of an LSTM's step, compiled, with their gradients: float32 on a CPU, rows shared out to torch's threads.
+
+`lstm.py` says when they are used, and has the torch form that is their twin in the tests.
+"""
+
+from cython.parallel cimport prange
+
+include "tensors.pxi"
+
+cdef extern from "lstm_gates.h":
+    ctypedef struct GateStep:
+        float* gates
+        float* d_gates
+        const float* bias
+        const float* recurrent
+        const float* before
+        float* cell
+        float* hidden
+        const float* d_hidden
+        const float* d_recurrent
+        float* d_cell
+        int64_t size, gate_stride, before_stride, cell_stride, hidden_stride
+    void lstm_gates(const GateStep* a, int64_t row) noexcept nogil
+    void lstm_gates_backwards(const GateStep* a, int64_t row) noexcept nogil
+
+
+def forward(gates, recurrent, bias, before, cell, hidden, int threads):
+    """Writes the values of the gates over gates (n, 4 * size), and the next cell and hidden (n, size).
+
+    gates: what the input gives them, enter, forget, candidate, leave; recurrent (n, 4 * size), contiguous: what the
+    hidden state does; bias (4 * size,); before (n, size): the cell before. The last axis of each is contiguous.
+    """
+    cdef GateStep a
+    cdef int64_t row, rows = gates.shape[0]
+    a.size = before.shape[1]
+    a.gates, a.gate_stride = floats(gates), gates.stride(0)
+    a.recurrent, a.bias = floats(recurrent), floats(bias)
+    a.before, a.before_stride = floats(before), before.stride(0)
+    a.cell, a.cell_stride = floats(cell), cell.stride(0)
+    a.hidden, a.hidden_stride = floats(hidden), hidden.stride(0)
+    for row in prange(rows, nogil=True, num_threads=threads, schedule="static"):
+        lstm_gates(&a, row)
+
+
+def backward(gates, before, cell, d_hidden, d_recurrent, d_cell, d_gates, int threads):
+    """Writes the gradients of the gates into d_gates (n, 4 * size), and that of `before` over d_cell (n, size).
+
+    gates, laid out as d_gates: their values; before, cell (n, size): the cell before and after; d_hidden, d_recurrent
+    (n, size): what flows back into the hidden state from the output and from the next step; d_cell: and into the cell
+    after. d_recurrent and d_cell are contiguous.
+    """
+    cdef GateStep a
+    cdef int64_t row, rows = gates.shape[0]
+    a.size = before.shape[1]
+    a.gates, a.gate_stride = floats(gates), gates.stride(0)
+    a.d_gates = floats(d_gates)
+    a.before, a.before_stride = floats(before), before.stride(0)
+    a.cell, a.cell_stride = floats(cell), cell.stride(0)
+    a.d_hidden, a.hidden_stride = floats(d_hidden), d_hidden.stride(0)
+    a.d_recurrent, a.d_cell = floats(d_recurrent), floats(d_cell)
+    for row in prange(rows, nogil=True, num_threads=threads, schedule="static"):
+        lstm_gates_backwards(&a, row)

@@ -1,0 +1,112 @@
+"""The LSTM over a step and over a segment with match boundaries inside, against `nn.LSTM` and plain stepping."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import league.policies.lstm as module
+from league.policies.lstm import lstm_cell, lstm_segment, packed_segment
+
+
+def step_by_step(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
+    """The slow twin: one call of `nn.LSTM` a row and step, the state cleared where a match begins."""
+    rows = []
+    for b in range(len(x)):
+        state = hidden[b][None, None], cell[b][None, None]
+        outs = []
+        for t in range(x.shape[1]):
+            if is_first[b, t]:
+                state = torch.zeros_like(state[0]), torch.zeros_like(state[1])
+            out, state = lstm(x[b : b + 1, t : t + 1], state)
+            outs.append(out[0, 0])
+        rows.append(torch.stack(outs))
+    return torch.stack(rows)
+
+
+def segment(rows: int, steps: int, size: int, share: float) -> tuple[nn.LSTM, list[Tensor]]:
+    """An LSTM of an input of 6, and x, hidden, cell, is_first, in float64."""
+    torch.manual_seed(rows * steps + size)
+    lstm = nn.LSTM(6, size, batch_first=True).double()
+    x, state = torch.randn(rows, steps, 6).double(), torch.randn(2, rows, size).double()
+    return lstm, [x, *state, torch.rand(rows, steps) < share]
+
+
+SHAPES = [(1, 1, 3), (4, 9, 5), (3, 20, 16), (5, 7, 40)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("form", ["compiled", "packed"])
+def test_a_segment_is_its_steps(shape: tuple[int, int, int], share: float, form: str) -> None:
+    """Outputs and every gradient equal the twin's in float64: packed to its rounding, compiled to that of float32."""
+    lstm, (x, hidden, cell, is_first) = segment(*shape, share)
+    x.requires_grad_()
+    wanted = step_by_step(x, hidden, cell, is_first, lstm)
+    upstream = torch.randn_like(wanted)
+    gradients = torch.autograd.grad(wanted, [x, *lstm.parameters()], upstream)
+    if form == "compiled":
+        lstm, x = lstm.float(), x.detach().float().requires_grad_()
+        hidden, cell, upstream = hidden.float(), cell.float(), upstream.float()
+        assert module.is_plain(hidden)
+        found = lstm_segment(x, hidden, cell, is_first, lstm)
+    else:
+        found = packed_segment(x, hidden, cell, is_first, lstm)
+    tolerance = 1e-5 if form == "compiled" else 1e-12
+    for ours, theirs in zip(
+        [found, *torch.autograd.grad(found, [x, *lstm.parameters()], upstream)], [wanted, *gradients], strict=True
+    ):
+        assert ours.shape == theirs.shape
+        assert (ours - theirs).abs().max() < tolerance * max(1.0, float(theirs.detach().abs().max()))
+
+
+def test_what_is_not_plain_is_packed() -> None:
+    """float64 goes through `nn.LSTM`, to its full precision."""
+    lstm, (x, hidden, cell, is_first) = segment(4, 9, 5, 0.2)
+    found = lstm_segment(x, hidden, cell, is_first, lstm)
+    assert (found - step_by_step(x, hidden, cell, is_first, lstm)).abs().max() < 1e-12
+
+
+def test_bf16_products_keep_a_float32_state() -> None:
+    """Under autocast the segment stays within bf16's rounding of the exact one, and equals its own steps closely."""
+    lstm, (x, hidden, cell, is_first) = segment(4, 12, 32, 0.1)
+    exact = step_by_step(x, hidden, cell, is_first, lstm)
+    lstm, x, hidden, cell = lstm.float(), x.float(), hidden.float(), cell.float()
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        found = lstm_segment(x, hidden, cell, is_first, lstm)
+        steps = []
+        for t in range(x.shape[1]):
+            keep = (~is_first[:, t]).float()[:, None]
+            hidden, cell = lstm_cell(x[:, t], hidden * keep, cell * keep, lstm)
+            steps.append(hidden)
+    assert found.dtype == torch.float32
+    assert (found - exact).abs().max() < 0.02
+    assert (found - torch.stack(steps, 1)).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("size", [9, 16, 33])
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_a_step_is_torchs(size: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten steps of the cell equal `nn.LSTM` over the sequence."""
+    monkeypatch.setattr(module, "is_plain", lambda _: is_compiled)
+    torch.manual_seed(0)
+    lstm = nn.LSTM(6, size, batch_first=True)
+    x = torch.randn(4, 10, 6)
+    hidden, cell = torch.zeros(4, size), torch.zeros(4, size)
+    with torch.no_grad():
+        expected, (_, last) = lstm(x)
+        for t in range(10):
+            hidden, cell = lstm_cell(x[:, t], hidden, cell, lstm)
+            assert torch.allclose(hidden, expected[:, t], atol=1e-6)
+    assert torch.allclose(cell, last[0], atol=1e-6)
+
+
+def test_gates_saturate_without_overflow() -> None:
+    """Inputs far beyond a sigmoid's ends give the same finite numbers as torch."""
+    torch.manual_seed(1)
+    lstm = nn.LSTM(1, 20, batch_first=True)
+    x = torch.tensor([-1e4, -300.0, -40.0, 0.0, 40.0, 300.0, 1e4])[:, None]
+    state = torch.zeros(7, 20)
+    with torch.no_grad():
+        hidden, cell = lstm_cell(x, state, state, lstm)
+        expected, (_, last) = lstm(x[:, None])
+    assert torch.allclose(hidden, expected[:, 0], atol=1e-6) and torch.allclose(cell, last[0], atol=1e-6)
