@@ -1,4 +1,7 @@
-"""The network: stepping equals replaying a segment, rows and matches keep to themselves, everything learns."""
+"""The network: stepping equals replaying a segment, rows and matches keep to themselves, everything learns.
+
+The same against an independent twin: tests/test_encoder_twin.py.
+"""
 
 import copy
 import math
@@ -115,26 +118,6 @@ def test_full_size_step_and_sequence_agree() -> None:
         replayed, _, values = policy.sequence(obs[:, 35:], action, stored, is_first[:, 35:], mask[:, 35:])
     assert (log_prob - replayed).abs().max() < 1e-5
     assert (value - values).abs().max() < 1e-5
-
-
-def test_ring_memory_equals_encoding_the_window_anew() -> None:
-    """A one-layer encoder's latents are those of a plain attention over the last H tokens, written out by hand."""
-    arch = architecture(encoder_layers=1)
-    encoder = make(arch).double().encoder
-    assert encoder is not None
-    tokens = torch.randn(1, 20, 6, dtype=torch.float64)
-    memory = encoder.initial_memory(1)
-    with torch.no_grad():
-        for t in range(20):
-            streamed = encoder.step(tokens[:, t], memory, None)
-        window = tokens[:, 20 - 2 * arch.history_tokens + 1 :]
-        nothing = encoder.initial_memory(1)
-        is_first = torch.zeros(1, window.shape[1], dtype=torch.bool)
-        is_first[:, 0] = True
-        anew = encoder.sequence(window, nothing, is_first)[:, -1]
-        clipped = encoder.sequence(window[:, 1:], nothing, is_first[:, 1:] | is_first[:, :1])[:, -1]
-    assert (streamed - anew).abs().max() < 1e-10, "positions are relative, and nothing older than two windows matters"
-    assert (streamed - clipped).abs().max() > 1e-10, "the oldest token within reach does matter"
 
 
 @pytest.mark.parametrize("encoder", [True, False])

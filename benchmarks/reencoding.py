@@ -1,0 +1,324 @@
+"""Learning by encoding each frame once, beside encoding the window anew: `python -m benchmarks.reencoding` at the root.
+
+Both forms are trained at one small size by the league's own loop, at equal steps, settings, seeds and first weights.
+Each final agent then meets four bots, and the two forms of a seed meet each other. `streaming` is the library's agent.
+`re-encoding` is what the project's predecessors did: at every step, in play and for every sample of every epoch, a
+Transformer in which each token of the last H sees all the others encodes that window from the raw tokens. The rest of
+the network, the layers' code included, is the same. Scores are of `--games` games with Wilson's 95 % interval; seconds
+are the process's on the CPU, in play and learning, evaluation left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from league import config as settings
+from league.app import Silent, architecture_of, settle
+from league.config import Config
+from league.envs import registry
+from league.evaluation import Contestant, Summary, play, summarise
+from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
+from league.policies.attention import rotate, rotation_at
+from league.policies.opponent_encoder import OpponentEncoder
+from league.records import RunRow
+from league.store import Store
+from league.training import Counters, Report, Run, train
+from league.types import BOT_PREFIX, GameSpec, MatchBatch
+
+STAGE = "test50k"
+SETTINGS = [
+    "agent.encoder_layers=2",
+    "agent.encoder_heads=4",
+    "agent.encoder_width=64",
+    "agent.encoder_feedforward=128",
+    "agent.observation_width=64",
+    "agent.lstm_size=128",
+    "agent.head_sizes=[64, 64]",
+    "env.threads=1",
+    "learner.device=cpu",
+    "run.evaluate_every=0",
+    "run.evaluate_games=2",  # the loop's own, after the last update; those compared here come afterwards
+    "run.allow_short=true",
+]
+BOTS = ("based", "random", "constant", "rusher")
+
+
+@dataclass
+class Window:
+    """The last H raw tokens of N rows; token i of a match lies in slot i mod H.
+
+    tokens: (N, H, token_size). count: (N,) int64, tokens of the match so far; older content of a slot is never seen.
+    """
+
+    tokens: Tensor
+    count: Tensor
+
+    def oldest_first(self, rows: Tensor | None) -> Tensor:
+        """The tokens of `rows` (None: of all) in the order of the match, (n, H, token_size); the newest is the last."""
+        tokens, count = (self.tokens, self.count) if rows is None else (self.tokens[rows], self.count[rows])
+        history = tokens.shape[1]
+        slots = (count[:, None] + torch.arange(history, device=count.device)) % history
+        return tokens.gather(1, slots[..., None].expand_as(tokens))
+
+
+class WindowState(PolicyState):
+    """As `PolicyState`, the memory being a `Window`."""
+
+    memory: Window
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `league.types.PolicyState`."""
+        return {"hidden": self.hidden, "cell": self.cell, "tokens": self.memory.tokens, "count": self.memory.count}
+
+    def select(self, rows: Tensor | None) -> WindowState:
+        """See `league.types.PolicyState`."""
+        picked = {name: x.clone() if rows is None else x[rows] for name, x in self.tensors().items()}
+        return WindowState(picked["hidden"], picked["cell"], Window(picked["tokens"], picked["count"]))
+
+
+class WindowEncoder(nn.Module):
+    """The layers of an `OpponentEncoder`, over a whole window at once and with no order in time between its tokens."""
+
+    def __init__(self, parts: OpponentEncoder, token_size: int) -> None:
+        super().__init__()
+        self.parts, self.token_size = parts, token_size
+
+    def initial_memory(self, num_rows: int) -> Window:
+        """An empty window for `num_rows` rows."""
+        like = self.parts.queries
+        tokens = like.new_zeros(num_rows, self.parts.history, self.token_size)
+        return Window(tokens, torch.zeros(num_rows, dtype=torch.int64, device=like.device))
+
+    def step(self, token: Tensor, window: Window, rows: Tensor | None) -> Tensor:
+        """Latents (n, latents, width) after one token (n, token_size) a row, which is written into the window."""
+        places = torch.arange(len(token), device=token.device) if rows is None else rows
+        count = window.count[places]
+        window.tokens[places, count % self.parts.history] = token
+        window.count[places] = count + 1
+        return self.encode(window.oldest_first(rows), count)
+
+    def sequence(self, tokens: Tensor, window: Window, is_first: Tensor) -> Tensor:
+        """Latents (B, T, latents, width) of a segment (B, T, token_size) after `window`: each step's window anew."""
+        time = torch.arange(is_first.shape[1], device=is_first.device)
+        began = torch.where(is_first, time, -1).cummax(1).values  # last match start at or before t; -1: in the window
+        place = torch.where(began >= 0, time - began, window.count[:, None] + time)
+        windows = torch.cat([window.oldest_first(None), tokens], 1).unfold(1, self.parts.history, 1)[:, 1:]
+        latents = self.encode(windows.transpose(2, 3).flatten(0, 1), place.flatten())
+        return latents.unflatten(0, is_first.shape)
+
+    def encode(self, tokens: Tensor, place: Tensor) -> Tensor:
+        """Latents (n, latents, width) of windows (n, H, token_size), oldest first, whose newest token is its match's
+        number `place` (n,), counted from 0: of what lies before the match nothing is seen.
+        """
+        parts, history = self.parts, self.parts.history
+        position = torch.arange(history, device=tokens.device)
+        seen = (history - 1 - position <= place[:, None])[:, None]  # (n, 1, H), the same for every query
+        rotation = rotation_at(position, parts.pool.head_width, parts.queries.dtype)
+        x = parts.embed(tokens)
+        for block in parts.layers:
+            x = block.mix(x, *block.project(x, rotation), seen)
+        keys, values = (parts.pool.split(part) for part in parts.pool_kv(parts.pool_norm(x)).chunk(2, -1))
+        queries = rotate(parts.pool.split(parts.queries), rotation_at(position[-1], parts.pool.head_width, x.dtype))
+        latents: Tensor = parts.pool(queries.expand(len(x), -1, -1, -1), rotate(keys, rotation), values, seen)
+        return latents
+
+
+class ReencodingActorCritic(ActorCritic):
+    """`ActorCritic` with the same first weights that encodes the window of the last H tokens anew at every step."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__(architecture)
+        start, stop = architecture.opponent_slice
+        self.encoder = WindowEncoder(self.encoder, stop - start)
+
+    def initial_state(self, num_rows: int) -> WindowState:
+        """See `Policy.initial_state`."""
+        state = super().initial_state(num_rows)
+        return WindowState(state.hidden, state.cell, state.memory)
+
+
+FORMS = {"streaming": ActorCritic, "re-encoding": ReencodingActorCritic}
+
+
+class Stopwatch(Silent):
+    """Says on stderr how training goes, and keeps how long it took up to its last update."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seconds = 0.0
+        self.steps = 0
+        self._started = time.process_time()
+
+    def report(self, report: Report) -> None:
+        """After every update."""
+        self.seconds, self.steps = time.process_time() - self._started, report.steps
+        scores = ", ".join(f"{group} {rate:.0%}" for group, rate in report.win_rates.items())
+        say(f"{self.name}: {report.steps:,} steps, {self.seconds:,.0f} s, {scores}")
+
+
+@dataclass
+class Trained:
+    """A final agent, and what it took."""
+
+    form: str
+    seed: int
+    policy: ActorCritic
+    steps: int
+    seconds: float
+
+
+def say(message: str) -> None:
+    """One line on stderr, at once."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
+    """Trains one agent; snapshots stay in memory, the store in a folder that is gone afterwards."""
+    device = torch.device("cpu")
+    name = f"{form}-{seed}"
+    torch.manual_seed(seed)
+    policy = FORMS[form](architecture_of(config, spec)).to(device)
+    frozen: dict[str, ActorCritic] = {}
+
+    def snapshot(counters: Counters) -> str:
+        agent_id = f"{name}@{counters.steps}"
+        frozen[agent_id] = copy.deepcopy(policy).requires_grad_(False)
+        return agent_id
+
+    watcher = Stopwatch(name)
+    fingerprint, game_id = settings.fingerprint(config), registry.game_id(spec.name, config.env.options)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.create(Path(folder) / "league.duckdb")
+        store.begin_run(
+            RunRow(
+                run=name,
+                game=spec.name,
+                game_id=game_id,
+                fingerprint=fingerprint,
+                seed=seed,
+                stage=STAGE,
+                config=json.dumps(settings.to_json(config)),
+            )
+        )
+        run = Run(
+            name=name,
+            config=config,
+            game_id=game_id,
+            fingerprint=fingerprint,
+            seed=seed,
+            device=device,
+            policy=policy,
+            batch=make_batch(config, config.env.rows),
+            make_batch=lambda rows: make_batch(config, rows),
+            load_policy=frozen.__getitem__,
+            save_snapshot=snapshot,
+            save_state=lambda state: None,
+            store=store,
+            watcher=watcher,
+        )
+        train(run)
+    return Trained(form, seed, policy, watcher.steps, watcher.seconds)
+
+
+def make_batch(config: Config, rows: int) -> MatchBatch:
+    """A batch of the config's game."""
+    return registry.make(config.env.name, rows=rows, threads=config.env.threads, options=config.env.options)
+
+
+def meet(agent: Trained, opponents: Sequence[Contestant], games: int, config: Config) -> dict[str, Summary]:
+    """What the agent does against each opponent, by its id."""
+    results = play(
+        lambda rows: make_batch(config, rows),
+        Contestant(agent.form, agent.policy),
+        opponents,
+        games,
+        seed=agent.seed,
+        run="reencoding",
+        update=0,
+        game_id="",
+    )
+    return {
+        b.agent_id: summarise([result for result in results if b.agent_id in result.agents], agent.form)
+        for b in opponents
+    }
+
+
+def compare(seeds: Sequence[int], steps: int, games: int, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Trains both forms on each seed and lets them play: a row a form and seed, then one a seed of the direct match."""
+    config, spec, _, _ = settle(STAGE, "fast", "brawl", None, [*SETTINGS, f"run.total_steps={steps}", *overrides])
+    settings.check(config)
+    bots = [Contestant(BOT_PREFIX + bot) for bot in BOTS]
+    rows: list[dict[str, Any]] = []
+    for seed in seeds:
+        agents = [train_form(form, seed, config, spec) for form in FORMS]
+        for agent in agents:
+            scores = {name: figures(summary) for name, summary in meet(agent, bots, games, config).items()}
+            rate = agent.steps / agent.seconds
+            row = {"form": agent.form, "seed": seed, "steps": agent.steps, "seconds": agent.seconds, "rate": rate}
+            rows.append({**row, "scores": scores})
+            say(json.dumps(rows[-1]))
+        a, b = agents
+        direct = meet(a, [Contestant(b.form, b.policy)], games, config)
+        rows.append({"form": a.form, "seed": seed, "scores": {b.form: figures(direct[b.form])}})
+        say(json.dumps(rows[-1]))
+    return rows
+
+
+def figures(summary: Summary) -> dict[str, Any]:
+    """The part of a summary that is compared."""
+    kept = ("games", "wins", "draws", "losses", "score", "lower", "upper")
+    return {name: value for name, value in asdict(summary).items() if name in kept}
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Markdown: each form and seed against the bots with its form's means, then the direct matches."""
+
+    def cell(score: dict[str, Any]) -> str:
+        return f"{100 * score['score']:.0f} % [{100 * score['lower']:.0f}, {100 * score['upper']:.0f}]"
+
+    lines = [f"| form | seed | {' | '.join(BOTS)} | CPU seconds | steps/s |", "|---" * (len(BOTS) + 4) + "|"]
+    for form in FORMS:
+        met = [row for row in rows if row["form"] == form and "seconds" in row]
+        for row in met:
+            cells = " | ".join(cell(row["scores"][BOT_PREFIX + bot]) for bot in BOTS)
+            lines.append(f"| {form} | {row['seed']} | {cells} | {row['seconds']:,.0f} | {row['rate']:,.0f} |")
+        scores = [[row["scores"][BOT_PREFIX + bot]["score"] for row in met] for bot in BOTS]
+        means = " | ".join(f"{100 * sum(of) / len(of):.0f} %" for of in scores)
+        seconds, rate = (sum(row[key] for row in met) / len(met) for key in ("seconds", "rate"))
+        lines.append(f"| {form} | mean | {means} | {seconds:,.0f} | {rate:,.0f} |")
+    a, b = FORMS
+    lines += ["", f"| seed | {a} against {b} | won/drawn/lost |", "|---|---|---|"]
+    for row in rows:
+        if "seconds" not in row:
+            score = row["scores"][b]
+            lines.append(f"| {row['seed']} | {cell(score)} | {score['wins']}/{score['draws']}/{score['losses']} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Parses, compares, prints."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reencoding", description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--steps", type=int, default=50_000, help="training steps; the last rollout is finished")
+    parser.add_argument("--games", type=int, default=200, help="against each opponent, an even number")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of Markdown")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = compare(arguments.seeds, arguments.steps, arguments.games)
+    print(json.dumps(rows) if arguments.json else table(rows))
+
+
+if __name__ == "__main__":
+    main()
