@@ -25,7 +25,7 @@ def _is_intel() -> bool:
 
 
 _USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
-    _is_intel() and torch.backends.mkl.is_available()
+    _is_intel() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
 )
 
 

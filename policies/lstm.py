@@ -102,7 +102,8 @@ class _Segment(torch.autograd.Function):
             state = out[:, t], cells[:, t]
         ctx.save_for_backward(x, hidden, cell, keep, gates, out, cells, *weights)
         ctx.begins = begins
-        return out
+        result: Tensor = out
+        return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:

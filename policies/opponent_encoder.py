@@ -25,7 +25,7 @@ class Past(Protocol):
     """What the tokens at hand may look back on: one token a row in play, a segment of T tokens a row in learning."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """What queries (..., Q, width), or (Q, width) for all, find; keys and values (..., width) are the tokens' own."""
+        """What queries (..., Q, width), or (Q, width) for all, find; keys and values (..., width) are the tokens'."""
 
 
 class Block(nn.Module):
