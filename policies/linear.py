@@ -19,7 +19,12 @@ _HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(  # type: ignore[
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N), differentiable."""
+    """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N), differentiable.
+
+    Weights and biases of several nets may be stacked: `league.policies.stacked`.
+    """
+    if weight.dim() == 3:
+        return stacked_linear(x, weight, bias)
     is_plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() > 0
     if not is_plain or not _HAS_ONEDNN or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
@@ -27,6 +32,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return _multiply(x, weight, bias)
     result: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return result
+
+
+def stacked_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x (nets * R, ..., K), R rows a net in the nets' order, times weight (nets, N, K), plus bias (nets, N)."""
+    rows, turned = x.reshape(len(weight), -1, x.shape[-1]), weight.transpose(1, 2)
+    out = torch.bmm(rows, turned) if bias is None else torch.baddbmm(bias[:, None], rows, turned)
+    return out.view(*x.shape[:-1], weight.shape[1])
 
 
 class Linear(nn.Linear):

@@ -76,11 +76,15 @@ class OpponentEncoder(nn.Module):
         return [block for block in self.blocks if isinstance(block, Block)]
 
     def initial_memory(self, num_rows: int) -> EncoderMemory:
-        """An empty memory of `num_rows` rows, on the module's device and in its type."""
-        like = self.queries
+        """An empty memory of `num_rows` rows on the module's device, in the type that its layers compute in.
+
+        Under autocast that is the smaller one, which loses nothing: attention would round what it reads to it.
+        """
+        like, kind = self.queries, self.queries.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else like.dtype
         shape = (len(self.blocks) + 1, num_rows, self.history, self.width)
         count = torch.zeros(num_rows, dtype=torch.int64, device=like.device)
-        return EncoderMemory(like.new_zeros(shape), like.new_zeros(shape), count)
+        return EncoderMemory(like.new_zeros(shape, dtype=dtype), like.new_zeros(shape, dtype=dtype), count)
 
     def step(self, token: Tensor, memory: EncoderMemory, rows: Tensor | None) -> Tensor:
         """Latents (n, latents, width) after one token (n, token_size) a row; the memory is written in place."""
@@ -91,7 +95,10 @@ class OpponentEncoder(nn.Module):
         for layer, block in enumerate(self.layers):
             x = block.step(x, ring, layer)
         key, value = self.pool_kv(self.pool_norm(x)).chunk(2, -1)
-        latents: Tensor = self.pool.out(ring.attend(len(self.blocks), self.queries, key, value))
+        queries: Tensor = self.queries
+        if queries.dim() == 3:  # of stacked nets: each row has those of its own
+            queries = queries.repeat_interleave(len(token) // len(queries), 0)
+        latents: Tensor = self.pool.out(ring.attend(len(self.blocks), queries, key, value))
         memory.count[index] = count + 1
         return latents
 

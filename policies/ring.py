@@ -43,7 +43,8 @@ class Ring:
         self._places = torch.arange(len(count), device=count.device) if rows is None else rows
         self._slot = count % capacity
         self._seen = (memory.positions(count + 1) >= 0)[:, None]  # (n, 1, H)
-        self._rotation = rotation_at(count, attention.head_width, memory.keys.dtype)
+        precise = torch.promote_types(memory.keys.dtype, torch.float32)  # bf16 cannot tell the later positions apart
+        self._rotation = rotation_at(count, attention.head_width, precise)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """What queries (n, Q, width), or (Q, width) for all, find once key and value (n, width) are in: (n, Q, width).
