@@ -1,4 +1,4 @@
-"""Functions of the network through `torch.compile`, where this machine can compile."""
+"""Functions of the network through `torch.compile`, where this machine can compile them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ from typing import Any
 
 import torch
 
+COMPILERS = ("torch._dynamo", "torch._inductor")
+
 
 def compiled(function: Callable[..., Any], say: Callable[[str], None]) -> Callable[..., Any]:
-    """`function` through `torch.compile`; where the machine cannot compile, `function` itself and one line of why."""
-    try:
-        probe = torch.compile(torch.erf, dynamic=False)(torch.zeros(2, requires_grad=True))
-        torch.autograd.backward(probe.sum())
-    except Exception as error:  # each backend of torch.compile fails in its own ways
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        say(f"learner.compile: this machine cannot compile ({reason}); learning runs as it is")
-        return function
-    return torch.compile(function, dynamic=True)
+    """`function` through `torch.compile`; where that fails, `function` itself from then on, and one line of why."""
+    chosen = torch.compile(function, dynamic=True)
+
+    def call(*arguments: Any) -> Any:
+        nonlocal chosen
+        try:
+            return chosen(*arguments)
+        except Exception as error:
+            if chosen is function or not type(error).__module__.startswith(COMPILERS):
+                raise
+            chosen = function
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            say(f"learner.compile: learning cannot be compiled here ({reason}); it runs as it is")
+            return function(*arguments)
+
+    return call

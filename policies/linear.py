@@ -26,7 +26,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if weight.dim() == 3:
         return stacked_linear(x, weight, bias)
     is_plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() > 0
-    if not is_plain or not _HAS_ONEDNN or torch.is_autocast_enabled("cpu"):
+    is_compiled = torch.compiler.is_compiling()  # torch.compile takes that operator for packed weights only
+    if not is_plain or not _HAS_ONEDNN or is_compiled or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
     if not torch.is_grad_enabled():
         return _multiply(x, weight, bias)
