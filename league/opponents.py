@@ -21,7 +21,8 @@ from league.types import BOT_PREFIX, PolicyStack, PolicyState
 NO_SLOT = -1
 """In place of a slot: a native bot plays the row, or nobody yet."""
 SLOT_STEP, ROW_STEP = 4, 8
-"""Stacked play is padded to multiples of these, so that its shape, which a CUDA graph is made for, seldom changes."""
+"""Stacked play is padded to multiples of these, so that its shape, which a CUDA graph is made for, seldom changes.
+Fewer slots than the first are not padded."""
 
 
 @dataclass
@@ -103,7 +104,8 @@ class Opponents:
             parts = np.split(rows, counts.cumsum()[:-1])
             return [Group(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
         capacity = self._stack.num_slots
-        num_slots, width = _round_up(len(counts), SLOT_STEP), _round_up(int(counts.max()), ROW_STEP)
+        num_slots = len(counts) if len(counts) < SLOT_STEP else _round_up(len(counts), SLOT_STEP)
+        width = _round_up(int(counts.max()), ROW_STEP)
         places = np.full((num_slots, width), len(slots))
         within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
         places[slots[rows], within] = rows
