@@ -25,12 +25,12 @@ import torch
 from torch import Tensor, nn
 
 from league import config as settings
-from league.app import Silent, architecture_of, settle
+from league.app import Silent, architecture_of, make_stack, settle
 from league.config import Config
 from league.envs import registry
 from league.evaluation import Contestant, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
-from league.policies.attention import rotate, rotation_at
+from league.policies.attention import attend, rotate, rotation_at, split
 from league.policies.opponent_encoder import OpponentEncoder
 from league.records import RunRow
 from league.store import Store
@@ -84,8 +84,17 @@ class WindowState(PolicyState):
 
     def select(self, rows: Tensor | None) -> WindowState:
         """See `league.types.PolicyState`."""
-        picked = {name: x.clone() if rows is None else x[rows] for name, x in self.tensors().items()}
-        return WindowState(picked["hidden"], picked["cell"], Window(picked["tokens"], picked["count"]))
+        return self._of({name: x.clone() if rows is None else x[rows] for name, x in self.tensors().items()})
+
+    def join(self, others: Sequence[WindowState]) -> WindowState:
+        """See `league.types.PolicyState`."""
+        return self._of(
+            {name: torch.cat([x, *(o.tensors()[name] for o in others)]) for name, x in self.tensors().items()}
+        )
+
+    @staticmethod
+    def _of(tensors: dict[str, Tensor]) -> WindowState:
+        return WindowState(tensors["hidden"], tensors["cell"], Window(tensors["tokens"], tensors["count"]))
 
 
 class WindowEncoder(nn.Module):
@@ -122,17 +131,30 @@ class WindowEncoder(nn.Module):
         """Latents (n, latents, width) of windows (n, H, token_size), oldest first, whose newest token is its match's
         number `place` (n,), counted from 0: of what lies before the match nothing is seen.
         """
-        parts, history = self.parts, self.parts.history
-        position = torch.arange(history, device=tokens.device)
-        seen = (history - 1 - position <= place[:, None])[:, None]  # (n, 1, H), the same for every query
-        rotation = rotation_at(position, parts.pool.head_width, parts.queries.dtype)
-        x = parts.embed(tokens)
-        for block in parts.layers:
-            x = block.mix(x, *block.project(x, rotation), seen)
-        keys, values = (parts.pool.split(part) for part in parts.pool_kv(parts.pool_norm(x)).chunk(2, -1))
-        queries = rotate(parts.pool.split(parts.queries), rotation_at(position[-1], parts.pool.head_width, x.dtype))
-        latents: Tensor = parts.pool(queries.expand(len(x), -1, -1, -1), rotate(keys, rotation), values, seen)
-        return latents
+        return self.parts.encode(tokens, WholeWindow(place, tokens.shape[1], self.parts))
+
+
+class WholeWindow:
+    """What the tokens of windows of H tokens look at (see `league.policies.opponent_encoder.Past`): all of the window.
+
+    Positions are places in the window; the latents' queries ask from its end.
+    """
+
+    def __init__(self, place: Tensor, history: int, parts: OpponentEncoder) -> None:
+        position = torch.arange(history, device=place.device)
+        self._heads = parts.heads
+        self._seen = (history - 1 - position <= place[:, None])[:, None]  # (n, 1, H), the same for every query
+        self._rotation = rotation_at(position, parts.width // parts.heads, parts.queries.dtype)
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """What queries (n, H, 1, width), or (Q, width) for all windows, find among keys and values (n, H, width)."""
+        cos, sin = self._rotation
+        keys, values = rotate(split(key, self._heads), self._rotation), split(value, self._heads)
+        if query.dim() == 2:
+            last = rotate(split(query, self._heads), (cos[-1], sin[-1]))
+            return attend(last.expand(len(key), -1, -1, -1), keys, values, self._seen)
+        queries = rotate(split(query[:, :, 0], self._heads), self._rotation)
+        return attend(queries, keys, values, self._seen)[:, :, None]
 
 
 class ReencodingActorCritic(ActorCritic):
@@ -220,8 +242,9 @@ def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
             seed=seed,
             device=device,
             policy=policy,
-            batch=make_batch(config, config.env.rows),
+            spec=spec,
             make_batch=lambda rows: make_batch(config, rows),
+            make_stack=lambda: make_stack(policy, config),
             load_policy=frozen.__getitem__,
             save_snapshot=snapshot,
             save_state=lambda state: None,

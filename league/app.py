@@ -28,6 +28,7 @@ from league.envs import registry
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, nearest
 from league.evaluation import Summary
 from league.policies.actor_critic import ActorCritic, Architecture
+from league.policies.stacked import StackedPolicy
 from league.pool import SELF_PLAY
 from league.records import RunRow, RunStatus, SnapshotRow
 from league.snapshots import io as snapshot_files
@@ -396,14 +397,21 @@ def _wire(
         seed=seed,
         device=device,
         policy=policy,
-        batch=make_batch(env.rows),
+        spec=spec,
         make_batch=make_batch,
+        make_stack=lambda: make_stack(policy, config),
         load_policy=lambda agent_id: load_policy(paths[agent_id], device)[1],
         save_snapshot=snapshot,
         save_state=lambda state: save_state(folder / "state", state),
         store=store,
         watcher=watcher,
     )
+
+
+def make_stack(policy: ActorCritic, config: Config) -> StackedPolicy:
+    """Room for all live nets, in the format that play multiplies in."""
+    dtype = torch.bfloat16 if config.learner.precision == "bf16" else None
+    return StackedPolicy(policy, 2 * config.pool.live_nets, dtype)
 
 
 def _run_row(run: Run, stage: str) -> RunRow:

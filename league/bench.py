@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from league import config as settings
-from league.app import architecture_of, settle
+from league.app import architecture_of, make_stack, settle
+from league.compiling import compiled
 from league.config import Config
 from league.device import autocast, describe_device
 from league.envs import registry
@@ -22,7 +23,7 @@ from league.errors import UsageError
 from league.learner import Learner
 from league.policies.actor_critic import ActorCritic
 from league.pool import Pool
-from league.rollout import Collector
+from league.rollout import Collector, make_collector
 from league.types import GameSpec, MatchBatch, Rollout
 
 ENV_ROUNDS = 7
@@ -111,7 +112,8 @@ def bench_learner(
         torch.set_num_threads(threads)
     config, spec, device, explanation = settle("test50k", preset, None, None, overrides)
     settings.check_rows(config)
-    collector, learner = _parts(config, spec, device)
+    warnings: list[str] = []
+    collector, learner = _parts(config, spec, device, warnings.append)
     size = settings.steps_per_rollout(config)
     play, learn = [], []
     for repeat in range(repeats + 1):  # the first one warms up
@@ -140,12 +142,15 @@ def bench_learner(
         "parameters": sum(p.numel() for p in learner.policy.parameters()),
         "history_tokens": architecture_of(config, spec).history_tokens,
         "precision": config.learner.precision,
+        "compile": config.learner.compile,
+        "lanes": len(collector.lanes),
         "replay_difference": difference,
         "device": describe_device(device),
         "repeats": repeats,
         "play_steps_per_second": round(play_rate),
         "learn_samples_per_second": round(learn_rate),
         "train_steps_per_second": round(1 / (1 / play_rate + epochs / learn_rate)),
+        **({"warnings": warnings} if warnings else {}),
         **_where_time_goes(collector, learner, repeats + 2),
         **_machine(),
     }
@@ -188,23 +193,25 @@ def _where_time_goes(collector: Collector, learner: Learner, update: int) -> dic
     clock = _Clock(learner.device)
     learn = clock.around("learning", learner.update)
     whole = clock.around("whole", lambda: learn(collector.collect(learner.config.rollout_steps, update)))
-    collector.batch = cast(MatchBatch, _TimedBatch(collector.batch, clock))
-    pool = collector.pool
-    nets = {"play_net": [collector.policy], "frozen_nets": [pool.policy(agent_id) for agent_id in pool.targets]}
-    for part, policies in nets.items():
-        for policy in policies:
-            for name in ("step", "value"):
-                setattr(policy, name, clock.around(part, getattr(policy, name)))
+    collector.worker = None
+    for lane in collector.lanes:
+        lane.stop_graphs()
+        lane.batch = cast(MatchBatch, _TimedBatch(lane.batch, clock))
+    collector.nets.step = clock.around("frozen_nets", collector.nets.step)  # type: ignore[method-assign]
+    for name in ("step", "value"):
+        setattr(collector.policy, name, clock.around("play_net", getattr(collector.policy, name)))
     whole()
     total = clock.seconds.pop("whole")
-    shares = {part: clock.seconds.get(part, 0.0) / total for part in ("game", *nets, "learning")}
+    shares = {part: clock.seconds.get(part, 0.0) / total for part in ("game", "play_net", "frozen_nets", "learning")}
     shares["other"] = 1.0 - sum(shares.values())
     return {f"share_{part}": round(share, 3) for part, share in shares.items()} | {
         "bottleneck": max(shares, key=shares.__getitem__)
     }
 
 
-def _parts(config: Config, spec: GameSpec, device: torch.device) -> tuple[Collector, Learner]:
+def _parts(
+    config: Config, spec: GameSpec, device: torch.device, warn: Callable[[str], None] = lambda _: None
+) -> tuple[Collector, Learner]:
     """A collector and a learner at the config's sizes, `pool.live_nets` untrained nets as opponents."""
     architecture = architecture_of(config, spec)
     policy = ActorCritic(architecture).to(device)
@@ -216,20 +223,23 @@ def _parts(config: Config, spec: GameSpec, device: torch.device) -> tuple[Collec
         pool.admit(agent_id)
     pool.refresh_targets(set())
     env = config.env
-    batch = registry.make(env.name, rows=env.rows, threads=env.threads, options=env.options)
-    generator = torch.Generator(device).manual_seed(0)
-    collector = Collector(
-        batch,
+    collector = make_collector(
+        config,
+        device,
         policy,
         pool,
-        weights=config.rewards,
+        make_batch=lambda rows: registry.make(env.name, rows=rows, threads=env.threads, options=env.options),
+        make_stack=lambda: make_stack(policy, config),
         run="bench",
         game_id="bench",
-        generator=generator,
-        precision=config.learner.precision,
+        seed=0,
+        say=warn,
     )
     collector.start(0)
-    return collector, Learner(policy, config.learner, np.random.default_rng(0), device)
+    learner = Learner(policy, config.learner, np.random.default_rng(0), device)
+    if config.learner.compile == "compile":
+        learner.sequence = compiled(policy.sequence, warn)
+    return collector, learner
 
 
 def _need(holds: bool, setting: str, rule: str, instead: str) -> None:

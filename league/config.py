@@ -120,6 +120,10 @@ class LearnerConfig(Frozen):
     """Number format of the network's matrix products."""
     device: Literal["auto", "cuda", "mps", "cpu"]
     """Where the network runs; auto takes CUDA, then MPS, then the CPU."""
+    overlap: bool | Literal["auto"]
+    """Whether the rows play in two halves, the games of one beside the nets of the other; auto: on CUDA, if wide."""
+    compile: Literal["auto", "off", "graphs", "compile"]
+    """graphs replays the nets' steps as CUDA graphs; compile also compiles learning; auto: graphs on CUDA."""
 
 
 class PoolConfig(Frozen):
@@ -210,6 +214,7 @@ AUTO = "auto"
 """The preset that is sized to the device."""
 CHANGEABLE = (
     *("env.rows", "env.threads", "learner.rollout_steps", "learner.minibatches", "learner.precision", "pool.live_nets"),
+    *("learner.overlap", "learner.compile"),
     *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.verbosity"),
 )
 """What may be set when a run is resumed: what it takes of the machine, and how often one looks at it."""

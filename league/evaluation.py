@@ -83,8 +83,9 @@ def play(
     generator = torch.Generator(device or torch.device("cpu")).manual_seed(seed)
     a_seats = torch.arange(num_rows) % SEATS
     rows = torch.arange(num_rows).chunk(len(opponents))
-    sides = [_Side(batch, a, torch.arange(num_rows), a_seats, generator, greedy)]
-    sides += [_Side(batch, b, rows[k], 1 - a_seats, generator, greedy) for k, b in enumerate(opponents)]
+    view = SeatView(batch, generator.device)
+    sides = [_Side(batch, view, a, torch.arange(num_rows), a_seats, generator, greedy)]
+    sides += [_Side(batch, view, b, rows[k], 1 - a_seats, generator, greedy) for k, b in enumerate(opponents)]
     pair = np.arange(num_rows) // SEATS % pairs_wide
     quota = pairs // pairs_wide + (pair < pairs % pairs_wide)
     pair_seeds = np.random.SeedSequence(seed).generate_state(num_rows // SEATS, np.uint64)
@@ -95,8 +96,11 @@ def play(
     results: list[MatchResult] = []
     with autocast(generator.device, precision):
         while (playing := played < quota).any():
+            view.pull()
             for side in sides:
                 side.act(playing)
+            view.push()
+            view.wait()
             batch.step()
             steps += 1
             sums += batch.reward_terms
@@ -142,10 +146,17 @@ class _Side:
     """One contestant: the rows (n,) that it plays, and its seat in every row (B,)."""
 
     def __init__(
-        self, batch: MatchBatch, who: Contestant, rows: Tensor, seats: Tensor, generator: torch.Generator, greedy: bool
+        self,
+        batch: MatchBatch,
+        view: SeatView,
+        who: Contestant,
+        rows: Tensor,
+        seats: Tensor,
+        generator: torch.Generator,
+        greedy: bool,
     ) -> None:
         self.policy, self.rows, self.seats, self.generator, self.greedy = who.policy, rows, seats, generator, greedy
-        self.view = SeatView(batch, generator.device)
+        self.view = view
         controller = EXTERNAL if who.policy is not None else bot_id(batch, who.agent_id)
         batch.controllers[rows.numpy(), seats[rows].numpy()] = controller
         self.state: PolicyState | None = None if who.policy is None else who.policy.initial_state(batch.num_rows)
@@ -155,16 +166,17 @@ class _Side:
         rows = self.rows[torch.from_numpy(playing)[self.rows]]
         if self.policy is None or self.state is None or not len(rows):
             return
-        seats = self.seats[rows]
+        view = self.view
+        rows, seats = (x.to(view.device, non_blocking=True) for x in (rows, self.seats[rows]))
         action, _, _ = self.policy.step(
-            self.view.obs(rows, seats),
+            view.obs[rows, seats],
             self.state,
-            mask=self.view.mask(rows, seats),
-            rows=rows.to(self.view.device),
+            mask=None if view.mask is None else view.mask[rows, seats],
+            rows=rows,
             generator=self.generator,
             greedy=self.greedy,
         )
-        self.view.act(rows, seats, action)
+        view.actions[rows, seats] = action.int()
 
     def clear(self, rows: npt.NDArray[np.int64]) -> None:
         """Forgets what belonged to the matches of these rows; those that it does not play hold nothing of it."""

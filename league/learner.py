@@ -28,6 +28,7 @@ class Learner:
 
     def __init__(self, policy: Policy, config: LearnerConfig, rng: np.random.Generator, device: torch.device) -> None:
         self.policy, self.config, self.device = policy, config, device
+        self.sequence = policy.sequence
         self._rng = rng
         self._parameters = list(policy.parameters())
         is_fused = device.type in ("cpu", "cuda")
@@ -79,7 +80,7 @@ class Learner:
             return x[:, rows].transpose(0, 1)  # (n, T, ...)
 
         with autocast(self.device, config.precision):
-            log_prob, entropy, value = self.policy.sequence(
+            log_prob, entropy, value = self.sequence(
                 pick(rollout.obs),
                 pick(rollout.action),
                 rollout.state.select(rows),

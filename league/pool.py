@@ -36,8 +36,8 @@ class Pool:
         self._rng = rng
         self._live: dict[str, Policy] = {}
         self._groups = sorted(config.mix)
-        self._shares = np.array([config.mix[group] for group in self._groups])
-        self._shares /= self._shares.sum()
+        shares = np.array([config.mix[group] for group in self._groups]).cumsum()
+        self._bounds = shares / shares[-1]
 
     def admit(self, agent_id: str) -> None:
         """A new snapshot joins; rows meet it once it is drawn as a target."""
@@ -58,7 +58,7 @@ class Pool:
 
     def draw(self) -> str:
         """The opponent of a match that begins: a bot's name (`bot:NAME`) or a target's agent id."""
-        group = self._groups[int(self._rng.choice(len(self._groups), p=self._shares))]
+        group = self._groups[int(self._bounds.searchsorted(self._rng.random(), side="right"))]
         return self.targets[int(self._rng.integers(len(self.targets)))] if group == SELF_PLAY else group
 
     def group_of(self, opponent: str) -> str:

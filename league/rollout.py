@@ -1,20 +1,43 @@
-"""Plays `T` steps of `B` rows: the learner's seats, frozen nets grouped so that each plays its rows in one call, and
-the bots inside the game. A row changes its opponent only where its own match ends."""
+"""Plays `T` steps of `B` rows: the learner's seats, the frozen nets', and the bots inside the game. A row changes its
+opponent only where its own match ends.
+
+The rows lie in one lane or in two equal ones, each with a batch of matches of its own. With two, the games of one step
+in a worker thread while the nets of the other run; what is played is the same as with both in turn in one thread, since
+all that is drawn is drawn in the main thread, lane by lane. On a GPU the main thread only ever waits for a game, the
+worker for the actions that it needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from league.config import Config
 from league.device import autocast
+from league.graphs import StepGraphs
+from league.opponents import NO_SLOT, Group, Opponents
 from league.pool import Pool
 from league.strict import StrictMasks
-from league.types import BOT_PREFIX, EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyState, Rollout
+from league.types import (
+    BOT_PREFIX,
+    EXTERNAL,
+    SEATS,
+    MatchBatch,
+    MatchResult,
+    Policy,
+    PolicyStack,
+    PolicyState,
+    Rollout,
+)
+
+OVERLAP_ROWS = 1_024
+"""On CUDA, from so many rows on, halving them costs the nets less than the games' time that it hides."""
 
 
 def bot_id(batch: MatchBatch, agent: str) -> int:
@@ -25,49 +48,253 @@ def bot_id(batch: MatchBatch, agent: str) -> int:
 
 
 class SeatView:
-    """The arrays of a batch as the nets see them: some rows, one seat each, on the device."""
+    """The arrays of a batch where the nets are: on a CPU the batch's own, elsewhere copies at fixed places.
+
+    obs (B, S, obs_size), mask (B, S, M) or None and actions (B, S, A) are the tensors. `pull` brings the first two up
+    to date; `push` sends the actions on their way, and after `wait` the batch has them. On CUDA nothing but `wait`
+    waits for the device.
+    """
 
     def __init__(self, batch: MatchBatch, device: torch.device) -> None:
         self.device = device
-        self._obs = torch.from_numpy(batch.obs)
-        self._mask = None if batch.mask is None else torch.from_numpy(batch.mask)
-        self._actions = torch.from_numpy(batch.actions)
-        self._final_obs = torch.from_numpy(batch.final_obs)
+        arrays = {"obs": batch.obs, "mask": batch.mask, "actions": batch.actions}
+        self._host = {name: torch.from_numpy(array) for name, array in arrays.items() if array is not None}
+        self._is_here, is_cuda = device.type == "cpu", device.type == "cuda"
+        self._staged = {name: torch.empty_like(x, pin_memory=True) if is_cuda else x for name, x in self._host.items()}
+        self._there = {name: x if self._is_here else x.to(device) for name, x in self._host.items()}
+        self._sent = torch.cuda.Event() if is_cuda else None  # type: ignore[no-untyped-call]
+        self.obs, self.mask, self.actions = self._there["obs"], self._there.get("mask"), self._there["actions"]
 
-    def obs(self, rows: Tensor, seats: Tensor) -> Tensor:
-        """What `seats` (n,) of `rows` (n,) see now: (n, obs_size)."""
-        return self._obs[rows, seats].to(self.device)
+    def pull(self) -> None:
+        """Observations and masks to the device."""
+        if self._is_here:
+            return
+        for name in self._there.keys() - {"actions"}:
+            if self._sent is not None:
+                self._staged[name].copy_(self._host[name])
+            self._there[name].copy_(self._staged[name], non_blocking=self._sent is not None)
 
-    def final_obs(self, rows: Tensor, seats: Tensor) -> Tensor:
-        """What they saw last in the match that just ended: (n, obs_size)."""
-        return self._final_obs[rows, seats].to(self.device)
+    def push(self) -> None:
+        """Begins to copy the actions to the batch."""
+        if not self._is_here:
+            self._staged["actions"].copy_(self.actions, non_blocking=self._sent is not None)
+        if self._sent is not None:
+            self._sent.record()
 
-    def mask(self, rows: Tensor, seats: Tensor) -> Tensor | None:
-        """What is legal for them now: (n, M), or None."""
-        return None if self._mask is None else self._mask[rows, seats].to(self.device)
-
-    def act(self, rows: Tensor, seats: Tensor, action: Tensor) -> None:
-        """Writes their actions (n, A)."""
-        self._actions[rows, seats] = action.to("cpu", torch.int32)
+    def wait(self) -> None:
+        """Until what was pushed is in the batch."""
+        if self._sent is not None:
+            self._sent.synchronize()
+            self._host["actions"].copy_(self._staged["actions"])
 
 
-class Collector:
-    """The training matches of one run: who sits where, what each net remembers, what each match has brought so far.
+class Step(NamedTuple):
+    """What the learner's net saw and did in one step: (B, ...) tensors on the device."""
+
+    obs: Tensor
+    mask: Tensor | None
+    action: Tensor
+    log_prob: Tensor
+    value: Tensor
+
+
+class Lane:
+    """Rows that step together: their matches, who sits where, what the nets remember, what each match has brought.
 
     Args:
-        batch: the matches; reset by `start`.
-        policy: the learner's network, played as it is now.
-        pool: draws the opponents and holds the frozen nets. All frozen nets share the learner's architecture.
-        weights: reward term -> weight; the learner's reward is the weighted sum.
-        run, game_id: written into every match row.
-        generator: draws the actions, on the policy's device.
+        batch: the matches.
+        first_row: number of the lane's first row among all.
+        policy: the learner's network.
+        nets: the frozen ones.
+        generator: draws the actions.
         precision: `float32` or `bf16`.
+        graphs: replays the nets' step, if given.
         strict: checked before every step, if given.
     """
 
     def __init__(
         self,
         batch: MatchBatch,
+        first_row: int,
+        policy: Policy,
+        nets: Opponents,
+        generator: torch.Generator,
+        precision: str,
+        graphs: StepGraphs[Step] | None,
+        strict: StrictMasks | None,
+    ) -> None:
+        self.batch, self.first_row, self.policy, self.nets = batch, first_row, policy, nets
+        self._generator, self._graphs, self._strict = generator, graphs, strict
+        self.device, num_rows = generator.device, batch.num_rows
+        self.view = SeatView(batch, self.device)
+        with autocast(self.device, precision):
+            self.state: PolicyState = policy.initial_state(num_rows)
+            self.opponent_state: PolicyState = policy.initial_state(num_rows + 1)
+        """One row more than there are: padded entries of stacked nets play it, and what it holds means nothing."""
+        spec = batch.spec
+        self._rows = torch.arange(num_rows, device=self.device)
+        self._seats_there = torch.zeros(num_rows, dtype=torch.int64, device=self.device)
+        self._groups: list[Group] = []
+        self._seen = torch.zeros(num_rows + 1, spec.obs_size, device=self.device)
+        self._legal = torch.ones(num_rows + 1, spec.action.mask_size, dtype=torch.bool, device=self.device)
+        self._chosen = torch.zeros(num_rows + 1, spec.action.num_parts, dtype=torch.int32, device=self.device)
+        self.seats: npt.NDArray[np.int64] = np.arange(num_rows) % SEATS
+        self.opponents: list[str] = [""] * num_rows
+        self.slots = np.full(num_rows, NO_SLOT)
+        self.is_first = np.ones(num_rows, np.bool_)
+        self.begun_update = np.zeros(num_rows, np.int64)
+        self.steps = np.zeros(num_rows, np.int64)
+        self.sums = np.zeros((num_rows, SEATS, len(spec.reward_terms)), np.float64)
+        self.ordinals = np.zeros(num_rows, np.int64)
+
+    @property
+    def num_rows(self) -> int:
+        """Its rows."""
+        return self.batch.num_rows
+
+    def begin_matches(self, rows: npt.NDArray[np.int64], pool: Pool, updates_made: int) -> None:
+        """Draws the opponents of `rows` (n,), seats both sides and clears what both remember."""
+        for row in rows.tolist():
+            opponent = self.opponents[row] = pool.draw()
+            slot = self.nets.enter(opponent)  # before `leave`: a net that is met again keeps its slot
+            self.nets.leave(int(self.slots[row]))
+            self.slots[row] = slot
+            self.batch.controllers[row, 1 - self.seats[row]] = bot_id(self.batch, opponent)
+        self.batch.controllers[rows, self.seats[rows]] = EXTERNAL
+        index = torch.from_numpy(rows).to(self.device, non_blocking=True)
+        self.state.clear(index)
+        self.opponent_state.clear(index)
+        self.begun_update[rows] = updates_made
+        self.steps[rows] = 0
+        self.sums[rows] = 0
+        self._seat()
+
+    def _seat(self) -> None:
+        """Tells the device who sits where."""
+        self._seats_there.copy_(torch.from_numpy(self.seats), non_blocking=True)
+        self._groups = self.nets.groups(self.slots)
+
+    def think(self) -> Step:
+        """The step of all nets; the actions are on their way to the batch."""
+        self.view.pull()
+        if self._graphs is None:
+            step = self._nets(self._groups)
+        else:
+            key = (self.first_row, *(group.shape for group in self._groups))
+            step, self._groups = self._graphs.call(key, self._nets, self._groups)
+        self.view.push()
+        return step
+
+    def _nets(self, groups: list[Group]) -> Step:
+        """Reads and writes tensors at fixed places only, so that it can be captured in a graph."""
+        view, rows, seats = self.view, self._rows, self._seats_there
+        obs, mask = view.obs[rows, seats], None if view.mask is None else view.mask[rows, seats]
+        action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
+        view.actions[rows, seats] = action.int()
+        self._seen[:-1] = view.obs[rows, 1 - seats]
+        if view.mask is not None:
+            self._legal[:-1] = view.mask[rows, 1 - seats]
+        for group in groups:
+            legal = None if view.mask is None else self._legal[group.rows]
+            seen = self._seen[group.rows]
+            self._chosen[group.rows] = self.nets.step(group, seen, self.opponent_state, legal, self._generator).int()
+        view.actions[rows, 1 - seats] = self._chosen[:-1]  # where a bot plays, the game ignores it
+        return Step(obs, mask, action, log_prob.float(), value.float())
+
+    def stop_graphs(self) -> None:
+        """From now on the nets' steps run as they are."""
+        self._graphs = None
+
+    def play(self) -> None:
+        """The game's step, once it has the actions; may run in another thread."""
+        self.view.wait()
+        if self._strict is not None:
+            self._strict.check()
+        self.batch.step()
+
+    def value(self) -> Tensor:
+        """(B,): what the learner's net expects from now on."""
+        self.view.pull()
+        return self.policy.value(self.view.obs[self._rows, self._seats_there], self.state).float()
+
+    def cut_values(self) -> tuple[Tensor, Tensor] | None:
+        """Rows (n,) of matches that were cut, and the values (n,) of their last states under the memory they had."""
+        cut = np.flatnonzero(self.batch.truncated & ~self.batch.terminated)
+        if not len(cut):
+            return None
+        obs = torch.from_numpy(self.batch.final_obs[cut, self.seats[cut]]).to(self.device)
+        rows = torch.from_numpy(cut).to(self.device)
+        return rows, self.policy.value(obs, self.state, rows=rows).float()
+
+    def finish_match(self, row: int, run: str, update: int, game_id: str) -> MatchResult:
+        """The result of the match that ended; the learner takes the other seat next."""
+        seat, opponent = int(self.seats[row]), self.opponents[row]
+        result = match_result(
+            self.batch,
+            row,
+            self.sums[row],
+            first_row=self.first_row,
+            run=run,
+            kind="training",
+            update=update,
+            ordinal=int(self.ordinals[row]),
+            game_id=game_id,
+            agents=(run, opponent) if seat == 0 else (opponent, run),
+            steps=int(self.steps[row]),
+            sampling="sample",
+            update_begin=int(self.begun_update[row]),
+            update_end=update - 1,
+        )
+        self.ordinals[row] += 1
+        self.seats[row] = 1 - seat
+        return result
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the lane's next step depends on."""
+        return {
+            "batch": self.batch.get_state(),
+            "state": self.state.tensors(),
+            "opponent_state": self.opponent_state.tensors(),
+            "opponents": list(self.opponents),
+            "slots": self.slots,
+            "seats": self.seats,
+            "is_first": self.is_first,
+            "begun_update": self.begun_update,
+            "steps": self.steps,
+            "sums": self.sums,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`; the nets must have been restored."""
+        self.batch.set_state(state["batch"])
+        self.state.load(state["state"])
+        self.opponent_state.load(state["opponent_state"])
+        self.opponents = list(state["opponents"])
+        for name in ("slots", "seats", "is_first", "begun_update", "steps", "sums"):
+            getattr(self, name)[:] = state[name]
+        self._seat()
+
+
+class Collector:
+    """The training matches of one run, in lanes.
+
+    Args:
+        batches: the matches, one batch a lane, with equally many rows; reset by `start`. With two, their games and nets
+            overlap.
+        policy: the learner's network, played as it is now.
+        pool: draws the opponents and holds the frozen nets. All frozen nets share the learner's architecture.
+        weights: reward term -> weight; the learner's reward is the weighted sum.
+        run, game_id: written into every match row.
+        generator: draws the actions, on the policy's device.
+        precision: `float32` or `bf16`.
+        stack: plays the frozen nets in one call; without it each plays its rows in a call of its own.
+        graphs: replays the nets' step as CUDA graphs; needs a `stack`, without which no two steps are alike.
+        strict: checked before every step, one a lane, if given.
+    """
+
+    def __init__(
+        self,
+        batches: Sequence[MatchBatch],
         policy: Policy,
         pool: Pool,
         *,
@@ -76,223 +303,241 @@ class Collector:
         game_id: str,
         generator: torch.Generator,
         precision: str = "float32",
-        strict: StrictMasks | None = None,
+        stack: PolicyStack | None = None,
+        graphs: StepGraphs[Step] | None = None,
+        strict: Sequence[StrictMasks] = (),
     ) -> None:
-        self._strict = strict
-        self.batch, self.policy, self.pool = batch, policy, pool
+        self.policy, self.pool = policy, pool
         self.run, self.game_id = run, game_id
         self.generator, self.precision = generator, precision
-        self.device = generator.device
-        num_rows = batch.num_rows
-        self.view = SeatView(batch, self.device)
-        self.state: PolicyState = policy.initial_state(num_rows)
-        self.opponent_state: PolicyState = policy.initial_state(num_rows)
-        self._weights = np.array([weights.get(term, 0.0) for term in batch.spec.reward_terms], np.float32)
-        self._rows = torch.arange(num_rows)
-        self.seats: npt.NDArray[np.int64] = np.arange(num_rows) % SEATS
-        self.opponents: list[str] = [""] * num_rows
-        self._rows_of: dict[str, Tensor] | None = None
-        self.is_first = np.ones(num_rows, np.bool_)
-        self._begun_update = np.zeros(num_rows, np.int64)
-        self._steps = np.zeros(num_rows, np.int64)
-        self._sums = np.zeros((num_rows, SEATS, len(batch.spec.reward_terms)), np.float64)
-        self._ordinals = np.zeros(num_rows, np.int64)
+        self.device, self.spec = generator.device, batches[0].spec
+        self.nets = Opponents(pool, stack, self.device)
+        self._weights = np.array([weights.get(term, 0.0) for term in self.spec.reward_terms], np.float32)
+        width = batches[0].num_rows
+        self.lanes = [
+            Lane(batch, i * width, policy, self.nets, generator, precision, graphs, strict[i] if strict else None)
+            for i, batch in enumerate(batches)
+        ]
+        self.worker = ThreadPoolExecutor(1, "games") if len(self.lanes) > 1 else None
+        """Steps the games while nets run; None plays games and nets in turn, which gives the same rollouts."""
 
-    def start(self, seed: int) -> None:
+    @property
+    def num_rows(self) -> int:
+        """B, of all lanes."""
+        return sum(lane.num_rows for lane in self.lanes)
+
+    def start(self, seed: int, updates_made: int = 0) -> None:
         """Begins every row's first match; the pool must have targets."""
-        self.batch.reset(seed)
-        for row in range(self.batch.num_rows):
-            self._begin_match(row, updates_made=0)
+        seeds = np.random.SeedSequence(seed).generate_state(self.num_rows, np.uint64).astype(np.uint64)
+        for lane in self.lanes:
+            stop = lane.first_row + lane.num_rows
+            lane.batch.reset(seed if len(self.lanes) == 1 else seeds[lane.first_row : stop])
+            lane.is_first[:] = True
+            lane.begin_matches(np.arange(lane.num_rows), self.pool, updates_made)
 
     def opponents_in_use(self) -> set[str]:
         """The opponents that rows play now."""
-        return set(self.opponents)
+        return {opponent for lane in self.lanes for opponent in lane.opponents}
 
     def collect(self, num_steps: int, update: int) -> Rollout:
         """Plays `num_steps` steps of every row for the update number `update`, counted from 1.
 
         Match rows carry it; the learner's weights are those after `update` - 1 updates.
         """
-        state = self.state.select(None)
-        self._ordinals[:] = 0
-        finished: list[MatchResult] = []
-        steps: list[dict[str, Tensor | None]] = []
-        with autocast(self.device, self.precision):
-            for _ in range(num_steps):
-                steps.append(self._step(update, finished))
-            last_value = self.policy.value(self.view.obs(self._rows, self._learner_seats()), self.state).float()
-        return self._rollout(steps, last_value, state, finished)
+        first, *others = (lane.state for lane in self.lanes)
+        record = _Record(num_steps, self.num_rows, first.join(others), self.device)
+        games: dict[int, Future[None]] = {}
+        for lane in self.lanes:
+            lane.ordinals[:] = 0
+        try:
+            with autocast(self.device, self.precision):
+                for t in range(num_steps + 1):
+                    for lane in self.lanes:
+                        if t > 0:
+                            games.pop(lane.first_row).result()
+                            self._settle(lane, t - 1, update, record)
+                        if t < num_steps:
+                            record.keep(t, lane, lane.think())
+                            games[lane.first_row] = self._submit(lane.play)
+                        else:
+                            record.keep_last(lane)
+        finally:
+            for game in games.values():  # after an error: no game is left stepping
+                game.exception()
+        return record.rollout()
 
-    def _learner_seats(self) -> Tensor:
-        return torch.from_numpy(self.seats)
+    def _submit(self, play: Callable[[], None]) -> Future[None]:
+        if self.worker is not None:
+            return self.worker.submit(play)
+        play()
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
 
-    def _step(self, update: int, finished: list[MatchResult]) -> dict[str, Tensor | None]:
-        """One decision of all rows; appends the matches that ended and returns the step's (B, ...) tensors."""
-        rows, seats = self._rows, self._learner_seats()
-        obs, mask = self.view.obs(rows, seats), self.view.mask(rows, seats)
-        is_first = torch.from_numpy(self.is_first.copy())
-        action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self.generator)
-        self.view.act(rows, seats, action)
-        self._play_opponents(seats)
-        if self._strict is not None:
-            self._strict.check()
-        self.batch.step()
-        self._steps += 1
-        self._sums += self.batch.reward_terms
-        reward = self.batch.reward_terms[rows.numpy(), self.seats] @ self._weights
-        ends = self.batch.terminated | self.batch.truncated
-        final_value = self._truncated_values()
-        self.is_first = ends.copy()
-        for row in np.flatnonzero(ends):
-            finished.append(self._finish_match(int(row), update))
-            self._begin_match(int(row), updates_made=update - 1)
-        return {
-            "obs": obs,
-            "mask": mask,
-            "action": action,
-            "log_prob": log_prob.float(),
-            "value": value.float(),
-            "reward": torch.from_numpy(reward),
-            "ends": torch.from_numpy(ends),
-            "is_first": is_first,
-            "final_value": final_value,
-        }
-
-    def _play_opponents(self, learner_seats: Tensor) -> None:
-        for agent_id, rows in self._frozen_rows().items():
-            seats = 1 - learner_seats[rows]
-            action, _, _ = self.pool.policy(agent_id).step(
-                self.view.obs(rows, seats),
-                self.opponent_state,
-                mask=self.view.mask(rows, seats),
-                rows=rows.to(self.device),
-                generator=self.generator,
-            )
-            self.view.act(rows, seats, action)
-
-    def _frozen_rows(self) -> dict[str, Tensor]:
-        """Agent id of each frozen net -> the rows (n,) that it plays; found anew only when a match has begun."""
-        if self._rows_of is None:
-            members: dict[str, list[int]] = {}
-            for row, opponent in enumerate(self.opponents):
-                if not opponent.startswith(BOT_PREFIX):
-                    members.setdefault(opponent, []).append(row)
-            self._rows_of = {agent_id: torch.tensor(rows) for agent_id, rows in members.items()}
-        return self._rows_of
-
-    def _truncated_values(self) -> Tensor:
-        """(B,): the value of the last state of matches that were cut, under the memory they had; 0 elsewhere."""
-        values = torch.zeros(self.batch.num_rows, device=self.device)
-        cut = torch.from_numpy(np.flatnonzero(self.batch.truncated & ~self.batch.terminated))
-        if len(cut):
-            obs = self.view.final_obs(cut, self._learner_seats()[cut])
-            on_device = cut.to(self.device)
-            values[on_device] = self.policy.value(obs, self.state, rows=on_device).float()
-        return values
-
-    def _begin_match(self, row: int, updates_made: int) -> None:
-        """Draws the row's opponent, seats both, and clears what both remember."""
-        opponent = self.opponents[row] = self.pool.draw()
-        self._rows_of = None
-        learner_seat = int(self.seats[row])
-        self.batch.controllers[row, learner_seat] = EXTERNAL
-        self.batch.controllers[row, 1 - learner_seat] = bot_id(self.batch, opponent)
-        index = torch.tensor([row], device=self.device)
-        self.state.clear(index)
-        self.opponent_state.clear(index)
-        self._begun_update[row] = updates_made
-        self._steps[row] = 0
-        self._sums[row] = 0
-
-    def _finish_match(self, row: int, update: int) -> MatchResult:
-        """The row of the match that ended; the learner takes the other seat next."""
-        seat, opponent = int(self.seats[row]), self.opponents[row]
-        result = match_result(
-            self.batch,
-            row,
-            self._sums[row],
-            run=self.run,
-            kind="training",
-            update=update,
-            ordinal=int(self._ordinals[row]),
-            game_id=self.game_id,
-            agents=(self.run, opponent) if seat == 0 else (opponent, self.run),
-            steps=int(self._steps[row]),
-            sampling="sample",
-            update_begin=int(self._begun_update[row]),
-            update_end=update - 1,
-        )
-        self._ordinals[row] += 1
-        self.seats[row] = 1 - seat
-        return result
-
-    def _rollout(
-        self, steps: list[dict[str, Tensor | None]], last_value: Tensor, state: PolicyState, finished: list[MatchResult]
-    ) -> Rollout:
-        def stack(name: str) -> Tensor:
-            parts = [part for step in steps if (part := step[name]) is not None]
-            return torch.stack(parts).to(self.device)
-
-        value, ends = stack("value"), stack("ends")
-        following = torch.cat([value[1:], last_value[None]])
-        return Rollout(
-            obs=stack("obs"),
-            mask=stack("mask") if self.batch.mask is not None else None,
-            action=stack("action"),
-            log_prob=stack("log_prob"),
-            value=value,
-            reward=stack("reward"),
-            next_value=torch.where(ends, stack("final_value"), following),
-            ends=ends,
-            is_first=stack("is_first"),
-            state=state,
-            finished=finished,
-        )
+    def _settle(self, lane: Lane, t: int, update: int, record: _Record) -> None:
+        """What the game's step brought, once it is done: rewards, matches that ended, and those that begin instead."""
+        batch = lane.batch
+        lane.steps += 1
+        lane.sums += batch.reward_terms
+        ends = batch.terminated | batch.truncated
+        reward = batch.reward_terms[np.arange(lane.num_rows), lane.seats] @ self._weights
+        record.keep_game(t, lane, reward, ends, lane.cut_values())
+        lane.is_first = ends.copy()
+        ended = np.flatnonzero(ends)
+        if len(ended):
+            record.finished += [lane.finish_match(row, self.run, update, self.game_id) for row in ended.tolist()]
+            lane.begin_matches(ended, self.pool, updates_made=update - 1)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs to play the very same next step."""
         return {
-            "batch": self.batch.get_state(),
-            "state": self.state.tensors(),
-            "opponent_state": self.opponent_state.tensors(),
             "generator": self.generator.get_state(),
-            "opponents": list(self.opponents),
-            "seats": self.seats,
-            "is_first": self.is_first,
-            "begun_update": self._begun_update,
-            "steps": self._steps,
-            "sums": self._sums,
+            "nets": list(self.nets.agents),
+            "lanes": [lane.state_dict() for lane in self.lanes],
         }
+
+    def fits(self, state: dict[str, Any]) -> bool:
+        """Whether `state` is that of as many lanes of as many rows."""
+        return [len(lane["opponents"]) for lane in state.get("lanes", [])] == [lane.num_rows for lane in self.lanes]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self.batch.set_state(state["batch"])
-        self.state.load(state["state"])
-        self.opponent_state.load(state["opponent_state"])
         self.generator.set_state(state["generator"])
-        self.opponents = list(state["opponents"])
-        self._rows_of = None
-        self.seats[:] = state["seats"]
-        self.is_first[:] = state["is_first"]
-        self._begun_update[:] = state["begun_update"]
-        self._steps[:] = state["steps"]
-        self._sums[:] = state["sums"]
+        self.nets.restore(state["nets"], np.concatenate([lane["slots"] for lane in state["lanes"]]))
+        for lane, saved in zip(self.lanes, state["lanes"], strict=True):
+            lane.load_state_dict(saved)
+
+
+class _Record:
+    """What is kept of a rollout while it is played: the nets' side on the device, the games' side on the host."""
+
+    def __init__(self, num_steps: int, num_rows: int, state: PolicyState, device: torch.device) -> None:
+        self.finished: list[MatchResult] = []
+        self._shape, self._state, self._device = (num_steps, num_rows), state, device
+        self._there: dict[str, Tensor] = {}
+        self._cut_value = torch.zeros(self._shape, device=device)
+        self._last_value = torch.zeros(num_rows, device=device)
+        self._reward = np.zeros(self._shape, np.float32)
+        self._ends, self._is_first = np.zeros(self._shape, np.bool_), np.zeros(self._shape, np.bool_)
+
+    def keep(self, t: int, lane: Lane, step: Step) -> None:
+        """The nets' step number t."""
+        rows = slice(lane.first_row, lane.first_row + lane.num_rows)
+        for name, x in step._asdict().items():
+            if x is None:
+                continue
+            if name not in self._there:
+                self._there[name] = x.new_empty((*self._shape, *x.shape[1:]))
+            self._there[name][t, rows] = x
+        self._is_first[t, rows] = lane.is_first
+
+    def keep_game(
+        self,
+        t: int,
+        lane: Lane,
+        reward: npt.NDArray[np.float32],
+        ends: npt.NDArray[np.bool_],
+        cut_values: tuple[Tensor, Tensor] | None,
+    ) -> None:
+        """The game's step number t."""
+        rows = slice(lane.first_row, lane.first_row + lane.num_rows)
+        self._reward[t, rows], self._ends[t, rows] = reward, ends
+        if cut_values is not None:
+            self._cut_value[t, lane.first_row + cut_values[0]] = cut_values[1]
+
+    def keep_last(self, lane: Lane) -> None:
+        """The value of the state after the last step."""
+        self._last_value[lane.first_row : lane.first_row + lane.num_rows] = lane.value()
+
+    def rollout(self) -> Rollout:
+        """All of it, on the device."""
+        there, value = self._there, self._there["value"]
+        reward, ends, is_first = (
+            torch.from_numpy(x).to(self._device) for x in (self._reward, self._ends, self._is_first)
+        )
+        following = torch.cat([value[1:], self._last_value[None]])
+        return Rollout(
+            obs=there["obs"],
+            mask=there.get("mask"),
+            action=there["action"],
+            log_prob=there["log_prob"],
+            value=value,
+            reward=reward,
+            next_value=torch.where(ends, self._cut_value, following),
+            ends=ends,
+            is_first=is_first,
+            state=self._state,
+            finished=self.finished,
+        )
+
+
+def num_lanes(config: Config, device: torch.device) -> int:
+    """2 where games and nets shall overlap and the rows can be halved, else 1."""
+    wanted = config.learner.overlap
+    if wanted == "auto":
+        wanted = device.type == "cuda" and config.env.rows >= OVERLAP_ROWS
+    return 2 if wanted and config.env.rows % 2 == 0 else 1
+
+
+def make_collector(
+    config: Config,
+    device: torch.device,
+    policy: Policy,
+    pool: Pool,
+    *,
+    make_batch: Callable[[int], MatchBatch],
+    make_stack: Callable[[], PolicyStack],
+    run: str,
+    game_id: str,
+    seed: int,
+    say: Callable[[str], None],
+) -> Collector:
+    """The collector of a run's settings, with the lanes and calls that suit the device.
+
+    Args:
+        config, device, policy, pool, run, game_id: the run's.
+        make_batch: a batch of the game with the given number of rows.
+        make_stack: makes what plays the frozen nets in one call, where that is faster.
+        seed: of the actions drawn.
+        say: is told what cannot be had.
+    """
+    lanes, learner = num_lanes(config, device), config.learner
+    batches = [make_batch(config.env.rows // lanes) for _ in range(lanes)]
+    generator = torch.Generator(device).manual_seed(seed)
+    is_stacked = device.type == "cuda"
+    has_graphs = learner.compile == "graphs" or (is_stacked and learner.compile != "off")
+    return Collector(
+        batches,
+        policy,
+        pool,
+        weights=config.rewards,
+        run=run,
+        game_id=game_id,
+        generator=generator,
+        precision=learner.precision,
+        stack=make_stack() if is_stacked else None,
+        graphs=StepGraphs(generator, learner.precision, say) if has_graphs else None,
+        strict=[StrictMasks(b, make_batch(b.num_rows)) for b in batches] if config.env.strict_masks else (),
+    )
 
 
 def seat_pairs(values: npt.NDArray[Any]) -> Sequence[tuple[float, float]]:
     """Rows (N, S) as (seat 0, seat 1) pairs of floats."""
-    return [(float(a), float(b)) for a, b in values]
+    return [(a, b) for a, b in values.tolist()]
 
 
-def match_result(batch: MatchBatch, row: int, reward_sums: npt.NDArray[np.float64], **fields: Any) -> MatchResult:
+def match_result(
+    batch: MatchBatch, row: int, reward_sums: npt.NDArray[np.float64], *, first_row: int = 0, **fields: Any
+) -> MatchResult:
     """The match that ended in `row` in this step: the game's own part from `batch.result`, the rest from `fields`.
 
     reward_sums: (S, R), the match's unweighted reward terms.
+    first_row: number of the batch's first row among all.
     """
     spec, result = batch.spec, batch.result[row]
     reason = "truncated" if batch.truncated[row] else spec.end_reasons[int(result["end_reason"])]
     return MatchResult(
-        row=row,
+        row=first_row + row,
         seed=int(result["seed"]),
         winner=int(result["winner"]),
         end_reason=reason,

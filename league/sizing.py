@@ -44,7 +44,8 @@ def measure(policy: Policy, spec: GameSpec, steps: int, precision: str, device: 
     """Learns nothing from two rows of `steps` steps and counts what that keeps for a backward pass."""
     parameters = list(policy.parameters())
     weights = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in parameters}
-    state = policy.initial_state(2)
+    with autocast(device, precision):
+        state = policy.initial_state(2)
     kept: dict[int, int] = {}
 
     def keep(x: torch.Tensor) -> torch.Tensor:
@@ -75,7 +76,7 @@ class Estimate:
     learner: int
     """Weights, gradients and Adam's two moments."""
     frozen: int
-    """Live nets: the targets, and as many that drain."""
+    """Live nets: the targets, and as many that drain; on CUDA once more, stacked."""
     rows: int
     """Memories and LSTM states of both seats of every row, and the copy that a rollout begins with."""
     rollout: int
@@ -116,7 +117,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     step = FLOAT * spec.obs_size + spec.action.mask_size + 8 * spec.action.num_parts + 4 * FLOAT + 2
     evaluated = SEATS * min(config.run.evaluate_games // 2, MAX_PAIRS) * (len(spec.bots) + 1)
     works = [
-        states + samples * step,  # play: the last value is that of a copy, and the steps are copied into one
+        states,  # play: the last value is that of a copy
         states // config.learner.minibatches
         + minibatch * (step + footprint.activations + 2 * footprint.largest)
         + 3 * FLOAT * samples,
@@ -126,8 +127,8 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
         works.append(2 * (2 * states + 3 * footprint.weights))  # copied, then written into one string of bytes
     return Estimate(
         learner=4 * footprint.weights,
-        frozen=2 * config.pool.live_nets * footprint.weights,
-        rows=3 * states,
+        frozen=(4 if device.type == "cuda" else 2) * config.pool.live_nets * footprint.weights,
+        rows=3 * states + footprint.state,  # stacked nets have a spare row
         rollout=samples * step,
         work=max(works),
     )

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from league.compiling import compiled
 from league.config import Config, next_snapshot_mark, smaller
 from league.device import is_out_of_memory
 from league.errors import LeagueError, SnapshotError, StoreError
@@ -20,10 +21,9 @@ from league.evaluation import Contestant, Summary, play, summarise
 from league.learner import Learner
 from league.pool import Pool
 from league.records import RewardTerm
-from league.rollout import Collector
+from league.rollout import Collector, make_collector
 from league.store import Store
-from league.strict import StrictMasks
-from league.types import BOT_PREFIX, DRAW, MatchBatch, MatchResult, Policy, Rollout
+from league.types import BOT_PREFIX, DRAW, GameSpec, MatchBatch, MatchResult, Policy, PolicyStack, Rollout
 
 WINDOW = 100
 """Matches that a displayed win-rate or mean reward looks back on."""
@@ -85,10 +85,12 @@ class Run:
     seed: int
     device: torch.device
     policy: Policy
-    batch: MatchBatch
+    spec: GameSpec
     make_batch: Callable[[int], MatchBatch]
     load_policy: Callable[[str], Policy]
     """The frozen policy of an agent id."""
+    make_stack: Callable[[], PolicyStack]
+    """Plays frozen policies in one call."""
     save_snapshot: Callable[[Counters], str]
     """Stores the policy as it is now and returns its agent id."""
     save_state: Callable[[dict[str, Any]], None]
@@ -113,19 +115,22 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
     config = run.config
     pool_rng, learner_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(run.seed).spawn(2))
     learner = Learner(run.policy, config.learner, learner_rng, run.device)
+    if config.learner.compile == "compile":
+        learner.sequence = compiled(run.policy.sequence, run.watcher.say)
     pool = Pool(config.pool, run.load_policy, pool_rng)
     is_resumed, is_whole = bool(state), not state
     try:
-        collector = Collector(
-            run.batch,
+        collector = make_collector(
+            config,
+            run.device,
             run.policy,
             pool,
-            weights=config.rewards,
+            make_batch=run.make_batch,
+            make_stack=run.make_stack,
             run=run.name,
             game_id=run.game_id,
-            generator=torch.Generator(run.device).manual_seed(run.seed),
-            precision=config.learner.precision,
-            strict=StrictMasks(run.batch, run.make_batch(config.env.rows)) if config.env.strict_masks else None,
+            seed=run.seed,
+            say=run.watcher.say,
         )
         if state:
             _restore(run, state, learner, pool, collector)
@@ -236,7 +241,7 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
 def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> None:
     config = run.config
     started = time.monotonic()
-    opponents = [Contestant(BOT_PREFIX + bot) for bot in run.batch.spec.bots]
+    opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
     if pool.snapshots[0] != newest:
         opponents.append(Contestant(pool.snapshots[0], run.load_policy(pool.snapshots[0])))
     contestant = Contestant(newest, run.load_policy(newest))
@@ -358,19 +363,17 @@ def _state(counters: Counters, learner: Learner, pool: Pool, collector: Collecto
 
 
 def _restore(run: Run, state: dict[str, Any], learner: Learner, pool: Pool, collector: Collector) -> None:
-    """Takes `state` over and empties it. Where it has no matches, or other rows than now, new ones begin."""
+    """Takes `state` over and empties it. Where it has no matches, or other rows or lanes than now, new ones begin."""
     counters = run.counters = Counters(**state.pop("counters"))
     learner.load_state_dict(state.pop("learner"))
     pool.load_state_dict(state.pop("pool"))
     matches = state.pop("collector")
-    if matches is not None and len(matches["opponents"]) == run.config.env.rows:
+    if matches is not None and collector.fits(matches):
         collector.load_state_dict(matches)
     elif counters.update:
         seed = int(np.random.SeedSequence([run.seed, counters.update, run.config.env.rows]).generate_state(1)[0])
         collector.generator.manual_seed(seed)
-        collector.start(seed)
-        begun = np.full(run.config.env.rows, counters.update, np.int64)
-        collector.load_state_dict({**collector.state_dict(), "begun_update": begun})
+        collector.start(seed, updates_made=counters.update)
 
 
 def _save_without_matches(run: Run, learner: Learner, pool: Pool) -> str:

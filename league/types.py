@@ -6,7 +6,7 @@ Dimension letters, used in every docstring: `T` steps, `B` rows (matches side by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -166,6 +166,9 @@ class PolicyState(Protocol):
     def tensors(self) -> dict[str, torch.Tensor]:
         """The tensors themselves, by name."""
 
+    def join(self, others: Sequence[Any]) -> PolicyState:
+        """A copy of this state's rows, followed by those of `others`."""
+
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
         """Overwrites this state with what `tensors()` gave."""
 
@@ -234,4 +237,33 @@ class Policy(Protocol):
         """(log_prob, entropy, value), each (B, T), of the stored `action` (B, T, A) in a segment obs (B, T, obs_size).
 
         state: the memory when the segment began; is_first (B, T): a match begins at this step.
+        """
+
+
+class PolicyStack(Protocol):
+    """Several frozen nets of one architecture, each in a slot, that play in one call."""
+
+    num_slots: int
+    """Slots that there are."""
+
+    def reserve(self, num_slots: int) -> None:
+        """Makes room for `num_slots` nets at least; where there was less, all weights move."""
+
+    def put(self, slot: int, policy: Policy) -> None:
+        """Copies a net's weights into `slot`, over what was there."""
+
+    def step(
+        self,
+        obs: torch.Tensor,
+        state: Any,
+        *,
+        num_slots: int,
+        mask: torch.Tensor | None = None,
+        rows: torch.Tensor | None = None,
+        generator: torch.Generator | None = None,
+        greedy: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """As `Policy.step` for the first `num_slots` slots, which have equally many of the n rows, in their order.
+
+        `rows` may name one row of the state several times; what that row then holds means nothing.
         """

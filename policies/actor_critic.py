@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -91,6 +92,23 @@ class PolicyState:
                 keys, values = keys.clone(), values.clone()
             memory = EncoderMemory(keys, values, pick(memory.count))
         return PolicyState(pick(self.hidden), pick(self.cell), memory)
+
+    def join(self, others: Sequence[PolicyState]) -> PolicyState:
+        """A copy of this state's rows, followed by those of `others`."""
+        states = [self, *others]
+
+        def side_by_side(parts: list[Tensor], axis: int = 0) -> Tensor:
+            return torch.cat(parts, axis) if others else parts[0].clone()
+
+        memories = [state.memory for state in states if state.memory is not None]
+        memory = None
+        if memories:
+            memory = EncoderMemory(
+                side_by_side([m.keys for m in memories], 1),
+                side_by_side([m.values for m in memories], 1),
+                side_by_side([m.count for m in memories]),
+            )
+        return PolicyState(side_by_side([s.hidden for s in states]), side_by_side([s.cell for s in states]), memory)
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Overwrites this state with what `tensors()` gave."""

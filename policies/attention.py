@@ -15,7 +15,8 @@ ROTARY_BASE = 1000.0
 
 
 def rotation_at(positions: Tensor, head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """cos and sin (..., 1, head_width / 2) of the rotary angles at `positions` (...)."""
+    """cos and sin (..., 1, head_width / 2) of the rotary angles at `positions` (...), in float32 for smaller types."""
+    dtype = torch.promote_types(dtype, torch.float32)  # bf16 cannot tell the later positions apart
     half = head_width // 2
     frequency = ROTARY_BASE ** (-torch.arange(half, device=positions.device, dtype=dtype) / half)
     angle = (positions.to(dtype)[..., None] * frequency)[..., None, :]
@@ -57,10 +58,13 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, latents: Tensor) -> Tensor:
         """x (..., query_width), latents (..., L, width) -> (..., width)."""
-        width = latents.shape[-1]
-        key, value = self.kv.weight.view(2, self.heads, -1, width)
-        sought = torch.einsum("...hd,hdw->...hw", split(self.query(x), self.heads), key)
+        num_latents, width = latents.shape[-2:]
+        by_head = (self.heads, width // self.heads)
+        key, value = self.kv.weight.view(-1, 2, *by_head, width).unbind(1)  # (nets, heads, d, width)
+        query = self.query(x).view(len(key), -1, *by_head)  # (nets, rows, heads, d)
+        latents = latents.view(len(key), -1, num_latents, width)
+        sought = torch.einsum("nrhd,nhdw->nrhw", query, key)
         share = (sought @ latents.mT / math.sqrt(width / self.heads)).softmax(-1)
-        found = torch.einsum("...hw,hdw->...hd", share.to(latents.dtype) @ latents, value)
-        result: Tensor = self.out(found.flatten(-2))
+        found = torch.einsum("nrhw,nhdw->nrhd", share.to(latents.dtype) @ latents, value)
+        result: Tensor = self.out(found.reshape(*x.shape[:-1], width))
         return result

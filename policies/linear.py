@@ -30,11 +30,23 @@ _USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N), differentiable."""
+    """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N), differentiable.
+
+    Weights and biases of several nets may be stacked: `league.policies.stacked`.
+    """
+    if weight.dim() == 3:
+        return stacked_linear(x, weight, bias)
     if torch.is_grad_enabled() and _goes_through_onednn(x, weight):
         result: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return result
     return multiply(x, weight, bias)
+
+
+def stacked_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x (nets * R, ..., K), R rows a net in the nets' order, times weight (nets, N, K), plus bias (nets, N)."""
+    rows, turned = x.reshape(len(weight), -1, x.shape[-1]), weight.transpose(1, 2)
+    out = torch.bmm(rows, turned) if bias is None else torch.baddbmm(bias[:, None], rows, turned)
+    return out.view(*x.shape[:-1], weight.shape[1])
 
 
 class Linear(nn.Linear):
@@ -83,4 +95,5 @@ def multiply_across(gradient: Tensor, x: Tensor) -> Tensor:
 
 def _goes_through_onednn(x: Tensor, weight: Tensor) -> bool:
     is_plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() > 0
-    return _USES_ONEDNN and is_plain and not torch.is_autocast_enabled("cpu")
+    is_traced = torch.compiler.is_compiling()  # torch.compile takes that operator for packed weights only
+    return _USES_ONEDNN and is_plain and not is_traced and not torch.is_autocast_enabled("cpu")

@@ -19,7 +19,7 @@ from league.policies.linear import linear, multiply, multiply_across, multiply_b
 def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[Tensor, Tensor]:
     """One step of a one-layer `lstm` from (hidden, cell), each (n, H), on x (n, input): the next (hidden, cell)."""
     weight_x, weight_h, bias_x, bias_h = lstm.parameters()
-    if is_plain(cell) and not torch.is_grad_enabled():
+    if is_plain(cell) and weight_x.dim() == 2 and not torch.is_grad_enabled():
         gates, recurrent = linear(x, weight_x).float(), linear(hidden, weight_h).float()
         after, shown = torch.empty_like(cell), torch.empty_like(cell)
         lstm_gates.forward(gates, recurrent, bias_x + bias_h, cell, after, shown, torch.get_num_threads())
@@ -44,7 +44,8 @@ def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm
 
 def is_plain(state: Tensor) -> bool:
     """Whether the compiled gates can serve: float32 on a CPU."""
-    return state.device.type == "cpu" and state.dtype == torch.float32 and state.numel() > 0
+    is_traced = torch.compiler.is_compiling()  # torch.compile sees only torch's own
+    return state.device.type == "cpu" and state.dtype == torch.float32 and state.numel() > 0 and not is_traced
 
 
 def packed_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:

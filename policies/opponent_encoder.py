@@ -65,28 +65,36 @@ class OpponentEncoder(nn.Module):
         self.queries = nn.Parameter(torch.randn(latents, width))
 
     def initial_memory(self, num_rows: int) -> EncoderMemory:
-        """An empty memory of `num_rows` rows, on the module's device and in its type."""
-        like = self.queries
+        """An empty memory of `num_rows` rows on the module's device, in the type that attention computes in.
+
+        On a CPU that is the weights'; elsewhere, under autocast, the smaller one, to which what it reads is rounded.
+        """
+        like, kind = self.queries, self.queries.device.type
+        is_low = kind != "cpu" and torch.is_autocast_enabled(kind)
+        dtype = torch.get_autocast_dtype(kind) if is_low else like.dtype
         shape = (len(self.blocks) + 1, num_rows, self.history, self.width)
         count = torch.zeros(num_rows, dtype=torch.int64, device=like.device)
-        return EncoderMemory(like.new_zeros(shape), like.new_zeros(shape), count)
+        return EncoderMemory(like.new_zeros(shape, dtype=dtype), like.new_zeros(shape, dtype=dtype), count)
 
     def step(self, token: Tensor, memory: EncoderMemory, rows: Tensor | None) -> Tensor:
         """Latents (n, latents, width) after one token (n, token_size) a row; the memory is written in place."""
         index = slice(None) if rows is None else rows
         count = memory.count[index]
-        latents = self._encode(token, ring_of(memory, count, rows, self.heads))
+        latents = self.encode(token, ring_of(memory, count, rows, self.heads))
         memory.count[index] = count + 1
         return latents
 
     def sequence(self, tokens: Tensor, memory: EncoderMemory, is_first: Tensor) -> Tensor:
         """Latents (B, T, latents, width) of a segment (B, T, token_size) that goes on from `memory` (read only)."""
-        return self._encode(tokens, segment_of(memory, is_first, self.heads))
+        return self.encode(tokens, segment_of(memory, is_first, self.heads))
 
-    def _encode(self, tokens: Tensor, past: Past) -> Tensor:
-        """Latents (..., latents, width) of tokens (..., token_size)."""
+    def encode(self, tokens: Tensor, past: Past) -> Tensor:
+        """Latents (..., latents, width) of tokens (..., token_size) that look back on `past`."""
         x = self.embed(tokens)
         for layer, block in enumerate(self.blocks):
             x = block(x, past, layer)
         key, value = self.pool_kv(self.pool_norm(x)).chunk(2, -1)
-        return past.attend(len(self.blocks), self.queries, key, value)
+        queries: Tensor = self.queries
+        if queries.dim() == 3:  # of stacked nets: each row has those of its own
+            queries = queries.repeat_interleave(len(tokens) // len(queries), 0)
+        return past.attend(len(self.blocks), queries, key, value)

@@ -91,4 +91,5 @@ def ring_of(memory: EncoderMemory, count: Tensor, rows: Tensor | None, heads: in
 
 def is_plain(memory: EncoderMemory) -> bool:
     """Whether compiled attention can serve: float32 on a CPU."""
-    return memory.keys.device.type == "cpu" and memory.keys.dtype == torch.float32
+    is_traced = torch.compiler.is_compiling()  # torch.compile sees only torch's own
+    return memory.keys.device.type == "cpu" and memory.keys.dtype == torch.float32 and not is_traced

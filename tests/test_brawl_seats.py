@@ -280,7 +280,7 @@ def test_training_plays_the_game_of_a_bare_batch():
     batch = registry.make("brawl", rows=4, threads=1, options=GAME)
     network = ActorCritic(Architecture.of(spec, history_tokens=5, **sizes, **rest))
     generator = torch.Generator().manual_seed(0)
-    collector = Collector(batch, network, pool, weights={"win": 1.0}, run="me", game_id="g", generator=generator)
+    collector = Collector([batch], network, pool, weights={"win": 1.0}, run="me", game_id="g", generator=generator)
     collector.start(3)
     steps = [(collector.collect(1, 1), batch.actions.copy()) for _ in range(120)]
     played = {row: [] for row in range(4)}

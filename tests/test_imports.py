@@ -24,7 +24,11 @@ ALLOWED = {
     "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
     "league.pool": BASE | {"league.config", "league.matchmaking"},
     "league.strict": BASE,
-    "league.rollout": BASE | {"league.device", "league.pool", "league.strict"},
+    "league.opponents": BASE | {"league.pool"},
+    "league.graphs": {"league.device", "league.opponents"},
+    "league.compiling": set(),
+    "league.rollout": BASE
+    | {"league.config", "league.device", "league.graphs", "league.opponents", "league.pool", "league.strict"},
     "league.learner": BASE | MATHS | {"league.config", "league.device"},
     "league.film": BASE,
     "league.duel": BASE | {"league.config", "league.envs", "league.envs.base", "league.envs.registry"},

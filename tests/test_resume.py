@@ -369,3 +369,25 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
     store = tmp_path / "runs" / "league.duckdb"
     assert Store.open(store).find_run("matrix-1").status == "running"
     assert league.resume("matrix-1", store=store, watcher=Notes(0)).status == "stopped"
+
+
+def test_an_overlapped_run_resumes_and_lanes_may_change(tmp_path: Path) -> None:
+    """Two lanes stop and go on bit for bit; a run that goes on with one begins new matches and is another run."""
+    overlapped = "learner.overlap=true"
+    for folder in ("whole", "cut", "changed"):
+        (tmp_path / folder).mkdir()
+    complete, _ = train(tmp_path / "whole", "long", overlapped)
+    first, _ = train(tmp_path / "cut", "long", overlapped, notes=Notes(4))
+    assert first.status == "stopped"
+    league.resume(first.run, store=tmp_path / "cut" / "league.duckdb")
+    expected = learned(tmp_path / "whole", complete.run)
+    assert learned(tmp_path / "cut", first.run) == expected and len(expected[1]) == 128
+    changed, _ = train(tmp_path / "changed", "long", overlapped, notes=Notes(4))
+    store = tmp_path / "changed" / "league.duckdb"
+    again = league.resume(changed.run, store=store, overrides=["learner.overlap=false"])
+    assert (again.status, again.steps) == ("finished", 1_280)
+    assert learned(tmp_path / "changed", changed.run) != expected
+    assert (
+        Store.open(store).find_run(changed.run).fingerprint
+        != Store.open(tmp_path / "whole" / "league.duckdb").find_run(complete.run).fingerprint
+    )

@@ -1,19 +1,24 @@
 """Rollouts: matches and opponents change hands only at match ends, and what is stored is what was played."""
 
+import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
-from league.config import PoolConfig
+from league.config import PoolConfig, load
 from league.envs import registry
+from league.errors import LeagueError
+from league.graphs import StepGraphs
+from league.opponents import NO_SLOT
 from league.policies.actor_critic import ActorCritic, Architecture
+from league.policies.stacked import StackedPolicy
 from league.pool import Pool
-from league.rollout import Collector
+from league.rollout import Collector, num_lanes
 from league.store import Store
-from league.types import EXTERNAL
+from league.types import EXTERNAL, Rollout
 
 WEIGHTS = {"damage_dealt": 1.0, "stock_lost": -2.0, "approach": 0.5, "payoff": 1.0}
 BRAWL = {"stocks": 1, "time_limit_seconds": 4.0}
@@ -41,7 +46,15 @@ def network(game: str, options: dict[str, Any], seed: int) -> ActorCritic:
     return ActorCritic(Architecture.of(registry.spec(game, options), history_tokens=5, **sizes, **rest))
 
 
-def make_collector(game: str = "brawl", rows: int = 12, seed: int = 0, **options: Any) -> Collector:
+def make_collector(
+    game: str = "brawl",
+    rows: int = 12,
+    seed: int = 0,
+    lanes: int = 1,
+    stack: bool = False,
+    precision: str = "float32",
+    **options: Any,
+) -> Collector:
     """A collector with a learner, three frozen nets and a bot in its pool, started."""
     options = {**(BRAWL if game == "brawl" else {}), **options}
     nets = {f"net-{i}": network(game, options, 10 + i).requires_grad_(False) for i in range(3)}
@@ -50,13 +63,15 @@ def make_collector(game: str = "brawl", rows: int = 12, seed: int = 0, **options
         pool.admit(agent_id)
     pool.refresh_targets(set())
     collector = Collector(
-        registry.make(game, rows=rows, threads=1, options=options),
+        [registry.make(game, rows=rows // lanes, threads=1, options=options) for _ in range(lanes)],
         network(game, options, seed),
         pool,
         weights=WEIGHTS,
         run="me",
         game_id="g",
         generator=torch.Generator().manual_seed(seed),
+        precision=precision,
+        stack=StackedPolicy(nets["net-0"], 1) if stack else None,
     )
     collector.start(seed)
     return collector
@@ -65,21 +80,21 @@ def make_collector(game: str = "brawl", rows: int = 12, seed: int = 0, **options
 def test_opponent_and_seat_change_only_at_a_match_end() -> None:
     """No row changes its opponent, its learner's seat or its controllers between a match's start and its end."""
     collector = make_collector()
-    batch = collector.batch
+    batch = collector.lanes[0].batch
     swaps = 0
     for step in range(150):
-        before = list(collector.opponents), collector.seats.copy(), batch.controllers.copy()
+        before = list(collector.lanes[0].opponents), collector.lanes[0].seats.copy(), batch.controllers.copy()
         rollout = collector.collect(1, step + 1)
         ended = rollout.ends[0].numpy()
         assert 0 <= ended.sum() < batch.num_rows, "rows end at different times, or the test proves little"
         for row in range(batch.num_rows):
-            now = collector.opponents[row], collector.seats[row], batch.controllers[row].tolist()
+            now = collector.lanes[0].opponents[row], collector.lanes[0].seats[row], batch.controllers[row].tolist()
             if ended[row]:
                 assert now[1] == 1 - before[1][row], "the learner takes the other seat in its next match"
                 swaps += now[0] != before[0][row]
             else:
                 assert now == (before[0][row], before[1][row], before[2][row].tolist())
-            seat, is_bot = int(collector.seats[row]), now[0].startswith("bot:")
+            seat, is_bot = int(collector.lanes[0].seats[row]), now[0].startswith("bot:")
             assert batch.controllers[row, seat] == EXTERNAL
             assert (batch.controllers[row, 1 - seat] == EXTERNAL) != is_bot
     assert swaps > 10
@@ -91,10 +106,11 @@ def test_memory_is_cleared_for_both_seats_at_a_match_end() -> None:
     seen = 0
     for step in range(100):
         ended = collector.collect(1, step + 1).ends[0]
-        for state in (collector.state, collector.opponent_state):
-            tensors = state.tensors()
+        lane = collector.lanes[0]
+        for state in (lane.state, lane.opponent_state):
+            tensors = state.select(torch.arange(12)).tensors()
             assert not tensors["hidden"][ended].any() and not tensors["count"][ended].any()
-        assert collector.state.tensors()["count"][~ended].all()
+        assert collector.lanes[0].state.tensors()["count"][~ended].all()
         seen += int(ended.sum())
     assert seen > 10
 
@@ -119,8 +135,7 @@ def test_replaying_a_rollout_gives_the_log_probabilities_of_play() -> None:
 
 def test_bf16_plays_and_replays_close_to_float32() -> None:
     """Under bf16 autocast play and replay differ by rounding only, and the stored numbers stay float32."""
-    collector = make_collector()
-    collector.precision = "bf16"
+    collector = make_collector(precision="bf16")
     rollout = collector.collect(30, 1)
     assert rollout.log_prob.dtype == rollout.value.dtype == rollout.next_value.dtype == torch.float32
     arrays = (rollout.obs, rollout.action, rollout.is_first, rollout.mask)
@@ -155,14 +170,14 @@ def test_rewards_are_the_weighted_terms_of_the_learners_seat() -> None:
 def test_stored_reward_terms_are_a_recount_of_the_steps(tmp_path: Path) -> None:
     """SQL finds for both seats of every training match the sums of its steps' terms."""
     collector = make_collector(rows=6)
-    terms = collector.batch.spec.reward_terms
+    terms = collector.lanes[0].batch.spec.reward_terms
     store = Store.create(tmp_path / "league.duckdb")
     sums = np.zeros((6, 2, len(terms)))
     recount: dict[tuple[int, int], Any] = {}
     for update in range(1, 121):
         rollout = collector.collect(1, update)
         store.add_matches(rollout.finished)
-        sums += collector.batch.reward_terms
+        sums += collector.lanes[0].batch.reward_terms
         for row in rollout.ends[0].nonzero()[:, 0].tolist():
             recount[update, row] = sums[row].copy()
             sums[row] = 0
@@ -182,14 +197,14 @@ def test_cut_matches_are_bootstrapped_and_ended_ones_are_not(continuing: bool) -
     collector = make_collector("matrix", rows=6, rounds=7, continuing=continuing)
     for step in range(6):
         collector.collect(1, step + 1)
-    state = collector.state.select(None)
+    state = collector.lanes[0].state.select(None)
     policy = collector.policy
-    obs = torch.from_numpy(collector.batch.obs)[torch.arange(6), torch.from_numpy(collector.seats)]
-    seats = torch.from_numpy(collector.seats.copy())
+    obs = torch.from_numpy(collector.lanes[0].batch.obs)[torch.arange(6), torch.from_numpy(collector.lanes[0].seats)]
+    seats = torch.from_numpy(collector.lanes[0].seats.copy())
     rollout = collector.collect(1, 7)
     assert rollout.ends.all()
     policy.step(obs, state, greedy=True)
-    last = torch.from_numpy(collector.batch.final_obs)[torch.arange(6), seats]
+    last = torch.from_numpy(collector.lanes[0].batch.final_obs)[torch.arange(6), seats]
     expected = policy.value(last, state) if continuing else torch.zeros(6)
     assert torch.allclose(rollout.next_value[0], expected, atol=1e-6)
     assert continuing == bool(rollout.next_value.any())
@@ -216,16 +231,13 @@ def test_restored_collector_plays_on_bit_for_bit() -> None:
     """A collector given another's state, mid-match, plays the very same next steps."""
     first = make_collector(seed=1)
     first.collect(25, 1)
-    state = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in first.state_dict().items()}
-    state = {**state, "state": {k: v.clone() for k, v in state["state"].items()}}
-    state["opponent_state"] = {k: v.clone() for k, v in state["opponent_state"].items()}
-    arrays = {k: v.copy() for k, v in state.items() if isinstance(v, np.ndarray)}
+    state = copy.deepcopy(first.state_dict())
     pool = first.pool.state_dict()
     expected = first.collect(40, 2)
     second = make_collector(seed=5)
     second.policy.load_state_dict(first.policy.state_dict())
     second.pool.load_state_dict(pool)
-    second.load_state_dict({**state, **arrays})
+    second.load_state_dict(state)
     resumed = second.collect(40, 2)
     assert torch.equal(expected.obs, resumed.obs) and torch.equal(expected.log_prob, resumed.log_prob)
     assert torch.equal(expected.reward, resumed.reward) and expected.finished == resumed.finished
@@ -274,3 +286,115 @@ def test_opponents_follow_the_mix_and_the_sampler() -> None:
         for group, share in mix.items():
             found = sum(pool.group_of(opponent) == group for opponent in drawn) / len(drawn)
             assert abs(found - share) < 4 * (share * (1 - share) / len(drawn)) ** 0.5
+
+
+def same(a: Rollout, b: Rollout) -> bool:
+    """Whether two rollouts are equal bit for bit."""
+    fields = ("obs", "mask", "action", "log_prob", "value", "reward", "next_value", "ends", "is_first")
+    states = [rollout.state.tensors() for rollout in (a, b)]
+    return (
+        all(torch.equal(getattr(a, name), getattr(b, name)) for name in fields)
+        and all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
+        and a.finished == b.finished
+    )
+
+
+@pytest.mark.parametrize("stack", [False, True])
+def test_overlapped_play_is_play_in_turn(stack: bool) -> None:
+    """Two lanes whose games run in a worker thread give, bit for bit, the rollouts of both in turn in one thread."""
+    overlapped, in_turn = (make_collector(lanes=2, stack=stack) for _ in range(2))
+    in_turn.worker = None
+    for update in (1, 2):
+        a, b = (collector.collect(60, update) for collector in (overlapped, in_turn))
+        assert same(a, b)
+    rows = {result.row for result in a.finished}
+    assert min(rows) < 6 <= max(rows) and [r.seed for r in a.finished if r.row < 6] != [
+        r.seed for r in a.finished if r.row >= 6
+    ]
+    one_lane = make_collector(stack=stack).collect(60, 1)
+    assert not torch.equal(one_lane.obs, a.obs), "it is not what one lane plays: matches have other seeds"
+
+
+@pytest.mark.parametrize("lanes, stack", [(2, False), (1, True), (2, True)])
+def test_lanes_and_stacks_replay_and_resume(lanes: int, stack: bool) -> None:
+    """In each form the log-probabilities are those of a replay, and a restored collector plays on bit for bit."""
+    first = make_collector(lanes=lanes, stack=stack)
+    first.collect(17, 1)
+    state, pool = copy.deepcopy(first.state_dict()), first.pool.state_dict()
+    rollout = first.collect(40, 2)
+    arrays = (rollout.obs, rollout.action, rollout.is_first, rollout.mask)
+    obs, action, is_first, mask = (x.transpose(0, 1) for x in arrays if x is not None)
+    with torch.no_grad():
+        log_prob, _, _ = first.policy.sequence(obs, action, rollout.state, is_first, mask)
+    assert rollout.ends[:-1].any() and (log_prob.T - rollout.log_prob).abs().max() < 1e-5
+    second = make_collector(seed=5, lanes=lanes, stack=stack)
+    second.policy.load_state_dict(first.policy.state_dict())
+    second.pool.load_state_dict(pool)
+    assert second.fits(state) and not make_collector(lanes=3 - lanes).fits(state)
+    second.load_state_dict(state)
+    assert same(second.collect(40, 2), rollout)
+
+
+def test_stacked_opponents_are_the_nets_that_rows_play() -> None:
+    """In a real rollout every row's frozen net wrote the memory that this net alone writes from what it saw."""
+    collector = make_collector(stack=True)
+    collector.collect(30, 1)
+    lane = collector.lanes[0]
+    before = lane.opponent_state.select(None)
+    view, opponents = lane.view.obs.clone(), list(lane.opponents)
+    slots = lane.slots.copy()
+    lane.think()
+    checked = set()
+    for row in np.flatnonzero(slots != NO_SLOT):
+        seen = view[row, 1 - lane.seats[row]][None]
+        net = collector.pool.policy(opponents[row])
+        net.step(seen, before, rows=torch.tensor([row]))
+        assert (before.hidden[row] - lane.opponent_state.hidden[row]).abs().max() < 1e-6
+        checked.add(opponents[row])
+    assert len(checked) > 1
+    bots = [row for row in range(12) if slots[row] == NO_SLOT]
+    assert torch.equal(before.hidden[bots], lane.opponent_state.hidden[bots])
+
+
+def test_an_error_in_a_game_of_the_worker_ends_the_rollout() -> None:
+    """What goes wrong in the other thread is raised by `collect`, and no game goes on after it."""
+    collector = make_collector(lanes=2)
+    stepped: list[int] = []
+
+    def broken() -> None:
+        stepped.append(1)
+        if len(stepped) == 3:
+            raise LeagueError("the game is broken")
+
+    collector.lanes[1].batch = cast(Any, Fails(collector.lanes[1].batch, broken))
+    with pytest.raises(LeagueError, match="the game is broken"):
+        collector.collect(10, 1)
+    assert len(stepped) == 3
+
+
+class Fails:
+    """A batch with a step of one's own."""
+
+    def __init__(self, batch: Any, step: Any) -> None:
+        self._batch, self.step = batch, step
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+
+@pytest.mark.parametrize("overlap, rows, lanes", [(True, 64, 2), (True, 65, 1), (True, 1, 1), ("auto", 2_048, 1)])
+def test_rows_that_cannot_be_halved_play_in_one_lane(overlap: Any, rows: int, lanes: int) -> None:
+    """Odd rows and a single one fall back to one batch; a CPU overlaps only when told to."""
+    config = load(overrides=[f"env.rows={rows}", f"learner.overlap={str(overlap).lower()}"])
+    assert num_lanes(config, torch.device("cpu")) == lanes
+    assert num_lanes(config, torch.device("cuda")) == (2 if overlap == "auto" else lanes)
+
+
+def test_steps_run_as_they_are_where_there_are_no_graphs() -> None:
+    """On a CPU the setting says so in one line and changes no bit."""
+    said: list[str] = []
+    a, b = make_collector(lanes=2, stack=True), make_collector(lanes=2, stack=True)
+    for lane in b.lanes:
+        lane._graphs = StepGraphs(b.generator, "float32", said.append)
+    assert same(a.collect(20, 1), b.collect(20, 1))
+    assert said == ["learner.compile: cpu has no CUDA graphs; steps run as they are"] * 2

@@ -76,9 +76,8 @@ def test_parts_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
         loss, _ = learner._minibatch(rollout, rollout.reward, rollout.value, rows)
     del loss
-    states = [
-        x for state in (collector.state, collector.opponent_state, rollout.state) for x in state.tensors().values()
-    ]
+    lane = collector.lanes[0]
+    states = [x for state in (lane.state, lane.opponent_state, rollout.state) for x in state.tensors().values()]
     assert foretold.rows == size(states)
     steps = [rollout.obs, rollout.mask, rollout.action, rollout.log_prob, rollout.value, rollout.reward]
     assert foretold.rollout == size([*steps, rollout.next_value, rollout.ends, rollout.is_first])

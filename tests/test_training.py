@@ -203,7 +203,7 @@ def learner_and_rollout() -> tuple[Learner, Rollout]:
     pool.admit("unused")
     pool.refresh_targets(set())
     collector = Collector(
-        registry.make("matrix", rows=8, threads=1, options=options),
+        [registry.make("matrix", rows=8, threads=1, options=options)],
         policy,
         pool,
         weights=config.rewards,

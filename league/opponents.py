@@ -1,0 +1,128 @@
+"""The frozen nets that rows play now: each has a slot, and plays its rows either by itself or stacked with the others.
+
+Which of the two is a matter of speed alone, so it follows from the device (docs/performance.md): net by net on a CPU,
+where each call is bound by its arithmetic; stacked on a GPU, where it is bound by the number of calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from league.pool import Pool
+from league.types import BOT_PREFIX, PolicyStack, PolicyState
+
+NO_SLOT = -1
+"""In place of a slot: a native bot plays the row, or nobody yet."""
+SLOT_STEP, ROW_STEP = 4, 8
+"""Stacked play is padded to multiples of these, so that its shape, which a CUDA graph is made for, seldom changes.
+Fewer slots than the first are not padded."""
+
+
+@dataclass
+class Group:
+    """Rows that one call plays: those of one net, or of all nets stacked, padded."""
+
+    slot: int
+    """The net's; NO_SLOT for a stacked group."""
+    rows: Tensor
+    """(n,) into the lane's rows, on the device; padded entries hold its number of rows, the spare one's place."""
+    num_slots: int = 0
+    """Of a stacked group: how many slots it has rows for, n / num_slots each."""
+    capacity: int = 0
+    """Of a stacked group: the slots that there are; when there are more, their weights have moved."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Calls of one shape do the same work on tensors of the same size and, but for `rows`, in the same places."""
+        return self.num_slots, len(self.rows), self.capacity
+
+
+class Opponents:
+    """Which net is in which slot, and how the nets of a lane's rows step.
+
+    Args:
+        pool: holds the nets.
+        stack: plays them in one call; None plays them net by net.
+        device: where the nets are.
+    """
+
+    def __init__(self, pool: Pool, stack: PolicyStack | None, device: torch.device) -> None:
+        self._pool, self._stack, self._device = pool, stack, device
+        self.agents: list[str] = []
+        """Slot -> agent id of the net in it; empty where no row plays it any more."""
+        self._num_rows: list[int] = []
+
+    def enter(self, opponent: str) -> int:
+        """The slot of an opponent that a row begins to play; NO_SLOT for a native bot."""
+        if opponent.startswith(BOT_PREFIX):
+            return NO_SLOT
+        if opponent in self.agents:
+            slot = self.agents.index(opponent)
+        else:
+            slot = self._num_rows.index(0) if 0 in self._num_rows else len(self.agents)
+            self.agents[slot : slot + 1] = [opponent]
+            self._num_rows[slot : slot + 1] = [0]
+            self._fill(slot)
+        self._num_rows[slot] += 1
+        return slot
+
+    def leave(self, slot: int) -> None:
+        """A row's match against the net in `slot` has ended."""
+        if slot != NO_SLOT:
+            self._num_rows[slot] -= 1
+            if not self._num_rows[slot]:
+                self.agents[slot] = ""
+
+    def restore(self, agents: Sequence[str], slots: npt.NDArray[np.int64]) -> None:
+        """Takes over `agents`, and the `slots` of all rows that play them."""
+        self.agents = list(agents)
+        self._num_rows = np.bincount(slots[slots != NO_SLOT], minlength=len(agents)).tolist()
+        for slot in range(len(self.agents)):
+            self._fill(slot)
+
+    def _fill(self, slot: int) -> None:
+        """Stacks the net in `slot`."""
+        if self._stack is not None and self.agents[slot]:
+            self._stack.reserve(_round_up(slot + 1, SLOT_STEP))
+            self._stack.put(slot, self._pool.policy(self.agents[slot]))
+
+    def groups(self, slots: npt.NDArray[np.int64]) -> list[Group]:
+        """The calls that play the rows of a lane, whose slots (n,) these are."""
+        rows = np.argsort(slots, kind="stable")
+        rows = rows[slots[rows] != NO_SLOT]
+        counts = np.bincount(slots[rows], minlength=1)
+        if not len(rows):
+            return []
+        if self._stack is None:
+            parts = np.split(rows, counts.cumsum()[:-1])
+            return [Group(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
+        capacity = self._stack.num_slots
+        num_slots = len(counts) if len(counts) < SLOT_STEP else _round_up(len(counts), SLOT_STEP)
+        width = _round_up(int(counts.max()), ROW_STEP)
+        places = np.full((num_slots, width), len(slots))
+        within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
+        places[slots[rows], within] = rows
+        return [Group(NO_SLOT, self._to_device(places.ravel()), num_slots, capacity)]
+
+    def step(
+        self, group: Group, obs: Tensor, state: PolicyState, mask: Tensor | None, generator: torch.Generator
+    ) -> Tensor:
+        """The actions (n, A) of a group's nets on obs (n, obs_size)."""
+        given: dict[str, Any] = {"mask": mask, "rows": group.rows, "generator": generator}
+        if group.slot != NO_SLOT or self._stack is None:
+            return self._pool.policy(self.agents[group.slot]).step(obs, state, **given)[0]
+        return self._stack.step(obs, state, num_slots=group.num_slots, **given)[0]
+
+    def _to_device(self, rows: npt.NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(rows).to(self._device, non_blocking=True)
+
+
+def _round_up(number: int, step: int) -> int:
+    return -(-number // step) * step
