@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from league import config as settings
-from league.app import Silent, architecture_of, make_stack, settle
+from league.app import Silent, architecture_of, settle
 from league.config import Config
 from league.envs import registry
 from league.evaluation import Contestant, Summary, play, summarise
@@ -244,7 +244,7 @@ def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
             policy=policy,
             spec=spec,
             make_batch=lambda rows: make_batch(config, rows),
-            make_stack=lambda: make_stack(policy, config),
+            make_stack=lambda: None,
             load_policy=frozen.__getitem__,
             save_snapshot=snapshot,
             save_state=lambda state: None,

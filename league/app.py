@@ -28,7 +28,7 @@ from league.envs import registry
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, nearest
 from league.evaluation import Summary
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.policies.stacked import StackedPolicy
+from league.policies.stacked import StackedPolicy, is_faster
 from league.pool import SELF_PLAY
 from league.records import RunRow, RunStatus, SnapshotRow
 from league.snapshots import io as snapshot_files
@@ -399,7 +399,7 @@ def _wire(
         policy=policy,
         spec=spec,
         make_batch=make_batch,
-        make_stack=lambda: make_stack(policy, config),
+        make_stack=lambda: make_stack(policy, config) if is_faster(device, config.learner.precision) else None,
         load_policy=lambda agent_id: load_policy(paths[agent_id], device)[1],
         save_snapshot=snapshot,
         save_state=lambda state: save_state(folder / "state", state),

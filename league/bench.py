@@ -22,6 +22,7 @@ from league.envs import registry
 from league.errors import UsageError
 from league.learner import Learner
 from league.policies.actor_critic import ActorCritic
+from league.policies.stacked import is_faster
 from league.pool import Pool
 from league.rollout import Collector, make_collector
 from league.types import GameSpec, MatchBatch, Rollout
@@ -229,7 +230,7 @@ def _parts(
         policy,
         pool,
         make_batch=lambda rows: registry.make(env.name, rows=rows, threads=env.threads, options=env.options),
-        make_stack=lambda: make_stack(policy, config),
+        make_stack=lambda: make_stack(policy, config) if is_faster(device, config.learner.precision) else None,
         run="bench",
         game_id="bench",
         seed=0,

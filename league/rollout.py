@@ -486,7 +486,7 @@ def make_collector(
     pool: Pool,
     *,
     make_batch: Callable[[int], MatchBatch],
-    make_stack: Callable[[], PolicyStack],
+    make_stack: Callable[[], PolicyStack | None],
     run: str,
     game_id: str,
     seed: int,
@@ -497,15 +497,14 @@ def make_collector(
     Args:
         config, device, policy, pool, run, game_id: the run's.
         make_batch: a batch of the game with the given number of rows.
-        make_stack: makes what plays the frozen nets in one call, where that is faster.
+        make_stack: makes what plays the frozen nets in one call; None where that would be slower.
         seed: of the actions drawn.
         say: is told what cannot be had.
     """
     lanes, learner = num_lanes(config, device), config.learner
     batches = [make_batch(config.env.rows // lanes) for _ in range(lanes)]
     generator = torch.Generator(device).manual_seed(seed)
-    is_stacked = device.type == "cuda"
-    has_graphs = learner.compile == "graphs" or (is_stacked and learner.compile != "off")
+    has_graphs = learner.compile == "graphs" or (device.type == "cuda" and learner.compile != "off")
     return Collector(
         batches,
         policy,
@@ -515,7 +514,7 @@ def make_collector(
         game_id=game_id,
         generator=generator,
         precision=learner.precision,
-        stack=make_stack() if is_stacked else None,
+        stack=make_stack(),
         graphs=StepGraphs(generator, learner.precision, say) if has_graphs else None,
         strict=[StrictMasks(b, make_batch(b.num_rows)) for b in batches] if config.env.strict_masks else (),
     )

@@ -76,7 +76,7 @@ class Estimate:
     learner: int
     """Weights, gradients and Adam's two moments."""
     frozen: int
-    """Live nets: the targets, and as many that drain; on CUDA once more, stacked."""
+    """Live nets: the targets, and as many that drain, all once more where they play stacked."""
     rows: int
     """Memories and LSTM states of both seats of every row, and the copy that a rollout begins with."""
     rollout: int
@@ -127,7 +127,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
         works.append(2 * (2 * states + 3 * footprint.weights))  # copied, then written into one string of bytes
     return Estimate(
         learner=4 * footprint.weights,
-        frozen=(4 if device.type == "cuda" else 2) * config.pool.live_nets * footprint.weights,
+        frozen=4 * config.pool.live_nets * footprint.weights,
         rows=3 * states + footprint.state,  # stacked nets have a spare row
         rollout=samples * step,
         work=max(works),

@@ -89,8 +89,8 @@ class Run:
     make_batch: Callable[[int], MatchBatch]
     load_policy: Callable[[str], Policy]
     """The frozen policy of an agent id."""
-    make_stack: Callable[[], PolicyStack]
-    """Plays frozen policies in one call."""
+    make_stack: Callable[[], PolicyStack | None]
+    """Plays frozen policies in one call; None where each is faster by itself."""
     save_snapshot: Callable[[Counters], str]
     """Stores the policy as it is now and returns its agent id."""
     save_state: Callable[[dict[str, Any]], None]

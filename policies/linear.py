@@ -24,7 +24,7 @@ def _is_intel() -> bool:
         return "Intel" in platform.processor()
 
 
-_USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
+USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
     _is_intel() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
 )
 
@@ -96,4 +96,4 @@ def multiply_across(gradient: Tensor, x: Tensor) -> Tensor:
 def _goes_through_onednn(x: Tensor, weight: Tensor) -> bool:
     is_plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() > 0
     is_traced = torch.compiler.is_compiling()  # torch.compile takes that operator for packed weights only
-    return _USES_ONEDNN and is_plain and not is_traced and not torch.is_autocast_enabled("cpu")
+    return USES_ONEDNN and is_plain and not is_traced and not torch.is_autocast_enabled("cpu")

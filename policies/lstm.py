@@ -19,10 +19,13 @@ from league.policies.linear import linear, multiply, multiply_across, multiply_b
 def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[Tensor, Tensor]:
     """One step of a one-layer `lstm` from (hidden, cell), each (n, H), on x (n, input): the next (hidden, cell)."""
     weight_x, weight_h, bias_x, bias_h = lstm.parameters()
-    if is_plain(cell) and weight_x.dim() == 2 and not torch.is_grad_enabled():
-        gates, recurrent = linear(x, weight_x).float(), linear(hidden, weight_h).float()
+    if is_plain(cell) and not torch.is_grad_enabled():
         after, shown = torch.empty_like(cell), torch.empty_like(cell)
-        lstm_gates.forward(gates, recurrent, bias_x + bias_h, cell, after, shown, torch.get_num_threads())
+        is_stacked = weight_x.dim() == 3  # each net has a bias of its own, which the gates cannot tell apart
+        bias = None if is_stacked else bias_x + bias_h
+        gates = linear(x, weight_x, bias_x if is_stacked else None).float()
+        recurrent = linear(hidden, weight_h, bias_h if is_stacked else None).float()
+        lstm_gates.forward(gates, recurrent, bias, cell, after, shown, torch.get_num_threads())
         return shown, after
     gates = linear(x, weight_x, bias_x) + linear(hidden, weight_h, bias_h)
     enter, forget, candidate, leave = gates.chunk(4, -1)

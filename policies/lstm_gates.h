@@ -8,7 +8,7 @@ PART lanes hyperbolic_tangent(lanes x) { return 2.0f * sigmoid(2.0f * x) - 1.0f;
 typedef struct {
     float *gates;            /* (4 * size,) of a row, gate_stride floats apart: enter, forget, candidate, leave; forwards
                                 what the input gives them comes in, their values go out */
-    const float *bias;       /* (4 * size,), added; NULL backwards, as all else that is not named there */
+    const float *bias;       /* (4 * size,), added; NULL: none */
     float *d_gates;          /* likewise: their gradients, written backwards */
     const float *recurrent;  /* (rows, 4 * size): what the hidden state gives them */
     const float *before;     /* (size,) of a row, before_stride floats apart: the cell before, cleared where asked */
@@ -26,12 +26,13 @@ WIDEST static void lstm_gates(const GateStep *a, int64_t row) {
     const float *recurrent = a->recurrent + row * 4 * n, *bias = a->bias;
     const float *before = a->before + row * a->before_stride;
     float *cell = a->cell + row * a->cell_stride, *hidden = a->hidden + row * a->hidden_stride;
+    const lanes none = {0};
     for (int64_t i = 0; i < n; i += LANES) {
         const int64_t left = n - i;
         lanes gate[4], after;
         for (int g = 0; g < 4; g++) {
             const int64_t at = g * n + i;
-            const lanes x = load(gates + at, left) + load(recurrent + at, left) + load(bias + at, left);
+            const lanes x = load(gates + at, left) + load(recurrent + at, left) + (bias ? load(bias + at, left) : none);
             gate[g] = g == 2 ? hyperbolic_tangent(x) : sigmoid(x);
             store(gate[g], gates + at, left);
         }

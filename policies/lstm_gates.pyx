@@ -28,13 +28,13 @@ def forward(gates, recurrent, bias, before, cell, hidden, int threads):
     """Writes the values of the gates over gates (n, 4 * size), and the next cell and hidden (n, size).
 
     gates: what the input gives them, enter, forget, candidate, leave; recurrent (n, 4 * size), contiguous: what the
-    hidden state does; bias (4 * size,); before (n, size): the cell before. The last axis of each is contiguous.
+    hidden state does; bias (4 * size,) or None; before (n, size): the cell before. The last axis of each is contiguous.
     """
     cdef GateStep a
     cdef int64_t row, rows = gates.shape[0]
     a.size = before.shape[1]
     a.gates, a.gate_stride = floats(gates), gates.stride(0)
-    a.recurrent, a.bias = floats(recurrent), floats(bias)
+    a.recurrent, a.bias = floats(recurrent), NULL if bias is None else floats(bias)
     a.before, a.before_stride = floats(before), before.stride(0)
     a.cell, a.cell_stride = floats(cell), cell.stride(0)
     a.hidden, a.hidden_stride = floats(hidden), hidden.stride(0)

@@ -16,7 +16,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from league.policies.actor_critic import ActorCritic
+from league.policies.linear import USES_ONEDNN
 from league.types import Policy
+
+
+def is_faster(device: torch.device, precision: str) -> bool:
+    """Whether stacked nets play faster than one after the other (docs/performance.md): not in float32 through oneDNN,
+    which has no batched product."""
+    return device.type != "cpu" or precision != "float32" or not USES_ONEDNN
 
 
 class _StackedNorm(nn.Module):

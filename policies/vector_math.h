@@ -83,6 +83,7 @@ PART lanes choose(whole_lanes mask, lanes a, lanes b) {
     return (lanes)((mask & (whole_lanes)a) | (~mask & (whole_lanes)b));
 }
 
+/* The greater of the two, and NaN where b is that. */
 PART lanes greater(lanes a, lanes b) { return choose(a > b, a, b); }
 
 PART float largest_of(lanes x) {
@@ -99,7 +100,7 @@ PART float largest_of(lanes x) {
  * [-ln 2 / 2, ln 2 / 2] whose first omitted term is below 1e-8. */
 PART lanes exponential(lanes x) {
     const lanes zero = {0}, shift = zero + 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
-    const lanes clipped = -greater(-greater(x, zero - 80.0f), zero - 88.0f);
+    const lanes clipped = -greater(zero - 88.0f, -greater(zero - 80.0f, x));
     const lanes whole = (clipped * 1.44269504f + shift) - shift;
     const lanes r = (clipped - whole * 0.693359375f) + whole * 2.12194440e-4f;
     lanes p = zero + 1.0f / 5040;

@@ -16,7 +16,7 @@ def test_values_and_gradients_are_torchs(
     shape: tuple[int, ...], has_bias: bool, uses_onednn: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Output and every gradient equal those of torch in float64 to float32 rounding, strided inputs included."""
-    monkeypatch.setattr(module, "_USES_ONEDNN", uses_onednn)
+    monkeypatch.setattr(module, "USES_ONEDNN", uses_onednn)
     torch.manual_seed(0)
     x = torch.randn(*shape, 2)[..., 0].requires_grad_()
     weight = torch.randn(11, 7, requires_grad=True)

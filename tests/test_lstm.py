@@ -110,3 +110,14 @@ def test_gates_saturate_without_overflow() -> None:
         hidden, cell = lstm_cell(x, state, state, lstm)
         expected, (_, last) = lstm(x[:, None])
     assert torch.allclose(hidden, expected[:, 0], atol=1e-6) and torch.allclose(cell, last[0], atol=1e-6)
+
+
+def test_what_is_no_number_stays_none() -> None:
+    """A NaN in one row comes out of that row's gates, in a step and in a segment, and of no other's."""
+    lstm, (x, hidden, cell, is_first) = segment(3, 4, 20, 0.0)
+    lstm, x, hidden, cell = lstm.float(), x.float(), hidden.float(), cell.float()
+    x[1] = float("nan")
+    with torch.no_grad():
+        found = [lstm_segment(x, hidden, cell, is_first, lstm), lstm_cell(x[:, 0], hidden, cell, lstm)[0]]
+    for out in found:
+        assert out[1].isnan().all() and out[[0, 2]].isfinite().all()
