@@ -20,6 +20,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 ELO_SCALE = 400.0 / math.log(10.0)
 """Elo points in one unit of log-odds."""
+Z95 = 1.959963984540054
+"""Half-width of a central 95 % interval of the normal distribution, in standard deviations."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -16,13 +16,11 @@ import numpy.typing as npt
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from league.davidson import ELO_SCALE, Games, Model, Prior, fit
+from league.davidson import ELO_SCALE, Z95, Games, Model, Prior, fit
 from league.errors import UsageError, nearest
 
 ELO_START = 1000.0
 ELO_K = 32.0
-Z95 = 1.959963984540054
-"""Half-width of a central 95 % interval of the normal distribution, in standard deviations."""
 DEFAULT_PRIOR = Prior()
 
 Floats = npt.NDArray[np.float64]
@@ -227,6 +225,13 @@ def _exchanged(s: Surprise) -> Surprise:
     return Surprise(s.b, s.a, s.games, 1.0 - s.observed, 1.0 - s.predicted, -s.z)
 
 
+def wilson(score: float, games: int, z: float = Z95) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide."""
+    centre = (score + z * z / (2 * games)) / (1 + z * z / games)
+    half = z / (1 + z * z / games) * math.sqrt(score * (1 - score) / games + z * z / (4 * games * games))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
 def expected_score(a: float, b: float) -> float:
     """The score in [0, 1] that one rated `a` expects against one rated `b` (Elo 1978, "The Rating of Chessplayers")."""
     return 1.0 / (1.0 + math.exp((b - a) / ELO_SCALE)) if a >= b else 1.0 - expected_score(b, a)
@@ -306,12 +311,15 @@ def bradley_terry(
 
 def _indexed(counts: PairCounts, lineage: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], Games]:
     """The agents that met another, sorted, and the games by their places; pairs that appear twice are added up."""
-    met = [a != b and n > 0 for a, b, n in zip(counts.seat0, counts.seat1, counts.games.tolist(), strict=True)]
-    keep = np.flatnonzero(met)
-    agents = tuple(sorted({counts.seat0[p] for p in keep} | {counts.seat1[p] for p in keep}))
+    names = sorted({*counts.seat0, *counts.seat1})
+    place = {name: i for i, name in enumerate(names)}
+    seats = (np.fromiter(map(place.__getitem__, seat), np.int64, len(seat)) for seat in (counts.seat0, counts.seat1))
+    first, second = seats
+    keep = (first != second) & (counts.games > 0)
+    met, seat = np.unique(np.concatenate([first[keep], second[keep]]), return_inverse=True)
+    agents = tuple(names[i] for i in met)
     place = {agent: i for i, agent in enumerate(agents)}
-    first = np.array([place[counts.seat0[p]] for p in keep], dtype=np.int64)
-    second = np.array([place[counts.seat1[p]] for p in keep], dtype=np.int64)
+    first, second = np.split(seat, 2)
     pairs, where = np.unique(first * len(agents) + second, return_inverse=True)
     wins, draws, losses = (
         np.bincount(where, column[keep], len(pairs)) for column in (counts.wins, counts.draws, counts.losses)
