@@ -74,7 +74,7 @@ def test_everyone_is_named_ranked_and_counted(store: Store) -> None:
     ]
     assert [e.rating for e in board.entries][1] == 1000.0
     assert all(e.lower <= e.rating <= e.upper for e in board.entries)
-    ratings = bradley_terry(store.pair_counts("g"), "bot:based")
+    ratings = bradley_terry(store.pair_counts("g"), "bot:based", lineage=[("r0", "r2")])
     assert board.entries[0].rating == ratings.rating[ratings.index("r2")]
 
 
