@@ -158,9 +158,9 @@ def _derivatives(z: Floats, games: Games, prior: Prior) -> tuple[Floats, Floats]
     gradient, hessian = np.zeros(len(z)), np.zeros((len(z), len(z)))
     gradient[:n] = _difference(slope, games)
     gradient[n] = slope.sum() - seat * (ELO_SCALE / prior.seat) ** 2
-    pairs = np.bincount(first * n + second, weight, n * n).reshape(n, n)
+    pairs = tally(first * n + second, weight, n * n).reshape(n, n)
     hessian[:n, :n] = -pairs - pairs.T
-    hessian[np.arange(n), np.arange(n)] += np.bincount(first, weight, n) + np.bincount(second, weight, n)
+    hessian[np.arange(n), np.arange(n)] += tally(first, weight, n) + tally(second, weight, n)
     hessian[n, :n] = hessian[:n, n] = _difference(weight, games)
     hessian[n, n] = weight.sum() + (ELO_SCALE / prior.seat) ** 2
     if len(z) == n + 2:
@@ -185,8 +185,12 @@ def _derivatives(z: Floats, games: Games, prior: Prior) -> tuple[Floats, Floats]
     return gradient, hessian
 
 
+def tally(places: Ints, values: Floats, size: int) -> Floats:
+    """(size,): the sum of `values` (P,) at each of `places` (P,)."""
+    return np.bincount(places, values, size).astype(np.float64, copy=False)
+
+
 def _difference(values: Floats, games: Games) -> Floats:
     """(N,): what each agent gets of the pairs' `values` (P,), with the other sign where it sits second."""
     n = games.num_agents
-    result: Floats = np.bincount(games.first, values, n) - np.bincount(games.second, values, n)
-    return result
+    return tally(games.first, values, n) - tally(games.second, values, n)

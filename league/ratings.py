@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from league.davidson import ELO_SCALE, Z95, Games, Model, Prior, fit
+from league.davidson import ELO_SCALE, Z95, Games, Model, Prior, fit, tally
 from league.errors import UsageError, nearest
 
 ELO_START = 1000.0
@@ -322,7 +322,8 @@ def _indexed(counts: PairCounts, lineage: Iterable[tuple[str, str]]) -> tuple[tu
     first, second = np.split(seat, 2)
     pairs, where = np.unique(first * len(agents) + second, return_inverse=True)
     wins, draws, losses = (
-        np.bincount(where, column[keep], len(pairs)) for column in (counts.wins, counts.draws, counts.losses)
+        tally(where, column[keep].astype(np.float64), len(pairs))
+        for column in (counts.wins, counts.draws, counts.losses)
     )
     links = {tuple(sorted((place[a], place[b]))) for a, b in lineage if a in place and b in place and a != b}
     return agents, Games(
@@ -339,7 +340,7 @@ def _indexed(counts: PairCounts, lineage: Iterable[tuple[str, str]]) -> tuple[tu
 def _per_agent(games: Games, first: Floats, second: Floats) -> Ints:
     """(N,) int64: sums over the pairs of what each agent did, sitting first and sitting second."""
     n = games.num_agents
-    total = np.bincount(games.first, first, n) + np.bincount(games.second, second, n)
+    total = tally(games.first, first, n) + tally(games.second, second, n)
     return total.round().astype(np.int64)
 
 
@@ -392,8 +393,7 @@ def _surprises(games: Games, model: Model) -> tuple[float, Pairs]:
     sign = np.where(games.first == low, 1.0, -1.0)
 
     def over_seatings(values: Floats) -> Floats:
-        result: Floats = np.bincount(where, values, len(pairs))
-        return result
+        return tally(where, values, len(pairs))
 
     played = over_seatings(total)
     observed = over_seatings(np.where(sign > 0, games.wins, games.losses) + games.draws / 2.0)
@@ -416,5 +416,5 @@ def _surprises(games: Games, model: Model) -> tuple[float, Pairs]:
     dispersion = float((residual**2 / np.maximum(variance, 1e-300)).sum()) / freedom if len(pairs) else 1.0
     z = residual / np.sqrt(left)
     order = np.lexsort((pairs, -np.abs(z)))
-    columns = (i, j, played, observed / played, predicted / played, z)
-    return dispersion, Pairs(*(column[order] for column in columns))
+    observed, predicted = observed / played, predicted / played
+    return dispersion, Pairs(i[order], j[order], played[order], observed[order], predicted[order], z[order])

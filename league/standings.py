@@ -407,7 +407,9 @@ def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | No
         followers = [ratings.agents[k] for k in order[place + 1 : place + 2] if ratings.group[k] == group]
         name, kind = facts.known.get(agent_id) or _unknown(agent_id)
         wins, draws, losses = int(ratings.wins[i]), int(ratings.draws[i]), int(ratings.losses[i])
-        is_comparable = against is not None and ratings.group[ratings.index(against)] == group
+        against_it = None
+        if against is not None and ratings.group[ratings.index(against)] == group:
+            against_it = ratings.difference(agent_id, against)
         entries.append(
             Entry(
                 rank=rank,
@@ -424,7 +426,7 @@ def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | No
                 group=int(group) + 1,
                 superiority=ratings.superiority(agent_id, followers[0]) if followers else None,
                 is_champion=agent_id in facts.champions,
-                against=ratings.difference(agent_id, against) if is_comparable else None,
+                against=against_it,
             )
         )
     return tuple(entries)
