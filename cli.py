@@ -407,7 +407,7 @@ def rewards(
 
 @app.command()
 def query(
-    sql: Annotated[str, typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event.")],
+    sql: Annotated[str, typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate.")],
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -519,7 +519,7 @@ def _print_gate(r: GateResult) -> None:
     if r.is_promoted:
         typer.echo(f"promoted: {r.champion}@best is {r.a}")
     elif r.champion:
-        typer.echo(f"{r.b} stays; attempt {r.attempt} on its seat")
+        typer.echo(f"{r.b} keeps its title; attempt {r.attempt} at it")
     typer.echo(f"stored as {r.gate}" if r.gate else "not stored: there is no store")
 
 

@@ -41,7 +41,7 @@ class GateResult:
 
     decision: `passed`, A is stronger (H1 of `test`); `failed`, it is not (H0); `undecided`, the games were used up.
     pairs: how many pairs made each score of A, both lost to both won. elo: logistic points of A over B as these games
-    alone have them, with a 95 % interval; None where it is not finite. champion: the run whose champion's seat was at
+    alone have them, with a 95 % interval; None where it is not finite. champion: the run whose champion's title was at
     stake. attempt: how often that was tried since the last promotion, this time included; it sets `test.alpha`.
     """
 
@@ -65,9 +65,9 @@ class GateResult:
 
 
 def spent_alpha(alpha: float, attempt: int) -> float:
-    """What attempt k = 1, 2, ... on a seat may err: alpha / (k (k + 1)), which adds up to alpha over all attempts.
+    """What attempt k = 1, 2, ... at a title may err: alpha / (k (k + 1)), which adds up to alpha over all attempts.
 
-    So the chance that a champion ever loses its seat to agents no stronger is at most alpha, however often it is tried
+    So the chance that a champion ever loses its title to agents no stronger is at most alpha, however often it is tried
     (alpha spending by Bonferroni's inequality).
     """
     return alpha / (attempt * (attempt + 1))
@@ -156,8 +156,8 @@ def _run(
         row = store.begin_gate(row, lambda attempt: spent_alpha(test.alpha, attempt) if run else test.alpha)
         test = replace(test, alpha=row.alpha)
     if say is not None:
-        seat = f", attempt {row.attempt} on the seat of {run}'s champion" if run else ""
-        say(f"playing up to {max_games:,} games of {first.label} against {second.label}{seat}")
+        title = f", attempt {row.attempt} at the title of {run}'s champion" if run else ""
+        say(f"playing up to {max_games:,} games of {first.label} against {second.label}{title}")
     pairs, llr, decision = np.zeros(5, np.int64), 0.0, None
     for batch, games in enumerate(_batches(max_games)):
         # Both words: a repeated seed plays fresh games at every attempt, and every batch has games of its own.
@@ -213,7 +213,7 @@ def _snapshot(store: Store | None, name: str) -> SnapshotRow | None:
 
 
 def _incumbent(store: Store, challenger: SnapshotRow) -> SnapshotRow | None:
-    """Who has the seat that this snapshot may take: its run's champion, else the run's best rated other."""
+    """Who has the title that this snapshot may take: its run's champion, else the run's best rated other."""
     others = [row for row in store.snapshots(challenger.run) if row.agent_id != challenger.agent_id]
     champion = store.champion(challenger.run)
     if not others or champion == challenger.agent_id:

@@ -100,7 +100,7 @@ class RatingRow:
 
 @dataclass(frozen=True)
 class GateRow:
-    """One gate. With a `run`, its champion's seat was at stake; `attempt` counts from 1 since the last promotion."""
+    """One gate. With a `run`, its champion's title was at stake; `attempt` counts from 1 since the last promotion."""
 
     gate: str
     """The `run` of its match rows."""

@@ -44,7 +44,7 @@ class Entry:
     superiority: float | None
     """The probability that it is stronger than the next of its group (LOS); None for the last."""
     is_champion: bool
-    """Whether a gate promoted it and nobody has taken its seat since."""
+    """Whether a gate promoted it and nobody has taken its title since."""
     against: Difference | None
     """Its Elo points above the agent asked for, with their 95 % interval."""
 

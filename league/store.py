@@ -437,7 +437,7 @@ class Store:
         return None if row is None else row[0]
 
     def gates(self, run: str) -> list[GateRow]:
-        """All gates at which the run's champion's seat was at stake, oldest first."""
+        """All gates at which the title of the run's champion was at stake, oldest first."""
         with self._read() as con:
             rows = con.execute(sql("gates"), {"run": run}).fetchall()
         return [gate_from_values(row) for row in rows]

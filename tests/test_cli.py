@@ -408,7 +408,7 @@ EASY, HARD = ("--elo0", "-600", "--elo1", "-200"), ("--elo0", "200", "--elo1", "
 
 
 def test_gate_promotes_fails_and_leaves_undecided(call: Call, copied: Path) -> None:
-    """The exit code is the decision, games are stored in pairs, a pass takes the seat, and attempts spend alpha."""
+    """The exit code is the decision, games are stored in pairs, a pass takes the title, and attempts spend alpha."""
     failed = call("gate", "matrix-1", *HARD, "--json", cwd=copied)
     assert (failed.code, failed.json["decision"], failed.json["is_promoted"]) == (3, "failed", False)
     assert (failed.json["champion"], failed.json["attempt"]) == ("matrix-1", 1)

@@ -78,7 +78,7 @@ def make_snapshot(run: str = "a", step: int = 100, **changes: Any) -> SnapshotRo
 
 
 def make_gate(gate: str = "g1", **changes: Any) -> GateRow:
-    """A gate on the seat of run a, with changes."""
+    """A gate at the title of run a, with changes."""
     values: dict[str, Any] = {
         "gate": gate,
         "game_id": "g",
@@ -446,7 +446,7 @@ def test_gates_count_attempts_and_keep_the_champion(store: Store) -> None:
     won = replace(second, games=20, llr=4.0, decision="passed", is_promoted=True)
     assert store.end_gate(won, champion=None) == won
     assert store.champion("a") == "hash300"
-    assert store.end_gate(late, champion=None) == replace(late, is_promoted=False), "the seat was taken meanwhile"
+    assert store.end_gate(late, champion=None) == replace(late, is_promoted=False), "the title was taken meanwhile"
     assert store.champion("a") == "hash300"
     assert store.begin_gate(make_gate("g5", challenger="hash100"), alpha_of).attempt == 1
     assert [(g.gate, g.decision, g.is_promoted, g.games) for g in store.gates("a")] == [

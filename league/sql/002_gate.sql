@@ -1,4 +1,4 @@
--- Every gate that was begun, one that was broken off included. Where `run` is not NULL the champion's seat of that run
+-- Every gate that was begun, one that was broken off included. Where `run` is not NULL the title of that run's champion
 -- was at stake, and a challenger that is promoted takes it.
 CREATE TABLE gate (
     gate VARCHAR PRIMARY KEY CHECK (gate <> ''), -- the `run` of its match rows

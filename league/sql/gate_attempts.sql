@@ -1,4 +1,4 @@
--- How many gates were begun: on a run's seat by any challenger since its last promotion, else of the same two agents.
+-- How many gates were begun: at a run's title by any challenger since its last promotion, else of the same two agents.
 SELECT count(*)
 FROM gate
 WHERE

@@ -1,4 +1,4 @@
--- All gates of a run's seat, oldest first.
+-- All gates at a run's title, oldest first.
 SELECT
     gate, game_id, run, challenger, opponent, attempt, elo0, elo1, elo_model, alpha, beta, seed, sampling, games, llr,
     decision, is_promoted, begun_at
