@@ -407,7 +407,9 @@ def rewards(
 
 @app.command()
 def query(
-    sql: Annotated[str, typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate.")],
+    sql: Annotated[
+        str, typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate.")
+    ],
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
