@@ -243,8 +243,8 @@ def bench_ratings(agents: int, matches: int, *, repeats: int = 5, seed: int = 0)
     """Milliseconds to rate `agents` from `matches` evaluation rows: counting them in SQL, and solving the model.
 
     The store is a temporary one with made-up games between snapshots of normally distributed strengths, everybody
-    against everybody, a tenth drawn; ids are as long as real ones. `insert_rows_per_second` is what filling it takes; `ratings_cpu_ms` is the processor's
-    time, all threads together, which a busy machine does not stretch.
+    against everybody, a tenth drawn; ids are as long as real ones. `insert_rows_per_second` is what filling it takes;
+    `ratings_cpu_ms` is the processor's time, all threads together, which a busy machine does not stretch.
 
     Raises:
         UsageError: a number that cannot be measured with.
