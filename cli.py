@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from league.app import TrainResult
+    from league.gating import GateResult
+    from league.standings import Board
 
 app = typer.Typer(
     help="Train an agent against its own past and scripted bots; rank everyone with error bars.",
@@ -34,7 +36,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Say nothing on stderr but errors.")]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="auto, cuda, mps or cpu.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="One setting; repeatable.")]
+GreedyGamesOption = Annotated[
+    bool, typer.Option("--greedy", help="Of games with the likeliest actions, not of those with sampled ones.")
+]
 STORE = Path("runs/league.duckdb")
+GATE_FAILED, GATE_UNDECIDED = 3, 4
+"""Exit codes of `league gate`; 1 and 2 are errors."""
+SURPRISING = 2.5
+"""From this z on a pair is listed; of 100 pairs one is, by chance."""
 
 
 @app.command()
@@ -102,6 +111,10 @@ def resume(
 @app.command()
 def leaderboard(
     run: Annotated[str | None, typer.Option(help="Only this run's agents and whoever they played.")] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="AGENT", help="Everyone's difference to this agent, with its interval.")
+    ] = None,
+    greedy: GreedyGamesOption = False,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -110,31 +123,23 @@ def leaderboard(
     from league.standings import leaderboard  # not league.agents, which loads torch
     from league.store import Store
 
-    result = leaderboard(Store.open(store), run)
+    result = leaderboard(Store.open(store), run, against=against, sampling="greedy" if greedy else "sample")
     if as_json:
         _print_json(result.to_json())
         return
     for board in result.boards:
         if not board.entries:
             _say(f"{board.game}: no evaluation matches yet", quiet)
-        held = f"{board.anchor} is held at 1000" if board.anchor else "the mean is held at 1000"
-        _print_table(
-            f"{board.game} {board.game_id[:8]}: Bradley-Terry rating from evaluation matches, 95 % interval; {held}",
-            ("", "agent", "rating", "interval", "games", "won", "drawn", "lost"),
-            [
-                (
-                    e.rank,
-                    e.name,
-                    f"{e.rating:.0f}",
-                    f"{e.lower:.0f} to {e.upper:.0f}",
-                    e.games,
-                    e.wins,
-                    e.draws,
-                    e.losses,
-                )
-                for e in board.entries
-            ],
-        )
+        _print_ratings(board)
+        for note in board.notes:
+            _say(f"note: {note}", quiet)
+        surprising = [s for s in board.surprises if s.z >= SURPRISING][:5]
+        if surprising:
+            _print_table(
+                "pairs that these ratings explain worst: A's score as played and as predicted, z deviations apart",
+                ("A", "B", "games", "played", "predicted", "z"),
+                [(s.a, s.b, s.games, f"{s.observed:.3f}", f"{s.predicted:.3f}", f"{s.z:+.1f}") for s in surprising],
+            )
         _print_table(
             "training, as it goes: Elo (start 1000, K 32) of the learners; no interval, it moves",
             ("run", "Elo", "steps", "status", "games", "won", "drawn", "lost"),
@@ -145,6 +150,94 @@ def leaderboard(
         )
     if not result.boards:
         _say("no matches yet", quiet)
+
+
+@app.command()
+def matchup(
+    a: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME, or an agent's id.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same.")],
+    greedy: GreedyGamesOption = False,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare two agents by the matches that are stored: their own, and what everybody's say; plays nothing."""
+    from league.headtohead import matchup
+    from league.store import Store
+
+    m = matchup(Store.open(store), a, b, sampling="greedy" if greedy else "sample")
+    if as_json:
+        _print_json(
+            asdict(m)
+            | {
+                "predicted": m.predicted and m.predicted._asdict(),
+                "difference": m.difference and m.difference._asdict(),
+            }
+        )
+        return
+    seatings = (("seat 0", m.seat0), ("seat 1", m.seat1), ("both", m.record))
+    _print_table(
+        f"{m.a} against {m.b} ({m.game} {m.game_id[:8]}, {m.sampling}), as seen from {m.a}",
+        ("in", "games", "won", "drawn", "lost", "score", "95 % interval"),
+        [(seat, r.games, r.wins, r.draws, r.losses, *_score_words(r.score, r.lower, r.upper)) for seat, r in seatings],
+    )
+    if m.predicted is None or m.difference is None or m.superiority is None or m.predicted_score is None:
+        typer.echo("no chain of games links the two, so nothing else compares them; play them with `league evaluate`")
+        return
+    p, d = m.predicted, m.difference
+    typer.echo(f"by the ratings of all: score {m.predicted_score:.3f} (win {p.win:.3f}, draw {p.draw:.3f})")
+    typer.echo(f"difference {d.mean:+.0f} Elo points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}")
+    typer.echo(f"likelihood that {m.a} is the stronger: {m.superiority:.3f}")
+    if m.z is None:
+        typer.echo("they never met: all of this is from games against others")
+    else:
+        typer.echo(f"surprise: their own score is {m.z:+.1f} standard deviations from the predicted one")
+
+
+@app.command()
+def gate(
+    a: Annotated[str, typer.Argument(metavar="A", help="The challenger: RUN, RUN@STEP, bot:NAME or a folder.")],
+    b: Annotated[
+        str | None, typer.Argument(metavar="[B]", help="Whom it must beat; A's run's champion if not given.")
+    ] = None,
+    elo0: Annotated[float, typer.Option(help="H0: A is this many points stronger than B.")] = 0.0,
+    elo1: Annotated[float, typer.Option(help="H1: A is this many points stronger than B.")] = 35.0,
+    alpha: Annotated[float, typer.Option(help="How often H1 may be accepted under H0.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="How often H0 may be accepted under H1.")] = 0.05,
+    elo_model: Annotated[str, typer.Option(help="What points are: logistic or normalised.")] = "logistic",
+    max_games: Annotated[int, typer.Option(help="At most so many games, an even number.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the matches and of the actions drawn.")] = 0,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Both play their likeliest action instead of sampling.")
+    ] = False,
+    env: Annotated[str | None, typer.Option(help="The game; needed only between two bots.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Test by SPRT whether A is stronger; exit code 0: it is, 3: it is not, 4: undecided. RUN: may become champion."""
+    from league.gating import gate
+    from league.sprt import Sprt
+
+    result = gate(
+        a,
+        b,
+        test=Sprt(elo0, elo1, alpha, beta, elo_model),  # type: ignore[arg-type]  # Sprt refuses other words
+        max_games=max_games,
+        seed=seed,
+        greedy=greedy,
+        env=env,
+        device=device,
+        store=store,
+        say=lambda message: _say(message, quiet),
+    )
+    if as_json:
+        _print_json(result)
+    else:
+        _print_gate(result)
+    if result.decision != "passed":
+        raise typer.Exit(GATE_FAILED if result.decision == "failed" else GATE_UNDECIDED)
 
 
 @app.command()
@@ -314,7 +407,9 @@ def rewards(
 
 @app.command()
 def query(
-    sql: Annotated[str, typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event.")],
+    sql: Annotated[
+        str, typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate.")
+    ],
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -364,6 +459,70 @@ def bench_learner(
         *([f"learner.device={device}"] if device else []),
     ]
     _print_bench(bench_learner(preset, threads=threads, repeats=repeats, overrides=sets), as_json)
+
+
+@bench_app.command("ratings")
+def bench_ratings(
+    agents: Annotated[int, typer.Option(help="How many are rated.")] = 500,
+    matches: Annotated[int, typer.Option(help="How many match rows the store has.")] = 1_000_000,
+    repeats: Annotated[int, typer.Option(help="Times measured; medians are printed.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of the matches made up.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Milliseconds to rate everyone from the match rows: the SQL part and the solving. Fills a store first."""
+    from league.bench import bench_ratings
+
+    _print_bench(bench_ratings(agents, matches, repeats=repeats, seed=seed), as_json)
+
+
+def _print_ratings(board: Board) -> None:
+    groups, sampling = len(board.groups), "" if board.sampling == "sample" else f" ({board.sampling})"
+    held = f"{board.anchor} is held at 1000" if board.anchor else "the mean is held at 1000"
+    columns = ["", "agent", "rating", "95 % interval", "games", "won", "drawn", "lost", "LOS"]
+    columns += ["group"] * (groups > 1) + [f"above {board.against}", "95 % interval"] * bool(board.against)
+    rows = []
+    for e in board.entries:
+        name = f"{e.name} (champion)" if e.is_champion else e.name
+        row = [e.rank, name, f"{e.rating:.0f}", f"{e.lower:.0f} to {e.upper:.0f}", e.games, e.wins, e.draws, e.losses]
+        row += ["" if e.superiority is None else f"{e.superiority:.2f}"] + [e.group] * (groups > 1)
+        if board.against:
+            d = e.against
+            row += ["", ""] if d is None else [f"{d.mean:+.0f}", f"{d.lower:+.0f} to {d.upper:+.0f}"]
+        rows.append(row)
+    _print_table(
+        f"{board.game} {board.game_id[:8]}: Bradley-Terry rating from evaluation matches{sampling}; {held};"
+        f" LOS: likelihood of being stronger than the next",
+        columns,
+        rows,
+    )
+
+
+def _score_words(score: float | None, lower: float | None, upper: float | None) -> tuple[str, str]:
+    if score is None or lower is None or upper is None:
+        return "", ""
+    return f"{score:.3f}", f"{lower:.3f} to {upper:.3f}"
+
+
+def _print_gate(r: GateResult) -> None:
+    """What a gate came to, in words."""
+    words = {
+        "passed": f"{r.a} is stronger than {r.b}: H1 is accepted",
+        "failed": f"{r.a} is not stronger than {r.b}: H0 is accepted",
+        "undecided": f"undecided: {r.max_games:,} games did not tell whether {r.a} is stronger than {r.b}",
+    }
+    typer.echo(words[r.decision])
+    elo = "" if r.elo is None else f"; {r.elo[0]:+.0f} Elo points, 95 % interval {r.elo[1]:+.0f} to {r.elo[2]:+.0f}"
+    typer.echo(f"{r.games:,} games, score {r.score:.3f}{elo}; pairs from both lost to both won: {list(r.pairs)}")
+    t = r.test
+    typer.echo(
+        f"SPRT of {t.elo0:g} against {t.elo1:g} {t.elo_model} Elo points, alpha {t.alpha:.3g}, beta {t.beta:.3g}:"
+        f" LLR {r.llr:.2f}, bounds {r.lower:.2f} and {r.upper:.2f}"
+    )
+    if r.is_promoted:
+        typer.echo(f"promoted: {r.champion}@best is {r.a}")
+    elif r.champion:
+        typer.echo(f"{r.b} keeps its title; attempt {r.attempt} at it")
+    typer.echo(f"stored as {r.gate}" if r.gate else "not stored: there is no store")
 
 
 def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: bool) -> None:

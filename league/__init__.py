@@ -1,7 +1,7 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `evaluate`, `watch`, `leaderboard`, `load`, `export` are the library; the command `league` calls
-the same.
+`train`, `resume`, `evaluate`, `gate`, `watch`, `leaderboard`, `matchup`, `load`, `export` are the library; the command
+`league` calls the same.
 """
 
 import os as _os
@@ -20,16 +20,17 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
     __path__.append(str(_root))
 
 if TYPE_CHECKING:
-    from league.agents import evaluate, export, leaderboard, load, watch
+    from league.agents import evaluate, export, leaderboard, load, matchup, watch
     from league.app import resume, train
+    from league.gating import gate
 
 __version__ = "0.1.0"
-__all__ = ["evaluate", "export", "leaderboard", "load", "resume", "train", "watch"]
+__all__ = ["evaluate", "export", "gate", "leaderboard", "load", "matchup", "resume", "train", "watch"]
+_HOMES = {"resume": "league.app", "train": "league.app", "gate": "league.gating"}
 
 
 def __getattr__(name: str) -> Any:
     """Imports the library, and with it torch, only when it is used."""
     if name in __all__:
-        module = import_module("league.app" if name in ("resume", "train") else "league.agents")
-        return getattr(module, name)
+        return getattr(import_module(_HOMES.get(name, "league.agents")), name)
     raise AttributeError(f"module 'league' has no attribute {name!r}")

@@ -17,16 +17,18 @@ from league.device import choose_device
 from league.envs import registry
 from league.errors import UsageError, nearest
 from league.evaluation import Contestant, Summary, check_games, play, summarise
+from league.headtohead import Matchup
+from league.headtohead import matchup as compare
 from league.policies.actor_critic import ActorCritic
-from league.records import AgentKind, AgentRow
+from league.records import AgentKind, AgentRow, Sampling
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import MAX_SEED, Agent, load_policy
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
-from league.standings import Leaderboard, best_snapshot
+from league.standings import Leaderboard, find_named
 from league.standings import leaderboard as rank
 from league.store import Store
-from league.types import BOT_PREFIX, GameSpec
+from league.types import BOT_PREFIX, GameSpec, MatchResult
 
 DEFAULT_STORE = Path("runs/league.duckdb")
 
@@ -66,7 +68,7 @@ class Film:
 
 
 @dataclass(frozen=True)
-class _Meeting:
+class Meeting:
     """Two agents and their game; `nets` has those that are no bots by `agent_id`."""
 
     game: GameRecord
@@ -87,33 +89,17 @@ def find_agent(store: Store | None, name: str) -> Named:
     """
     if name.startswith(BOT_PREFIX):
         return Named(name, name, None)
-    run, at, which = name.partition("@")
     runs = [] if store is None else [row.run for row in store.runs()]
-    if is_path(name) or (name and run not in runs and Path(name).is_dir()):
+    if is_path(name) or (name and name.partition("@")[0] not in runs and Path(name).is_dir()):
         manifest, _ = snapshot_files.load(Path(name))
         return Named(manifest.agent_id, f"{manifest.run}@{manifest.step}", Path(name))
-    if store is None or run not in runs:
+    if store is None:
         raise UsageError(
-            f"agent {name!r}: no run `{run}`{f' in {store.path}' if store else ''}{nearest(run, runs)};"
-            f" name RUN, RUN@STEP, RUN@best, bot:NAME or an exported folder"
+            f"agent {name!r}: there is no store and no such folder; name RUN, RUN@STEP, RUN@best, bot:NAME or an"
+            f" exported folder, and pass --store"
         )
-    snapshots = store.snapshots(run)
-    if not snapshots:
-        raise UsageError(f"agent {name!r}: run {run} has no snapshot yet; train it further")
-    if which == "best":
-        best = best_snapshot(store, run)
-        row = next(row for row in snapshots if row.agent_id == best)
-    elif at:
-        steps = {str(row.step): row for row in snapshots}
-        if which not in steps:
-            raise UsageError(
-                f"agent {name!r}: run {run} has no snapshot at step {which or '(none given)'}"
-                f"{nearest(which, [*steps, 'best'])}"
-            )
-        row = steps[which]
-    else:
-        row = max(snapshots, key=lambda row: row.step)
-    return Named(row.agent_id, f"{run}@{row.step}", store.path.parent / row.path)
+    row = find_named(store, name)
+    return Named(row.agent_id, f"{row.run}@{row.step}", store.path.parent / row.path)
 
 
 def is_path(name: str) -> bool:
@@ -129,7 +115,7 @@ def load(name: str, *, store: str | Path = DEFAULT_STORE, device: str = "cpu") -
         StoreError: the name is a run's, and there is no store.
         SnapshotError: the agent's files are missing or damaged.
     """
-    found = find_agent(_store_for(store, name), name)
+    found = find_agent(store_for(store, name), name)
     if found.folder is None:
         raise UsageError(f"agent {name!r}: a native bot plays inside its game only; name a run, a snapshot or a folder")
     return Agent.load(found.folder, str(choose_device(device)))
@@ -142,7 +128,7 @@ def export(name: str, out: str | Path, *, store: str | Path = DEFAULT_STORE) -> 
         UsageError, StoreError: as `load`.
         SnapshotError: its files are missing or damaged, or `out` holds something else.
     """
-    found = find_agent(_store_for(store, name), name)
+    found = find_agent(store_for(store, name), name)
     if found.folder is None:
         raise UsageError(f"agent {name!r}: a native bot has no weights to export; name a run, a snapshot or a folder")
     return export_snapshot(found.folder, Path(out))
@@ -180,34 +166,16 @@ def evaluate(
     """
     check_games(games)
     check_seed(seed)
-    opened = _store_for(store, a, against)
-    meeting = _meet(opened, a, against, env, device)
+    opened = store_for(store, a, against)
+    meeting = meet(opened, a, against, env, device)
     first, second = meeting.sides
-    if first.agent_id == second.agent_id:
-        raise UsageError(f"{a} and {against} are the same agent ({first.label}); name two different ones")
+    check_different(a, against, meeting)
     if say is not None:
         say(f"playing {games} games of {first.label} against {second.label}")
     name = f"evaluation-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
-    game = meeting.game
-    home, guest = (Contestant(n.agent_id, meeting.nets[n.agent_id][1] if n.folder else None) for n in meeting.sides)
-    results = play(
-        lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
-        home,
-        [guest],
-        games=games,
-        seed=seed,
-        run=name,
-        update=0,
-        game_id=game.game_id,
-        greedy=greedy,
-        device=meeting.device,
-    )
+    results = play_meeting(meeting, games, seed=seed, run=name, update=0, greedy=greedy)
     if opened is not None:
-        known = {agent.agent_id for agent in opened.agents(game.game_id)}
-        for named in (first, second):
-            kind: AgentKind = "bot" if named.folder is None else "import"
-            if named.agent_id not in known:
-                opened.add_agent(AgentRow(named.agent_id, kind, named.label, game.game_id))
+        introduce(opened, meeting)
         opened.add_matches(results)
         opened.flush(force=True)
     summary = summarise(results, first.agent_id)
@@ -245,7 +213,7 @@ def watch(
     path = Path(out)
     film.check(path, seconds)
     check_seed(seed)
-    meeting = _meet(_store_for(store, a, against), a, against, env, device)
+    meeting = meet(store_for(store, a, against), a, against, env, device)
     game, spec = meeting.game, meeting.spec
     draw = registry.renderer(game.name)
     if draw is None:
@@ -277,25 +245,55 @@ def watch(
     return Film(str(path), *labels, seed, len(pictures), None if winner is None else ("draw", *labels)[winner + 1])
 
 
-def leaderboard(run: str | None = None, *, store: str | Path = DEFAULT_STORE) -> Leaderboard:
+def leaderboard(
+    run: str | None = None,
+    *,
+    against: str | None = None,
+    greedy: bool = False,
+    store: str | Path = DEFAULT_STORE,
+) -> Leaderboard:
     """Everyone's rating with its 95 % interval, games and win/draw/loss, from the evaluation matches in the store.
 
     Args:
         run: only this run's agents and whoever they played.
+        against: an agent; everyone's difference to it is given with its interval.
+        greedy: rate the games in which nets played their likeliest action, instead of those in which they sampled.
         store: the DuckDB file; training may be writing it at the same time.
+
+    Raises:
+        UsageError: no such run or agent.
+        StoreError: there is no store, or it cannot be used.
     """
-    opened = Store.open(Path(store))
-    return rank(opened, run)
+    return rank(Store.open(Path(store)), run, against=against, sampling=sampling_of(greedy))
 
 
-def _store_for(store: str | Path, *names: str) -> Store | None:
+def matchup(a: str, b: str, *, greedy: bool = False, store: str | Path = DEFAULT_STORE) -> Matchup:
+    """What the evaluation matches in the store say of A against B; no match is played.
+
+    Args:
+        a, b: `RUN`, `RUN@STEP`, `RUN@best`, `bot:NAME`, or an agent's name or the beginning of its id.
+        greedy, store: as for `leaderboard`.
+
+    Raises:
+        UsageError: no such agent, the same one twice, or one without an evaluation match.
+        StoreError: there is no store, or it cannot be used.
+    """
+    return compare(Store.open(Path(store)), a, b, sampling=sampling_of(greedy))
+
+
+def sampling_of(greedy: bool) -> Sampling:
+    """The mode as match rows have it."""
+    return "greedy" if greedy else "sample"
+
+
+def store_for(store: str | Path, *names: str) -> Store | None:
     """The store, which must be there if one of the agents' names can only be a run's; None if it is not there."""
     path = Path(store)
     needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or (n and Path(n).is_dir()))]
     return Store.open(path) if needs or os.path.lexists(path) else None
 
 
-def _meet(store: Store | None, a: str, against: str, env: str | None, device: str) -> _Meeting:
+def meet(store: Store | None, a: str, against: str, env: str | None, device: str) -> Meeting:
     """Finds and loads both agents, and the game that both play as this league has it.
 
     Raises:
@@ -316,7 +314,45 @@ def _meet(store: Store | None, a: str, against: str, env: str | None, device: st
         bot = named.agent_id.removeprefix(BOT_PREFIX)
         if named.folder is None and bot not in spec.bots:
             raise UsageError(f"agent {named.label!r}: {game.name} has no such bot{nearest(bot, spec.bots)}")
-    return _Meeting(game, spec, sides, nets, torch_device)
+    return Meeting(game, spec, sides, nets, torch_device)
+
+
+def check_different(a: str, b: str, meeting: Meeting) -> None:
+    """Refuses two names for one agent.
+
+    Raises:
+        UsageError: both are the same agent.
+    """
+    first, second = meeting.sides
+    if first.agent_id == second.agent_id:
+        raise UsageError(f"{a} and {b} are the same agent ({first.label}); name two different ones")
+
+
+def play_meeting(meeting: Meeting, games: int, *, seed: int, run: str, update: int, greedy: bool) -> list[MatchResult]:
+    """Plays `games` of the first side against the second (`league.evaluation.play`)."""
+    game = meeting.game
+    home, guest = (Contestant(n.agent_id, meeting.nets[n.agent_id][1] if n.folder else None) for n in meeting.sides)
+    return play(
+        lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
+        home,
+        [guest],
+        games=games,
+        seed=seed,
+        run=run,
+        update=update,
+        game_id=game.game_id,
+        greedy=greedy,
+        device=meeting.device,
+    )
+
+
+def introduce(store: Store, meeting: Meeting) -> None:
+    """Buffers both sides as agents where the store does not know them yet."""
+    known = {agent.agent_id for agent in store.agents(meeting.game.game_id)}
+    for named in meeting.sides:
+        kind: AgentKind = "bot" if named.folder is None else "import"
+        if named.agent_id not in known:
+            store.add_agent(AgentRow(named.agent_id, kind, named.label, meeting.game.game_id))
 
 
 def _common_game(games: Sequence[GameRecord], env: str | None) -> GameRecord:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import platform
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -24,9 +27,13 @@ from league.learner import Learner
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import is_faster
 from league.pool import Pool
+from league.ratings import bradley_terry
 from league.rollout import Collector, make_collector
-from league.types import GameSpec, MatchBatch, Rollout
+from league.store import Store
+from league.types import DRAW, GameSpec, MatchBatch, MatchResult, Rollout
 
+FILL_ROWS = 50_000
+"""Rows in one transaction of `bench_ratings`."""
 ENV_ROUNDS = 7
 """Turns that each variant of the game takes in `bench_env`."""
 
@@ -241,6 +248,68 @@ def _parts(
     if config.learner.compile == "compile":
         learner.sequence = compiled(policy.sequence, warn)
     return collector, learner
+
+
+def bench_ratings(agents: int, matches: int, *, repeats: int = 5, seed: int = 0) -> dict[str, Any]:
+    """Milliseconds to rate `agents` from `matches` evaluation rows: counting them in SQL, and solving the model.
+
+    The store is a temporary one with made-up games between snapshots of normally distributed strengths, everybody
+    against everybody, a tenth drawn; ids are as long as real ones. `insert_rows_per_second` is what filling it takes;
+    `ratings_cpu_ms` is the processor's time, all threads together, which a busy machine does not stretch.
+
+    Raises:
+        UsageError: a number that cannot be measured with.
+    """
+    _need(agents >= 2, f"agents={agents}", "at least 2", "--agents 500")
+    _need(matches >= 1, f"matches={matches}", "at least 1", "--matches 1000000")
+    _need(repeats >= 1, f"repeats={repeats}", "at least 1", "--repeats 5")
+    _need(seed >= 0, f"seed={seed}", "at least 0", "--seed 0")
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.create(Path(folder) / "league.duckdb")
+        started = time.perf_counter()
+        _fill(store, agents, matches, np.random.default_rng(seed))
+        filled = time.perf_counter() - started
+        count, solve, busy = [], [], []
+        for _ in range(repeats):
+            started, worked = time.perf_counter(), time.process_time()
+            counts = store.pair_counts("bench")
+            counted = time.perf_counter()
+            ratings = bradley_terry(counts)
+            solve.append(time.perf_counter() - counted)
+            count.append(counted - started)
+            busy.append(time.process_time() - worked)
+    return {
+        "bench": "ratings",
+        "agents": len(ratings.agents),
+        "matches": int(counts.games.sum()),
+        "pairs": len(counts.seat0),
+        "repeats": repeats,
+        "insert_rows_per_second": round(matches / filled),
+        "count_ms": round(1e3 * statistics.median(count), 1),
+        "solve_ms": round(1e3 * statistics.median(solve), 1),
+        "ratings_ms": round(1e3 * statistics.median(map(sum, zip(count, solve, strict=True))), 1),
+        "ratings_cpu_ms": round(1e3 * statistics.median(busy), 1),
+        **_machine(),
+    }
+
+
+def _fill(store: Store, agents: int, matches: int, rng: np.random.Generator) -> None:
+    """Writes made-up evaluation matches between random pairs, in transactions of `FILL_ROWS`."""
+    ids = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(agents)]
+    strength = rng.normal(0.0, 1.0, agents)
+    for begin in range(0, matches, FILL_ROWS):
+        size = min(FILL_ROWS, matches - begin)
+        first = rng.integers(0, agents, size)
+        second = (first + rng.integers(1, agents, size)) % agents
+        is_won = rng.random(size) < 1.0 / (1.0 + np.exp(strength[second] - strength[first]))
+        winner = np.where(rng.random(size) < 0.1, DRAW, np.where(is_won, 0, 1))
+        seeds = rng.integers(0, 2**63, size)
+        rows = zip(first.tolist(), second.tolist(), winner.tolist(), seeds.tolist(), strict=True)
+        store.add_matches(
+            MatchResult("bench", "evaluation", 0, begin + k, 0, "bench", (ids[a], ids[b]), s, w, "time", 1, 1, "sample")
+            for k, (a, b, w, s) in enumerate(rows)
+        )
+        store.flush(force=True)
 
 
 def _need(holds: bool, setting: str, rule: str, instead: str) -> None:

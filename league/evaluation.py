@@ -3,7 +3,6 @@ short ones are not over-counted, and random numbers of their own, so that evalua
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from league.device import autocast
 from league.errors import UsageError
+from league.ratings import wilson
 from league.rollout import SeatView, bot_id, match_result
 from league.types import DRAW, EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyState
 
@@ -129,7 +129,7 @@ def play(
     return sorted(results, key=lambda result: (result.row, result.ordinal))
 
 
-def check_games(games: int) -> None:
+def check_games(games: int, setting: str = "games") -> None:
     """Refuses a number of games that cannot be played in pairs.
 
     Raises:
@@ -137,7 +137,7 @@ def check_games(games: int) -> None:
     """
     if games <= 0 or games % 2:
         raise UsageError(
-            f"games={games}: seats are swapped in pairs, so it must be a positive even number;"
+            f"{setting}={games}: seats are swapped in pairs, so it must be a positive even number;"
             f" try {max(2, games + games % 2)}"
         )
 
@@ -211,10 +211,3 @@ def _mean_pair(results: Sequence[MatchResult], seats: Sequence[int], name: str) 
     own = sum(result.metrics[name][seat] for result, seat in zip(results, seats, strict=True))
     other = sum(result.metrics[name][1 - seat] for result, seat in zip(results, seats, strict=True))
     return own / len(results), other / len(results)
-
-
-def wilson(score: float, games: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide."""
-    centre = (score + z * z / (2 * games)) / (1 + z * z / games)
-    half = z / (1 + z * z / games) * math.sqrt(score * (1 - score) / games + z * z / (4 * games * games))
-    return max(0.0, centre - half), min(1.0, centre + half)

@@ -1,6 +1,7 @@
 """Who is how strong: Elo as a moving display, Bradley-Terry with its uncertainty for agents that do not change.
 
-Both use Elo's scale: a difference of `d` points means an expected score of 1 / (1 + 10 ** (-d / 400)).
+Both use Elo's scale: a difference of `d` points means odds of 10 ** (d / 400) of a win against a loss, and so, where
+nothing is drawn, an expected score of 1 / (1 + 10 ** (-d / 400)).
 """
 
 from __future__ import annotations
@@ -12,18 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
+from league.davidson import ELO_SCALE, Z95, Games, Model, Prior, fit, tally
 from league.errors import UsageError, nearest
 
 ELO_START = 1000.0
 ELO_K = 32.0
-ELO_SCALE = 400.0 / math.log(10.0)
-"""Elo points in one unit of log-odds."""
-PRIOR_DRAWS = 2.0
-"""The games that every agent is imagined to have drawn with an average one. With 1 a clean sheet's lower bound lies
-below that of the same agent with one loss (its curvature falls faster than its mode rises); from 1.5 on it does not."""
-Z95 = 1.959963984540054
-"""Half-width of a central 95 % interval of the normal distribution, in standard deviations."""
+DEFAULT_PRIOR = Prior()
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -57,13 +55,60 @@ class Difference(NamedTuple):
     upper: float
 
 
+class Outcome(NamedTuple):
+    """The probabilities of a game, the mean of both seatings."""
+
+    win: float
+    draw: float
+    loss: float
+
+    @property
+    def score(self) -> float:
+        """The expected score."""
+        return self.win + self.draw / 2.0
+
+
+class Surprise(NamedTuple):
+    """What `a` scored against `b`, in both seatings, and what the ratings of all say of it.
+
+    z: observed minus predicted score, in standard deviations of that difference; over many pairs it has mean 0 and
+    variance 1 where the model holds. A large one is a pair that no ranking explains.
+    """
+
+    a: str
+    b: str
+    games: int
+    observed: float
+    predicted: float
+    z: float
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """M pairs of agents that met, the most surprising first, both seatings taken together.
+
+    first, second: (M,) places in `Ratings.agents`. games: (M,). observed, predicted: (M,) scores of the first in
+    [0, 1]. z: (M,), see `Surprise`.
+    """
+
+    first: Ints
+    second: Ints
+    games: Floats
+    observed: Floats
+    predicted: Floats
+    z: Floats
+
+
 @dataclass(frozen=True)
 class Ratings:
     """The ratings of N agents, known together.
 
     agents: N ids, sorted. rating, lower, upper: (N,) Elo points; the interval is the 95 % one of the difference to
-    the anchor, or to the mean of all agents where there is no anchor. covariance: (N, N) Elo points squared, joint.
-    wins, draws, losses: (N,) int64, the games counted. anchor: the agent held at `anchor_rating`; None: the mean is.
+    the anchor, or to the group's mean where there is no anchor. covariance: (N, N) Elo points squared, joint.
+    wins, draws, losses: (N,) int64, the games counted. group: (N,) int64 from 0; only agents that a chain of games
+    links are in one group, and only they are rated against each other; the anchor's is the first, then the largest.
+    anchors: of each group, the agent held at `anchor_rating`; None: its mean is. seat: the first seat's advantage.
+    dispersion: the pairs' mean squared surprise, about 1 where strengths explain the scores, more where cycles do.
     """
 
     agents: tuple[str, ...]
@@ -74,8 +119,18 @@ class Ratings:
     wins: Ints
     draws: Ints
     losses: Ints
-    anchor: str | None
+    group: Ints
+    anchors: tuple[str | None, ...]
     anchor_rating: float
+    seat: Difference
+    dispersion: float
+    pairs: Pairs
+    model: Model
+
+    @property
+    def anchor(self) -> str | None:
+        """The agent held at `anchor_rating` in the first group."""
+        return self.anchors[0] if self.anchors else None
 
     def index(self, agent: str) -> int:
         """The agent's place in the arrays.
@@ -92,9 +147,9 @@ class Ratings:
         """How many Elo points `a` is above `b`, from the joint covariance.
 
         Raises:
-            UsageError: one of them has no rated game.
+            UsageError: one of them has no rated game, or no chain of games links them.
         """
-        i, j = self.index(a), self.index(b)
+        i, j = self._places(a, b)
         mean = float(self.rating[i] - self.rating[j])
         half = Z95 * self._deviation(i, j)
         return Difference(mean, mean - half, mean + half)
@@ -103,17 +158,78 @@ class Ratings:
         """The probability that `a` is stronger than `b` (the likelihood of superiority); 0.5 for an agent and itself.
 
         Raises:
-            UsageError: one of them has no rated game.
+            UsageError: as `difference`.
         """
-        i, j = self.index(a), self.index(b)
+        i, j = self._places(a, b)
         deviation = self._deviation(i, j)
         if deviation == 0.0:
             return 0.5
         return 0.5 * math.erfc(float(self.rating[j] - self.rating[i]) / (deviation * math.sqrt(2.0)))
 
+    def predict(self, a: str, b: str) -> Outcome:
+        """What a game of `a` against `b` comes to, as seen from `a`.
+
+        Raises:
+            UsageError: as `difference`.
+        """
+        i, j = self._places(a, b)
+        gap = self.model.strength[i] - self.model.strength[j]
+        win, draw, loss = self.model.probabilities(np.array([gap + self.model.seat, gap - self.model.seat]))
+        return Outcome(float(win.mean()), float(draw.mean()), float(loss.mean()))
+
+    def most_surprising(self, limit: int) -> list[Surprise]:
+        """The pairs that fit the ratings least, at most `limit`, the worst first; `a` did better than predicted."""
+        found = [self._surprise(place) for place in range(min(limit, len(self.pairs.z)))]
+        return [surprise if surprise.z >= 0 else _exchanged(surprise) for surprise in found]
+
+    def surprise(self, a: str, b: str) -> Surprise | None:
+        """How `a` against `b` fits the ratings; None where they never met.
+
+        Raises:
+            UsageError: one of them has no rated game.
+        """
+        i, j = self.index(a), self.index(b)
+        met = np.flatnonzero((self.pairs.first == min(i, j)) & (self.pairs.second == max(i, j)))
+        if not len(met):
+            return None
+        surprise = self._surprise(int(met[0]))
+        return surprise if surprise.a == a else _exchanged(surprise)
+
+    def _surprise(self, place: int) -> Surprise:
+        pairs = self.pairs
+        return Surprise(
+            a=self.agents[pairs.first[place]],
+            b=self.agents[pairs.second[place]],
+            games=int(pairs.games[place]),
+            observed=float(pairs.observed[place]),
+            predicted=float(pairs.predicted[place]),
+            z=float(pairs.z[place]),
+        )
+
+    def _places(self, a: str, b: str) -> tuple[int, int]:
+        i, j = self.index(a), self.index(b)
+        if self.group[i] != self.group[j]:
+            raise UsageError(
+                f"agents `{a}` and `{b}` are in groups {self.group[i] + 1} and {self.group[j] + 1}, which no game"
+                f" links, so nothing compares them; play one of each against the other with `league evaluate`"
+            )
+        return i, j
+
     def _deviation(self, i: int, j: int) -> float:
         variance = self.covariance[i, i] + self.covariance[j, j] - 2.0 * self.covariance[i, j]
         return math.sqrt(max(0.0, float(variance)))
+
+
+def _exchanged(s: Surprise) -> Surprise:
+    """The same as seen from the other agent."""
+    return Surprise(s.b, s.a, s.games, 1.0 - s.observed, 1.0 - s.predicted, -s.z)
+
+
+def wilson(score: float, games: int, z: float = Z95) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide."""
+    centre = (score + z * z / (2 * games)) / (1 + z * z / games)
+    half = z / (1 + z * z / games) * math.sqrt(score * (1 - score) / games + z * z / (4 * games * games))
+    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def expected_score(a: float, b: float) -> float:
@@ -145,112 +261,160 @@ def elo_series(
 
 
 def bradley_terry(
-    counts: PairCounts, anchor: str | None = None, anchor_rating: float = ELO_START, *, prior_draws: float = PRIOR_DRAWS
+    counts: PairCounts,
+    anchor: str | None = None,
+    anchor_rating: float = ELO_START,
+    *,
+    lineage: Iterable[tuple[str, str]] = (),
+    prior: Prior = DEFAULT_PRIOR,
 ) -> Ratings:
-    """Rates every agent in `counts` at once (Bradley and Terry 1952, Biometrika 39): P(i beats j) = sigmoid(t_i - t_j).
+    """Rates every agent in `counts` at once, by Bradley and Terry's model with draws and seats (`league.davidson`).
 
-    A draw counts as half a win for each; games of an agent against itself say nothing and are left out. The order of
-    games does not matter, nor does the seat.
-
-    The prior is `prior_draws` games that every agent is imagined to have drawn with one average agent (with 2, the
-    virtual win and loss of KataGo's `core/elo.cpp`). It keeps an agent that won or lost everything finite, and ties
-    groups that never met together, loosely: such an agent's interval is wide. Beside a hundred games it is little.
-    The estimate is the posterior's mode, found by Newton's method; the covariance is the inverse of minus the Hessian
-    there, so that an interval of a difference uses what two agents have in common.
+    Games of an agent against itself say nothing and are left out; the order of games does not matter. `prior` keeps an
+    agent that won or lost everything finite; such an agent's interval is wide. Beside a hundred games it is little.
+    The estimate is the posterior's mode; the covariance is the inverse of minus the Hessian there, so that an interval
+    of a difference uses what two agents have in common.
 
     Args:
         counts: the games.
-        anchor: the agent held at `anchor_rating`. Where it is None or has no game, the mean of all agents is.
+        anchor: the agent held at `anchor_rating`. In a group where it is not, the mean of the group is.
         anchor_rating: in Elo points.
-        prior_draws: above 0.
-
-    Raises:
-        ValueError: `prior_draws` is not above 0.
+        lineage: pairs of neighbours in a lineage, believed to be alike; agents without games are left out.
+        prior: what is believed before any game.
     """
-    if not prior_draws > 0.0:
-        raise ValueError(f"prior_draws={prior_draws} must be above 0: else an unbeaten agent has no finite rating")
-    agents, wins, draws = _tables(counts)
-    scores = wins + 0.5 * draws
-    strength, hessian = _newton(scores, prior_draws)
-    covariance = np.asarray(np.linalg.inv(hessian) * ELO_SCALE**2, dtype=np.float64)
-    held = anchor if anchor in agents else None
-    rating, deviation = _anchored(
-        strength * ELO_SCALE, covariance, None if held is None else agents.index(held), anchor_rating
-    )
+    agents, games = _indexed(counts, lineage)
+    model = fit(games, prior)
+    covariance = model.covariance[:-2, :-2] * ELO_SCALE**2
+    held = agents.index(anchor) if anchor in agents else None
+    group = _groups(games, held)
+    rating, deviation = _anchored(model.strength * ELO_SCALE, covariance, group, held, anchor_rating)
+    seat, half = model.seat * ELO_SCALE, Z95 * math.sqrt(model.covariance[-2, -2]) * ELO_SCALE
+    dispersion, pairs = _surprises(games, model)
     return Ratings(
         agents=agents,
         rating=rating,
         lower=rating - Z95 * deviation,
         upper=rating + Z95 * deviation,
         covariance=covariance,
-        wins=wins.sum(axis=1).astype(np.int64),
-        draws=draws.sum(axis=1).astype(np.int64),
-        losses=wins.sum(axis=0).astype(np.int64),
-        anchor=held,
+        wins=_per_agent(games, games.wins, games.losses),
+        draws=_per_agent(games, games.draws, games.draws),
+        losses=_per_agent(games, games.losses, games.wins),
+        group=group,
+        anchors=tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group))),
         anchor_rating=anchor_rating,
+        seat=Difference(seat, seat - half, seat + half),
+        dispersion=dispersion,
+        pairs=pairs,
+        model=model,
     )
 
 
-def _tables(counts: PairCounts) -> tuple[tuple[str, ...], Floats, Floats]:
-    """The agents that met another, and (N, N) wins of row over column and draws of row with column."""
-    keep = [p for p, (a, b) in enumerate(zip(counts.seat0, counts.seat1, strict=True)) if a != b]
-    agents = tuple(sorted({counts.seat0[p] for p in keep} | {counts.seat1[p] for p in keep}))
+def _indexed(counts: PairCounts, lineage: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], Games]:
+    """The agents that met another, sorted, and the games by their places; pairs that appear twice are added up."""
+    names = sorted({*counts.seat0, *counts.seat1})
+    place = {name: i for i, name in enumerate(names)}
+    seats = (np.fromiter(map(place.__getitem__, seat), np.int64, len(seat)) for seat in (counts.seat0, counts.seat1))
+    first, second = seats
+    keep = (first != second) & (counts.games > 0)
+    met, seat = np.unique(np.concatenate([first[keep], second[keep]]), return_inverse=True)
+    agents = tuple(names[i] for i in met)
     place = {agent: i for i, agent in enumerate(agents)}
-    first = np.array([place[counts.seat0[p]] for p in keep], dtype=np.intp)
-    second = np.array([place[counts.seat1[p]] for p in keep], dtype=np.intp)
-    wins = np.zeros((len(agents), len(agents)))
-    draws = np.zeros_like(wins)
-    np.add.at(wins, (first, second), counts.wins[keep])
-    np.add.at(wins, (second, first), counts.losses[keep])
-    np.add.at(draws, (first, second), counts.draws[keep])
-    return agents, wins, draws + draws.T
+    first, second = np.split(seat, 2)
+    pairs, where = np.unique(first * len(agents) + second, return_inverse=True)
+    wins, draws, losses = (
+        tally(where, column[keep].astype(np.float64), len(pairs))
+        for column in (counts.wins, counts.draws, counts.losses)
+    )
+    links = {tuple(sorted((place[a], place[b]))) for a, b in lineage if a in place and b in place and a != b}
+    return agents, Games(
+        num_agents=len(agents),
+        first=pairs // max(1, len(agents)),
+        second=pairs % max(1, len(agents)),
+        wins=wins,
+        draws=draws,
+        losses=losses,
+        links=np.array(sorted(links), dtype=np.int64).reshape(-1, 2),
+    )
 
 
-def _newton(scores: Floats, prior_draws: float) -> tuple[Floats, Floats]:
-    """The mode (N,) of the log-posterior, in log-odds, and minus its Hessian (N, N) there.
+def _per_agent(games: Games, first: Floats, second: Floats) -> Ints:
+    """(N,) int64: sums over the pairs of what each agent did, sitting first and sitting second."""
+    n = games.num_agents
+    total = tally(games.first, first, n) + tally(games.second, second, n)
+    return total.round().astype(np.int64)
 
-    The function is strictly concave, so Newton steps, each halved until it gains (Armijo's rule), always arrive.
+
+def _groups(games: Games, held: int | None) -> Ints:
+    """(N,): the number of each agent's group: the anchor's is 0, then larger ones first, then by their first agent."""
+    n = games.num_agents
+    graph = coo_matrix((np.ones(len(games.first)), (games.first, games.second)), (n, n))
+    _, label = connected_components(graph, directed=False)
+    names, start, size = np.unique(label, return_index=True, return_counts=True)
+    has_anchor = names == (label[held] if held is not None else -1)
+    order = np.lexsort((start, -size, ~has_anchor))
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[order] = np.arange(len(names))
+    group: Ints = rank[label]
+    return group
+
+
+def _count(group: Ints) -> int:
+    return int(group.max()) + 1 if len(group) else 0
+
+
+def _anchored(
+    rating: Floats, covariance: Floats, group: Ints, held: int | None, anchor_rating: float
+) -> tuple[Floats, Floats]:
+    """Ratings (N,) moved so that agent `held`, or a group's mean, has `anchor_rating`; deviations (N,) from it."""
+    moved, variance = np.empty_like(rating), np.empty_like(rating)
+    for number in range(_count(group)):
+        members = np.flatnonzero(group == number)
+        weight = np.full(len(members), 1.0 / len(members))
+        if held is not None and group[held] == number:
+            weight = (members == held).astype(np.float64)
+        block = covariance[np.ix_(members, members)]
+        moved[members] = rating[members] - weight @ rating[members] + anchor_rating
+        variance[members] = np.diag(block) + weight @ block @ weight - 2.0 * block @ weight
+    return moved, np.sqrt(np.maximum(variance, 0.0))
+
+
+def _surprises(games: Games, model: Model) -> tuple[float, Pairs]:
+    """The mean squared surprise, and every pair's.
+
+    The score's variance under the model is lessened by what the fit took from this very pair (its leverage), as in
+    standardised Pearson residuals (Agresti 2013, "Categorical Data Analysis", section 6.2.1).
     """
-    games = scores + scores.T
-    strength = np.zeros(len(scores))
-    value = _log_posterior(strength, scores, prior_draws)
-    while True:
-        p = _sigmoid(strength[:, None] - strength[None, :])
-        average = _sigmoid(strength)
-        gradient = (scores - games * p).sum(axis=1) + prior_draws * (0.5 - average)
-        weight = games * p * (1.0 - p)
-        hessian = np.diag(weight.sum(axis=1) + prior_draws * average * (1.0 - average)) - weight
-        step = np.linalg.solve(hessian, gradient)
-        gain = float(gradient @ step)
-        if gain <= 1e-12 * max(1.0, abs(value)):
-            return strength + step, hessian
-        size = 1.0
-        while (after := _log_posterior(strength + size * step, scores, prior_draws)) < value + 1e-4 * size * gain:
-            size /= 2.0
-        strength, value = strength + size * step, after
+    n = games.num_agents
+    win, draw, loss = model.probabilities(model.strength[games.first] - model.strength[games.second] + model.seat)
+    total = games.total
+    low, high = np.minimum(games.first, games.second), np.maximum(games.first, games.second)
+    pairs, where = np.unique(low * n + high, return_inverse=True)
+    i, j = pairs // max(1, n), pairs % max(1, n)
+    sign = np.where(games.first == low, 1.0, -1.0)
 
+    def over_seatings(values: Floats) -> Floats:
+        return tally(where, values, len(pairs))
 
-def _log_posterior(strength: Floats, scores: Floats, prior_draws: float) -> float:
-    difference = strength[:, None] - strength[None, :]
-    games = -np.sum(scores * np.logaddexp(0.0, -difference))
-    prior = -0.5 * prior_draws * np.sum(np.logaddexp(0.0, strength) + np.logaddexp(0.0, -strength))
-    return float(games + prior)
-
-
-def _sigmoid(x: Floats) -> Floats:
-    result: Floats = 0.5 * (1.0 + np.tanh(0.5 * x))
-    return result
-
-
-def _anchored(rating: Floats, covariance: Floats, held: int | None, anchor_rating: float) -> tuple[Floats, Floats]:
-    """Ratings (N,) moved so that agent `held`, or the mean, has `anchor_rating`; deviations (N,) of the differences."""
-    own = np.diag(covariance)
-    if held is not None:
-        moved = rating - rating[held]
-        variance = own + covariance[held, held] - 2.0 * covariance[held]
-    elif len(rating):
-        moved = rating - rating.mean()
-        variance = own + covariance.mean() - 2.0 * covariance.mean(axis=1)
-    else:
-        moved, variance = rating, own
-    return moved + anchor_rating, np.sqrt(np.maximum(variance, 0.0))
+    played = over_seatings(total)
+    observed = over_seatings(np.where(sign > 0, games.wins, games.losses) + games.draws / 2.0)
+    predicted = over_seatings(total * (1.0 + sign * (win - loss)) / 2.0)
+    weight = total * (win + loss - (win - loss) ** 2) / 4.0
+    variance = over_seatings(weight)
+    by_seat, by_draw = over_seatings(sign * weight), over_seatings(-sign * total * (win - loss) * draw / 2.0)
+    c = model.covariance
+    seat, tie = n, n + 1
+    explained = (
+        variance**2 * (c[i, i] + c[j, j] - 2.0 * c[i, j])
+        + 2.0 * variance * (by_seat * (c[i, seat] - c[j, seat]) + by_draw * (c[i, tie] - c[j, tie]))
+        + by_seat**2 * c[seat, seat]
+        + 2.0 * by_seat * by_draw * c[seat, tie]
+        + by_draw**2 * c[tie, tie]
+    )
+    left = np.maximum(variance - explained, 1e-9 * np.maximum(variance, 1e-9))
+    residual = observed - predicted
+    freedom = float((left / np.maximum(variance, 1e-300)).sum())
+    dispersion = float((residual**2 / np.maximum(variance, 1e-300)).sum()) / freedom if len(pairs) else 1.0
+    z = residual / np.sqrt(left)
+    order = np.lexsort((pairs, -np.abs(z)))
+    observed, predicted = observed / played, predicted / played
+    return dispersion, Pairs(i[order], j[order], played[order], observed[order], predicted[order], z[order])

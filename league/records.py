@@ -16,6 +16,8 @@ from league.types import DRAW, SEATS, MatchResult
 
 RunStatus = Literal["running", "finished", "stopped", "failed"]
 AgentKind = Literal["snapshot", "bot", "import"]
+Sampling = Literal["sample", "greedy"]
+Decision = Literal["running", "passed", "failed", "undecided"]
 
 UNKNOWN = -1
 """In a column of counts on its way to the database: no value (NULL there)."""
@@ -94,6 +96,32 @@ class RatingRow:
     lower: float | None
     upper: float | None
     games: int
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """One gate. With a `run`, its champion's title was at stake; `attempt` counts from 1 since the last promotion."""
+
+    gate: str
+    """The `run` of its match rows."""
+    game_id: str
+    run: str | None
+    challenger: str
+    opponent: str
+    attempt: int
+    elo0: float
+    elo1: float
+    elo_model: str
+    alpha: float
+    """Of this attempt."""
+    beta: float
+    seed: int
+    sampling: Sampling
+    games: int = 0
+    llr: float = 0.0
+    decision: Decision = "running"
+    is_promoted: bool = False
+    begun_at: datetime = field(default_factory=now)
 
 
 @dataclass(frozen=True)
@@ -270,6 +298,19 @@ def snapshot_from_values(values: Sequence[Any]) -> SnapshotRow:
     """The snapshot of one row of `sql/snapshots.sql`."""
     run, step, update, agent_id, path, parent, fingerprint, created_at = values
     return SnapshotRow(agent_id, run, step, update, path, fingerprint, parent, aware(created_at))
+
+
+def gate_values(gate: GateRow) -> dict[str, Any]:
+    """A gate that begins as the parameters of `sql/begin_gate.sql`."""
+    outcome = ("games", "llr", "decision", "is_promoted")
+    values = {name: getattr(gate, name) for name in GateRow.__dataclass_fields__ if name not in outcome}
+    return values | {"begun_at": naive(gate.begun_at)}
+
+
+def gate_from_values(values: Sequence[Any]) -> GateRow:
+    """The gate of one row of `sql/gates.sql`, whose columns are GateRow's fields in order."""
+    row = dict(zip(GateRow.__dataclass_fields__, values, strict=True))
+    return GateRow(**row | {"begun_at": aware(row["begun_at"])})
 
 
 def pairs_to_json(pairs: Mapping[str, Iterable[float]]) -> str:

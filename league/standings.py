@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from league.errors import StoreError, UsageError, nearest
-from league.ratings import ELO_START, PairCounts, Ratings, bradley_terry, elo_series
-from league.records import RunRow
+from league.ratings import ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
+from league.records import RunRow, Sampling, SnapshotRow
 from league.store import Store
 from league.types import BOT_PREFIX
 
 ANCHOR = "bot:based"
 """The agent held at 1000 where it has played."""
 SHORT_HASH = 12
+LEAST_PREFIX = 8
+"""Letters of an agent's id that may stand for it."""
+NUM_SURPRISES = 10
+"""The most surprising pairs that a board lists."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One rated agent. Rating and 95 % interval in Elo points, games from evaluation only."""
+    """One rated agent. Rating and 95 % interval in Elo points, games from evaluation only; ranks are a group's own."""
 
     rank: int
     agent_id: str
@@ -32,6 +39,35 @@ class Entry:
     wins: int
     draws: int
     losses: int
+    group: int
+    """Counted from 1; agents of different groups are not rated against each other."""
+    superiority: float | None
+    """The probability that it is stronger than the next of its group (LOS); None for the last."""
+    is_champion: bool
+    """Whether a gate promoted it and nobody has taken its title since."""
+    against: Difference | None
+    """Its Elo points above the agent asked for, with their 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Agents that a chain of games links. `anchor` is held at 1000; None: the group's mean is."""
+
+    number: int
+    anchor: str | None
+    num_agents: int
+
+
+@dataclass(frozen=True)
+class PairSurprise:
+    """A pair that the ratings explain badly: A's observed and predicted score, and how far apart in deviations."""
+
+    a: str
+    b: str
+    games: int
+    observed: float
+    predicted: float
+    z: float
 
 
 @dataclass(frozen=True)
@@ -50,13 +86,28 @@ class Learner:
 
 @dataclass(frozen=True)
 class Board:
-    """One game's leaderboard: entries from best to worst. `anchor` is the agent held at 1000; None: the mean is."""
+    """One game's leaderboard: entries group by group, from best to worst.
+
+    `anchor` is the agent held at 1000 in the first group; None: its mean is.
+    """
 
     game: str
     game_id: str
+    sampling: Sampling
+    """How the nets chose in the games that are rated."""
     anchor: str | None
     entries: tuple[Entry, ...]
     learners: tuple[Learner, ...]
+    groups: tuple[Group, ...]
+    against: str | None
+    """The name of the agent that differences were asked for."""
+    seat: Difference
+    """The first seat's advantage in Elo points, with its 95 % interval."""
+    dispersion: float
+    """The pairs' mean squared surprise: about 1 where one number an agent explains the scores."""
+    surprises: tuple[PairSurprise, ...]
+    notes: tuple[str, ...]
+    """What to mind when reading this board."""
 
 
 @dataclass(frozen=True)
@@ -77,24 +128,32 @@ class Leaderboard:
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain dicts and lists."""
-        return {
-            "boards": [
-                asdict(board)
-                | {"entries": [asdict(e) for e in board.entries], "learners": [asdict(x) for x in board.learners]}
-                for board in self.boards
-            ]
-        }
+        return {"boards": [_plain(asdict(board)) for board in self.boards]}
 
 
-def leaderboard(store: Store, run: str | None = None, game_id: str | None = None) -> Leaderboard:
+def leaderboard(
+    store: Store,
+    run: str | None = None,
+    game_id: str | None = None,
+    *,
+    against: str | None = None,
+    sampling: Sampling = "sample",
+) -> Leaderboard:
     """Ranks the agents of every game in the store, of one run's game, or of one game.
 
-    Ratings are Bradley-Terry's over all evaluation games of the game id (`bradley_terry`). With `run`, only that
-    run's snapshots, the bots and whoever its snapshots met are shown, and only that run as a learner; the ratings
-    are the same.
+    Ratings are those of `rate`. With `run`, only that run's snapshots, the bots and whoever its snapshots met are
+    shown, and only that run as a learner; the ratings are the same.
+
+    Args:
+        store: the match store.
+        run: whose agents are shown.
+        game_id: the game shown.
+        against: an agent (`find_rated`) to which everyone's difference is wanted.
+        sampling: how the nets chose in the games rated.
 
     Raises:
-        UsageError: no such run or game id, or the run plays another game than `game_id`.
+        UsageError: no such run, game id or agent, the run plays another game than `game_id`, or `against` has no
+            rated game in what is shown.
         StoreError: the store cannot be read.
     """
     with store.reading():
@@ -103,29 +162,112 @@ def leaderboard(store: Store, run: str | None = None, game_id: str | None = None
             game_id = _game_of(store, run, game_id)
         elif game_id is not None and game_id not in games:
             raise UsageError(f"no game id `{game_id}` in {store.path}{nearest(game_id, games)}")
+        other = None if against is None else find_rated(store, against)
         shown = games if game_id is None else [game_id]
-        facts = [_read(store, games[g], g, run) for g in shown]
-    return Leaderboard(tuple(_board(f) for f in facts))
+        facts = [_read(store, games[g], g, run, sampling) for g in shown]
+    boards = tuple(_board(f, other) for f in facts)
+    if other is not None and all(board.against is None for board in boards):
+        raise UsageError(
+            f"against={against}: it has no evaluation game with sampling={sampling} here; play some with"
+            f" `league evaluate`, or name another agent"
+        )
+    return Leaderboard(boards)
+
+
+def rate(store: Store, game_id: str, sampling: Sampling = "sample") -> Ratings:
+    """The ratings of one game: Bradley-Terry's over all its evaluation games whose nets chose by `sampling`.
+
+    Each snapshot is believed to be like the one before it that has games; `bot:based` is held at 1000.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    with store.reading():
+        counts, lineages = store.pair_counts(game_id, sampling=sampling), store.lineages(game_id)
+    return _rate(counts, lineages)
 
 
 def best_snapshot(store: Store, run: str) -> str:
-    """The agent id of RUN@best: the run's snapshot with the highest lower 95 % bound, else its latest.
+    """The agent id of RUN@best: the run's champion, else `best_rated`.
 
     Raises:
         UsageError: no such run.
         StoreError: the run has no snapshot, or the store cannot be read.
     """
     with store.reading():
-        game_id = store.find_run(run).game_id
-        snapshots = store.snapshots(run)
-        ratings = bradley_terry(store.pair_counts(game_id), ANCHOR)
+        store.find_run(run)
+        return store.champion(run) or best_rated(store, run)
+
+
+def best_rated(store: Store, run: str, but: str | None = None) -> str:
+    """The agent id of the run's snapshot with the highest lower 95 % bound, else its latest; never `but`.
+
+    Raises:
+        UsageError: no such run.
+        StoreError: the run has no other snapshot, or the store cannot be read.
+    """
+    with store.reading():
+        ratings = rate(store, store.find_run(run).game_id)
+        snapshots = [row for row in store.snapshots(run) if row.agent_id != but]
     if not snapshots:
-        raise StoreError(f"run `{run}` in {store.path} has no snapshot yet; train it further")
+        raise StoreError(f"run `{run}` in {store.path} has no {'other ' if but else ''}snapshot yet; train it further")
     lower = dict(zip(ratings.agents, ratings.lower, strict=True))
-    rated = [snapshot for snapshot in snapshots if snapshot.agent_id in lower]
+    group = dict(zip(ratings.agents, ratings.group, strict=True))
+    rated = [snapshot for snapshot in snapshots if snapshot.agent_id in group]
     if not rated:
         return snapshots[-1].agent_id
-    return max(rated, key=lambda snapshot: (lower[snapshot.agent_id], snapshot.step)).agent_id
+    return max(rated, key=lambda row: (-group[row.agent_id], lower[row.agent_id], row.step)).agent_id
+
+
+def find_named(store: Store, name: str) -> SnapshotRow:
+    """The snapshot called `RUN` (its newest), `RUN@STEP` or `RUN@best`.
+
+    Raises:
+        UsageError: there is none.
+    """
+    run, at, which = name.partition("@")
+    with store.reading():
+        runs = [row.run for row in store.runs()]
+        if run not in runs:
+            raise UsageError(
+                f"agent {name!r}: no run `{run}` in {store.path}{nearest(run, runs)};"
+                f" name RUN, RUN@STEP, RUN@best, bot:NAME or an exported folder"
+            )
+        snapshots = store.snapshots(run)
+        if not snapshots:
+            raise UsageError(f"agent {name!r}: run {run} has no snapshot yet; train it further")
+        if which == "best":
+            best = best_snapshot(store, run)
+            return next(row for row in snapshots if row.agent_id == best)
+    steps = {str(row.step): row for row in snapshots}
+    if at and which not in steps:
+        raise UsageError(
+            f"agent {name!r}: run {run} has no snapshot at step {which or '(none given)'}"
+            f"{nearest(which, [*steps, 'best'])}"
+        )
+    return steps[which] if at else max(snapshots, key=lambda row: row.step)
+
+
+def find_rated(store: Store, name: str) -> tuple[str, str]:
+    """Id and name of the agent called `bot:NAME`, as in `find_named`, or as a board calls it, or whose id begins so.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name.startswith(BOT_PREFIX):
+        return name, name
+    with store.reading():
+        if name.partition("@")[0] not in {row.run for row in store.runs()}:
+            agents = [agent for game_id in store.games() for agent in store.agents(game_id)]
+            found = {
+                agent.agent_id: agent.name
+                for agent in agents
+                if name == agent.name or (len(name) >= LEAST_PREFIX and agent.agent_id.startswith(name))
+            }
+            if len(found) == 1:
+                return found.popitem()
+        row = find_named(store, name)
+    return row.agent_id, f"{row.run}@{row.step}"
 
 
 def _game_of(store: Store, run: str, game_id: str | None) -> str:
@@ -141,7 +283,12 @@ class _Facts:
 
     game: str
     game_id: str
+    sampling: Sampling
     counts: PairCounts
+    lineages: Mapping[str, list[str]]
+    samplings: Mapping[str, int]
+    """Evaluation rows by how the nets chose."""
+    champions: frozenset[str]
     known: Mapping[str, tuple[str, str]]
     """Agent id -> name and kind."""
     own: frozenset[str] | None
@@ -150,30 +297,94 @@ class _Facts:
     """Every run shown with its training games."""
 
 
-def _read(store: Store, game: str, game_id: str, run: str | None) -> _Facts:
+def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Sampling) -> _Facts:
     known = {agent.agent_id: (agent.name, str(agent.kind)) for agent in store.agents(game_id)}
     own = {} if run is None else {row.agent_id: f"{run}@{row.step}" for row in store.snapshots(run)}
     runs = [row for row in store.runs() if row.game_id == game_id and run in (None, row.run)]
     return _Facts(
         game=game,
         game_id=game_id,
-        counts=store.pair_counts(game_id),
+        sampling=sampling,
+        counts=store.pair_counts(game_id, sampling=sampling),
+        lineages=store.lineages(game_id),
+        samplings=store.samplings(game_id),
+        champions=frozenset(champion for row in runs if (champion := store.champion(row.run))),
         known=known | {agent_id: (name, "snapshot") for agent_id, name in own.items()},
         own=None if run is None else frozenset(own),
         training=tuple((row, store.training_games(row.run)) for row in runs),
     )
 
 
-def _board(facts: _Facts) -> Board:
-    ratings = bradley_terry(facts.counts, ANCHOR)
+def _rate(counts: PairCounts, lineages: Mapping[str, list[str]]) -> Ratings:
+    played = {*counts.seat0, *counts.seat1}
+    neighbours = [
+        pair for lineage in lineages.values() for pair in pairwise(agent for agent in lineage if agent in played)
+    ]
+    return bradley_terry(counts, ANCHOR, lineage=neighbours)
+
+
+def _board(facts: _Facts, other: tuple[str, str] | None) -> Board:
+    ratings = _rate(facts.counts, facts.lineages)
     shown = set(ratings.agents) if facts.own is None else _company(facts.counts, facts.own)
+    against = other[0] if other is not None and other[0] in ratings.agents else None
+
+    def name(agent_id: str) -> str:
+        return (facts.known.get(agent_id) or _unknown(agent_id))[0]
+
+    sizes = np.bincount(ratings.group, minlength=len(ratings.anchors))
     return Board(
         game=facts.game,
         game_id=facts.game_id,
+        sampling=facts.sampling,
         anchor=ratings.anchor,
-        entries=_entries(ratings, shown, facts.known),
+        entries=_entries(ratings, shown, facts, against),
         learners=tuple(_learner(row, games) for row, games in facts.training),
+        groups=tuple(Group(k + 1, anchor, int(sizes[k])) for k, anchor in enumerate(ratings.anchors)),
+        against=None if against is None or other is None else other[1],
+        seat=ratings.seat,
+        dispersion=ratings.dispersion,
+        surprises=tuple(PairSurprise(name(s.a), name(s.b), *s[2:]) for s in ratings.most_surprising(NUM_SURPRISES)),
+        notes=_notes(ratings, facts, name),
     )
+
+
+def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple[str, ...]:
+    notes = []
+    if len(ratings.anchors) > 1:
+        notes.append(
+            f"{len(ratings.anchors)} groups that no game links: ranks and ratings of different groups cannot be"
+            f" compared; `league evaluate` an agent of one against one of the other"
+        )
+    if ratings.agents and ratings.anchor is None:
+        notes.append(f"{ANCHOR} has no game here, so the mean of the agents is held at 1000 and moves with them")
+    one_sided = [
+        name(agent)
+        for agent, wins, draws, losses in zip(ratings.agents, ratings.wins, ratings.draws, ratings.losses, strict=True)
+        if not draws and not (wins and losses)
+    ]
+    if one_sided:
+        more = f" and {len(one_sided) - 3} more" if len(one_sided) > 3 else ""
+        notes.append(f"all games won or all lost: {', '.join(one_sided[:3])}{more}; how far above or below is a guess")
+    apart = {mode: rows for mode, rows in facts.samplings.items() if mode != facts.sampling}
+    if apart:
+        rows = ", ".join(f"{count:,} {mode}" for mode, count in apart.items())
+        option = "--greedy" if facts.sampling == "sample" else "no --greedy"
+        notes.append(f"rated are games whose nets chose by {facts.sampling}; {rows} are rated apart ({option})")
+    repeated = facts.samplings.get(facts.sampling, 0) - int(facts.counts.games[_with_nets(facts.counts)].sum())
+    if repeated:
+        notes.append(f"{repeated:,} games that had been played before, move for move, are counted once")
+    if ratings.dispersion > 2.0 and len(ratings.agents) > 2:
+        notes.append(
+            f"the pairs scatter {ratings.dispersion:.1f} times as much as chance explains: who beats whom goes in"
+            f" circles, or is not one number an agent; read the most surprising pairs"
+        )
+    return tuple(notes)
+
+
+def _with_nets(counts: PairCounts) -> list[int]:
+    """The pairs that are not two bots."""
+    seats = zip(counts.seat0, counts.seat1, strict=True)
+    return [p for p, pair in enumerate(seats) if not all(agent.startswith(BOT_PREFIX) for agent in pair)]
 
 
 def _company(counts: PairCounts, own: frozenset[str]) -> set[str]:
@@ -183,18 +394,25 @@ def _company(counts: PairCounts, own: frozenset[str]) -> set[str]:
     return met | {agent for pair in pairs for agent in pair if agent.startswith(BOT_PREFIX)}
 
 
-def _entries(ratings: Ratings, shown: set[str], known: Mapping[str, tuple[str, str]]) -> tuple[Entry, ...]:
-    order = sorted(range(len(ratings.agents)), key=lambda i: (-ratings.rating[i], ratings.agents[i]))
+def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | None) -> tuple[Entry, ...]:
+    order = sorted(
+        (i for i, agent in enumerate(ratings.agents) if agent in shown),
+        key=lambda i: (ratings.group[i], -ratings.rating[i], ratings.agents[i]),
+    )
     entries: list[Entry] = []
-    for i in order:
-        agent_id = ratings.agents[i]
-        if agent_id not in shown:
-            continue
-        name, kind = known.get(agent_id) or _unknown(agent_id)
+    rank = 0
+    for place, i in enumerate(order):
+        agent_id, group = ratings.agents[i], ratings.group[i]
+        rank = rank + 1 if place and ratings.group[order[place - 1]] == group else 1
+        followers = [ratings.agents[k] for k in order[place + 1 : place + 2] if ratings.group[k] == group]
+        name, kind = facts.known.get(agent_id) or _unknown(agent_id)
         wins, draws, losses = int(ratings.wins[i]), int(ratings.draws[i]), int(ratings.losses[i])
+        against_it = None
+        if against is not None and ratings.group[ratings.index(against)] == group:
+            against_it = ratings.difference(agent_id, against)
         entries.append(
             Entry(
-                rank=len(entries) + 1,
+                rank=rank,
                 agent_id=agent_id,
                 name=name,
                 kind=kind,
@@ -205,6 +423,10 @@ def _entries(ratings: Ratings, shown: set[str], known: Mapping[str, tuple[str, s
                 wins=wins,
                 draws=draws,
                 losses=losses,
+                group=int(group) + 1,
+                superiority=ratings.superiority(agent_id, followers[0]) if followers else None,
+                is_champion=agent_id in facts.champions,
+                against=against_it,
             )
         )
     return tuple(entries)
@@ -228,3 +450,12 @@ def _learner(run: RunRow, games: Sequence[tuple[str, float]]) -> Learner:
         steps=run.steps,
         status=run.status,
     )
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists, differences by name."""
+    if isinstance(value, Difference):
+        return value._asdict()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -13,7 +13,8 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,13 +26,17 @@ from league.ratings import PairCounts
 from league.records import (
     COLUMNS,
     AgentRow,
+    GateRow,
     RatingRow,
     RewardTerm,
     RunRow,
     RunStatus,
+    Sampling,
     SnapshotRow,
     TrainingRecord,
     as_arrays,
+    gate_from_values,
+    gate_values,
     match_from_values,
     match_values,
     naive,
@@ -44,7 +49,17 @@ from league.records import (
 from league.sql import migrations, sql
 from league.types import MatchResult
 
-__all__ = ["AgentRow", "RatingRow", "RewardTerm", "RunRow", "SnapshotRow", "Store", "StoreBusy", "TrainingRecord"]
+__all__ = [
+    "AgentRow",
+    "GateRow",
+    "RatingRow",
+    "RewardTerm",
+    "RunRow",
+    "SnapshotRow",
+    "Store",
+    "StoreBusy",
+    "TrainingRecord",
+]
 
 LOCK_SECONDS = 10.0
 """How long a read or an unavoidable write waits for another process to let go of the file."""
@@ -190,6 +205,46 @@ class Store:
                 f"run `{run.run}` is already in {self.path}; carry it on with `league resume`, or pass another --run"
             )
         self._status[run.run] = run.status
+
+    def begin_gate(self, gate: GateRow, alpha_of: Callable[[int], float]) -> GateRow:
+        """Writes a gate that begins, at once, so that one which is broken off counts as an attempt, too.
+
+        alpha_of: the error that the attempt of this number, counted from 1, may make.
+
+        Returns:
+            The gate with its attempt and alpha.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._transaction(LOCK_SECONDS) as con:
+            values = gate_values(gate)
+            asked = {name: values[name] for name in ("run", "game_id", "challenger", "opponent")}
+            row = con.execute(sql("gate_attempts"), asked).fetchone()
+            attempt = 1 + (row[0] if row else 0)
+            gate = replace(gate, attempt=attempt, alpha=alpha_of(attempt))
+            con.execute(sql("begin_gate"), gate_values(gate))
+        return gate
+
+    def end_gate(self, gate: GateRow, champion: str | None) -> GateRow:
+        """Writes what a gate came to, at once, and all that waits.
+
+        champion: the run's when the gate began; where it is another one by now nobody is promoted.
+
+        Returns:
+            The gate as it was written.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        self.flush(force=True)
+        with self._transaction(LOCK_SECONDS) as con:
+            row = con.execute(sql("champion"), {"run": gate.run}).fetchone()
+            if (None if row is None else row[0]) != champion:
+                gate = replace(gate, is_promoted=False)
+            names = ("gate", "games", "llr", "decision", "is_promoted")
+            con.execute(sql("end_gate"), {name: getattr(gate, name) for name in names} | {"decided_at": naive(now())})
+        return gate
 
     def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str) -> None:
         """Sets a run going again at once, for `stage`, with `config` (JSON) and `fingerprint` from now on.
@@ -338,13 +393,54 @@ class Store:
         return [match_from_values(row) for row in rows]
 
     def pair_counts(
-        self, game_id: str, kind: Literal["training", "evaluation"] = "evaluation", run: str | None = None
+        self,
+        game_id: str,
+        kind: Literal["training", "evaluation"] = "evaluation",
+        run: str | None = None,
+        sampling: Sampling = "sample",
     ) -> PairCounts:
-        """Games of every ordered pair of agents in one game, of all runs or one."""
+        """Games of every ordered pair of agents in one game, of all runs or one, whose nets chose by `sampling`.
+
+        Games between two bots count for either sampling. A game that was played before is counted once: without
+        sampling, one of the same seats and seed; with it, one that is also at the same place of an evaluation and took
+        the same course, so that an evaluation repeated with its seed adds nothing.
+        """
+        values = {"game_id": game_id, "kind": kind, "run": run, "sampling": sampling}
         with self._read() as con:
-            found = con.execute(sql("pair_counts"), {"game_id": game_id, "kind": kind, "run": run}).fetchall()
-        seat0, seat1, wins, draws, losses = zip(*found, strict=True) if found else ((),) * 5
-        return PairCounts(seat0, seat1, *(np.array(column, dtype=np.int64) for column in (wins, draws, losses)))
+            found = con.execute(sql("pair_counts"), values).fetchnumpy()
+            seated = con.execute(sql("seated")).fetchnumpy()
+        names, by_hash = seated["agent_id"], np.argsort(seated["number"])
+        first, second = (
+            by_hash[np.searchsorted(seated["number"], found[seat], sorter=by_hash)] for seat in ("first", "second")
+        )
+        order = np.lexsort((second, first))
+        columns = (found[name][order].astype(np.int64) for name in ("wins", "draws", "losses"))
+        return PairCounts(tuple(names[first[order]].tolist()), tuple(names[second[order]].tolist()), *columns)
+
+    def samplings(self, game_id: str) -> dict[str, int]:
+        """Evaluation rows of one game in which a net played, by how it chose."""
+        with self._read() as con:
+            return dict(con.execute(sql("samplings"), {"game_id": game_id}).fetchall())
+
+    def lineages(self, game_id: str) -> dict[str, list[str]]:
+        """The snapshots (agent ids) of every run of one game, oldest first."""
+        lineages: dict[str, list[str]] = {}
+        with self._read() as con:
+            for run, agent_id in con.execute(sql("lineages"), {"game_id": game_id}).fetchall():
+                lineages.setdefault(run, []).append(agent_id)
+        return lineages
+
+    def champion(self, run: str) -> str | None:
+        """The agent id of the run's champion, which a gate promoted; None where there is none."""
+        with self._read() as con:
+            row = con.execute(sql("champion"), {"run": run}).fetchone()
+        return None if row is None else row[0]
+
+    def gates(self, run: str) -> list[GateRow]:
+        """All gates at which the title of the run's champion was at stake, oldest first."""
+        with self._read() as con:
+            rows = con.execute(sql("gates"), {"run": run}).fetchall()
+        return [gate_from_values(row) for row in rows]
 
     def training_games(self, run: str) -> list[tuple[str, float]]:
         """A run's training games in key order: the opponent, and the learner's score (1, 0.5 or 0)."""

@@ -1,11 +1,13 @@
 """The command line: the whole path on the matrix game, and what bad input gets."""
 
+import itertools
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -346,6 +348,134 @@ def test_two_runs_started_at_once_get_names_of_their_own(tmp_path: Path) -> None
     assert {answer["status"] for answer in answers} == {"finished"}
 
 
+# Comparing and promoting
+
+
+def test_leaderboard_shows_superiority_and_differences(call: Call, unchanged: Path) -> None:
+    """Every agent has its likelihood of being better than the next, and with --against its difference to one agent."""
+    board = call("leaderboard", "--run", "matrix-1", "--against", "bot:random", "--json", cwd=unchanged).json["boards"][
+        0
+    ]
+    entries = {entry["name"]: entry for entry in board["entries"]}
+    assert board["against"] == "bot:random" and entries["bot:random"]["against"]["mean"] == 0.0
+    for a, b in itertools.pairwise(board["entries"]):
+        assert 0.5 <= a["superiority"] <= 1.0 and a["rating"] >= b["rating"]
+        assert a["against"]["mean"] == pytest.approx(a["rating"] - entries["bot:random"]["rating"])
+    assert board["entries"][-1]["superiority"] is None
+    assert {"groups", "seat", "dispersion", "surprises", "notes", "sampling"} <= set(board)
+    text = call("leaderboard", "--against", "matrix-1@0", cwd=unchanged).out
+    assert "LOS" in text and "above matrix-1@0" in text
+    need_refusal(call("leaderboard", "--against", "bot:none", cwd=unchanged), 2, "against=bot:none", "league evaluate")
+    empty = call("leaderboard", "--greedy", cwd=unchanged)
+    assert empty.code == 0 and "no evaluation matches yet" in empty.err
+
+
+def test_matchup_tells_record_and_difference(call: Call, copied: Path) -> None:
+    """A's record against B adds up over the seats, and seen from B everything is exchanged; greedy games are apart."""
+    call("evaluate", "matrix-1", "--against", "matrix-1@0", "--games", "30", cwd=copied)
+    m = call("matchup", "matrix-1", "matrix-1@0", "--json", cwd=copied).json
+    back = call("matchup", "matrix-1@0", "matrix-1", "--json", cwd=copied).json
+    assert m["record"]["games"] >= 30 and m["record"]["games"] == m["seat0"]["games"] + m["seat1"]["games"]
+    assert (m["record"]["wins"], m["seat0"]["losses"]) == (back["record"]["losses"], back["seat1"]["wins"])
+    assert m["difference"]["mean"] == pytest.approx(-back["difference"]["mean"])
+    assert m["superiority"] == pytest.approx(1 - back["superiority"]) and m["z"] == pytest.approx(-back["z"])
+    assert m["predicted_score"] == pytest.approx(m["predicted"]["win"] + m["predicted"]["draw"] / 2)
+    assert m["record"]["lower"] < m["record"]["score"] < m["record"]["upper"]
+    again = call("evaluate", "matrix-1", "--against", "matrix-1@0", "--games", "30", cwd=copied)
+    assert again.code == 0 and call("matchup", "matrix-1", "matrix-1@0", "--json", cwd=copied).json == m, "counted once"
+    text = call("matchup", "matrix-1", "matrix-1@0", cwd=copied).out
+    assert "likelihood that matrix-1@512 is the stronger" in text and "surprise" in text
+
+
+BAD_MATCHUPS: dict[str, tuple[list[str], list[str]]] = {
+    "unknown run": (["matrx-1", "bot:random"], ["'matrx-1'", "did you mean `matrix-1`?"]),
+    "the same agent": (["matrix-1", "matrix-1@best"], ["same agent"]),
+    "another game": (["matrix-1", "other"], ["matrix-1 and other", "league evaluate"]),
+    "a bot without games": (["matrix-1", "bot:none"], ["bot:none", "league evaluate"]),
+    "greedy": (["matrix-1", "bot:random", "--greedy"], ["sampling=greedy"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MATCHUPS)
+def test_matchups_that_cannot_be_are_refused(case: str, call: Call, unchanged: Path) -> None:
+    """Agents that the store cannot compare are one line each."""
+    arguments, words = BAD_MATCHUPS[case]
+    need_refusal(call("matchup", *arguments, cwd=unchanged), 2, *words)
+
+
+EASY, HARD = ("--elo0", "-600", "--elo1", "-200"), ("--elo0", "200", "--elo1", "600")
+"""Hypotheses under which agents of about one strength pass or fail within some tens of games."""
+
+
+def test_gate_promotes_fails_and_leaves_undecided(call: Call, copied: Path) -> None:
+    """The exit code is the decision, games are stored in pairs, a pass takes the title, and attempts spend alpha."""
+    failed = call("gate", "matrix-1", *HARD, "--json", cwd=copied)
+    assert (failed.code, failed.json["decision"], failed.json["is_promoted"]) == (3, "failed", False)
+    assert (failed.json["champion"], failed.json["attempt"]) == ("matrix-1", 1)
+    assert failed.json["test"]["alpha"] == pytest.approx(0.025)
+    undecided = call("gate", "matrix-1", "--max-games", "6", "--json", cwd=copied)
+    assert (undecided.code, undecided.json["games"]) == (4, 6) and undecided.json["attempt"] == 2
+    assert call("export", "matrix-1@best", "before", "--json", cwd=copied).json["step"] != 0
+    passed = call("gate", "matrix-1@0", *EASY, cwd=copied)
+    assert passed.code == 0 and "promoted: matrix-1@best is matrix-1@0" in passed.out
+    assert f"alpha {0.05 / 12:.3g}" in passed.out
+    assert call("export", "matrix-1@best", "after", "--json", cwd=copied).json["step"] == 0
+    store = Store.open(copied / "runs/league.duckdb")
+    for gate in store.gates("matrix-1"):
+        games = store.matches(gate.gate, "evaluation")
+        assert len(games) == gate.games and gate.games % 2 == 0
+        seatings = Counter((game.seed, game.agents) for game in games)
+        assert set(seatings.values()) == {1} and len({game.seed for game in games}) == gate.games // 2
+    seeds = [{game.seed for game in store.matches(gate.gate, "evaluation")} for gate in store.gates("matrix-1")]
+    assert not seeds[0] & seeds[1] and not seeds[1] & seeds[2], "every attempt plays fresh games"
+    need_refusal(call("gate", "matrix-1@0", cwd=copied), 2, "matrix-1@0 is the champion of matrix-1", "league gate A B")
+    newest = call("gate", "matrix-1", *EASY, "--json", cwd=copied).json
+    assert (newest["b"], newest["attempt"], newest["is_promoted"]) == ("matrix-1@0", 1, True)
+    assert "(champion)" in call("leaderboard", cwd=copied).out
+
+
+def test_gate_between_others_promotes_nobody(call: Call, copied: Path, tmp_path: Path) -> None:
+    """Bots, and snapshots that meet somebody else than the champion, are tested with the whole alpha and stay."""
+    bots = call("gate", "bot:biased", "bot:random", "--env", "matrix", *EASY, "--json", cwd=copied).json
+    assert (bots["champion"], bots["is_promoted"], bots["test"]["alpha"]) == (None, False, 0.05)
+    call("gate", "matrix-1", *EASY, cwd=copied)
+    other = call("gate", "matrix-1@0", "matrix-1@128", *EASY, "--json", cwd=copied).json
+    assert (other["champion"], other["is_promoted"]) == (None, False)
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    away = call("gate", "bot:biased", "bot:random", "--env", "matrix", *EASY, "--json", cwd=alone)
+    assert away.json["gate"] is None and away.json["pairs"] == bots["pairs"] and not list(alone.iterdir())
+
+
+BAD_GATES: dict[str, tuple[list[str], list[str]]] = {
+    "the same agent": (["matrix-1", "matrix-1@512"], ["same agent"]),
+    "unknown": (["matrix-1", "none"], ["'none'", "known: matrix-1, other"]),
+    "no champion of a bot": (["bot:random"], ["'bot:random'", "league gate A B"]),
+    "another game": (["matrix-1", "other"], ["different games"]),
+    "odd cap": (["matrix-1", "--max-games", "7"], ["max_games=7", "even", "8"]),
+    "no games": (["matrix-1", "--max-games", "0"], ["max_games=0", "2"]),
+    "order": (["matrix-1", "--elo0", "35"], ["elo0=35, elo1=35", "below"]),
+    "alpha": (["matrix-1", "--alpha", "0.5"], ["alpha=0.5", "below 0.5"]),
+    "beta": (["matrix-1", "--beta", "nan"], ["beta=nan"]),
+    "model": (["matrix-1", "--elo-model", "bayes"], ["elo_model=bayes", "logistic"]),
+    "seed": (["matrix-1", "--seed", "-1"], ["seed=-1"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_GATES)
+def test_gates_that_cannot_be_are_refused(case: str, call: Call, unchanged: Path) -> None:
+    """One line each, before a game is played or an attempt counted."""
+    arguments, words = BAD_GATES[case]
+    need_refusal(call("gate", *arguments, cwd=unchanged), 2, *words)
+
+
+def test_bench_ratings_prints_both_parts(call: Call, tmp_path: Path) -> None:
+    """`bench ratings` rates every agent from every row that it made, and leaves no store behind."""
+    found = call("bench", "ratings", "--agents", "9", "--matches", "400", "--repeats", "1", "--json", cwd=tmp_path).json
+    assert (found["agents"], found["matches"]) == (9, 400) and found["pairs"] == 72
+    assert found["count_ms"] > 0 and found["solve_ms"] > 0 and list(tmp_path.iterdir()) == []
+
+
 # The documents
 
 
@@ -454,6 +584,8 @@ STORE_COMMANDS = {
     "runs": ["runs"],
     "rewards": ["rewards", "matrix-1"],
     "query": ["query", "SELECT 1"],
+    "matchup": ["matchup", "matrix-1", "bot:random"],
+    "gate": ["gate", "matrix-1"],
 }
 
 
@@ -633,6 +765,10 @@ def test_sql_that_is_not_a_read_is_refused(statement: str, call: Call, unchanged
         (["learner", "--rows", "0"], ["env.rows=0"]),
         (["learner", "--threads", "-2"], ["threads=-2", "--threads"]),
         (["learner", "--rows", "3"], ["env.rows=3", "learner.minibatches"]),
+        (["ratings", "--agents", "1"], ["agents=1", "--agents"]),
+        (["ratings", "--matches", "0"], ["matches=0", "--matches"]),
+        (["ratings", "--repeats", "0"], ["repeats=0", "--repeats"]),
+        (["ratings", "--seed", "-1"], ["seed=-1", "--seed"]),
     ],
 )
 def test_benches_that_cannot_be_are_refused(arguments: list[str], words: list[str], call: Call) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from league.envs import registry
 from league.errors import UsageError
-from league.evaluation import MAX_PAIRS, Contestant, play, summarise, wilson
+from league.evaluation import MAX_PAIRS, Contestant, play, summarise
+from league.ratings import wilson
 from league.store import Store
 from league.types import MatchResult
 

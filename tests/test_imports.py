@@ -11,17 +11,18 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"envs", "policies", "snapshots"}
 ERRORS = {"league.errors"}
 BASE = ERRORS | {"league.types"}
-MATHS = {"league.returns", "league.losses", "league.ratings", "league.matchmaking"}
+MATHS = {"league.returns", "league.losses", "league.davidson", "league.ratings", "league.sprt", "league.matchmaking"}
 ALLOWED = {
     "league.errors": set(),
     "league.types": set(),
     "league.config": BASE,
     "league.device": ERRORS,
-    **dict.fromkeys(MATHS, BASE),
+    **dict.fromkeys(MATHS, BASE | {"league.davidson"}),
     "league.records": BASE,
     "league.sql": ERRORS,
     "league.store": BASE | {"league.ratings", "league.records", "league.sql"},
     "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
+    "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
     "league.pool": BASE | {"league.config", "league.matchmaking"},
     "league.strict": BASE,
     "league.opponents": BASE | {"league.pool"},
@@ -34,11 +35,11 @@ ALLOWED = {
     "league.duel": BASE | {"league.config", "league.envs", "league.envs.base", "league.envs.registry"},
     "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
     "league.zoo": BASE | {"league.duel", "league.envs.base"},
-    "league.evaluation": BASE | {"league.device", "league.rollout"},
+    "league.evaluation": BASE | {"league.device", "league.ratings", "league.rollout"},
     "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
 ENGINE = {"league.training", "league.progress"}
-WIRING = {"league.agents", "league.app", "league.bench", "league.cli", "league.__init__", "league.__main__"}
+WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "gating", "__init__", "__main__")}
 
 
 def modules() -> dict[str, ast.Module]:
@@ -80,7 +81,7 @@ def test_imports_run_one_way() -> None:
             friends = {"snapshots": ("league.snapshots", "league.policies")}.get(folder, (f"league.{folder}",))
             strangers = {t for t in uses - BASE if not t.startswith(friends)}
         elif name in ENGINE:
-            strangers = {t for t in uses if t.split(".")[1] in FOLDERS | {"agents", "app", "cli", "bench"}}
+            strangers = {t for t in uses if t.split(".")[1] in FOLDERS | {"agents", "app", "cli", "bench", "gating"}}
         else:
             strangers = uses - ALLOWED[name.removesuffix(".__init__")]
         assert not strangers, f"{name} imports {strangers}"
@@ -109,14 +110,19 @@ def test_starting_is_light(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["leaderboard"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"]])
+@pytest.mark.parametrize(
+    "arguments", [["leaderboard"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"], ["matchup", "bot:a", "bot:b"]]
+)
 def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: Path) -> None:
     """Asking the store takes a fraction of a second, since torch, which takes over one, is not loaded."""
     store = str(tmp_path / "s.duckdb")
     code = (
         "import sys; from league.cli import app; from league.store import RunRow, Store;"
+        "from league.types import MatchResult;"
         f"run = RunRow(run='a', game='g', game_id='g', fingerprint='f', seed=0, stage='s', config='{{}}');"
-        f"Store.create({store!r}).begin_run(run);"
+        f"store = Store.create({store!r}); store.begin_run(run);"
+        "game = MatchResult('e', 'evaluation', 0, 0, 0, 'g', ('bot:a', 'bot:b'), 1, 0, 'time', 1, 1, 'sample');"
+        "store.add_matches([game]); store.flush(force=True);"
         f"app([*{arguments!r}, '--store', {store!r}], standalone_mode=False);"
         "assert 'torch' not in sys.modules"
     )

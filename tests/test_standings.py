@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 
 from league.errors import StoreError, UsageError
+from league.headtohead import matchup
 from league.ratings import bradley_terry, elo_series
-from league.standings import best_snapshot, leaderboard
-from league.store import AgentRow, RunRow, SnapshotRow, Store
+from league.standings import best_snapshot, find_rated, leaderboard
+from league.store import AgentRow, RatingRow, RunRow, SnapshotRow, Store
 from league.types import DRAW, MatchResult
 
 
@@ -74,7 +76,7 @@ def test_everyone_is_named_ranked_and_counted(store: Store) -> None:
     ]
     assert [e.rating for e in board.entries][1] == 1000.0
     assert all(e.lower <= e.rating <= e.upper for e in board.entries)
-    ratings = bradley_terry(store.pair_counts("g"), "bot:based")
+    ratings = bradley_terry(store.pair_counts("g"), "bot:based", lineage=[("r0", "r2")])
     assert board.entries[0].rating == ratings.rating[ratings.index("r2")]
 
 
@@ -197,3 +199,76 @@ def test_without_evaluation_the_latest_is_best(store: Store) -> None:
     store.begin_run(RunRow("bare", "brawl", "g", "f", 1, "smoke", "{}"))
     with pytest.raises(StoreError, match=r"run `bare` in .* has no snapshot yet"):
         best_snapshot(store, "bare")
+
+
+def test_groups_are_named_and_not_compared(store: Store) -> None:
+    """Agents that no game links have ranks and a group of their own, no likelihood over the boundary, and a note."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 8, 0, 2)
+    play(store, "r1", "bot:lone", 5, 1, 4)
+    play(store, "r0", "bot:lone", 3, 0, 7)
+    (board,) = leaderboard(store, against="bot:based").boards
+    assert [(g.number, g.anchor, g.num_agents) for g in board.groups] == [(1, "bot:based", 2), (2, None, 3)]
+    assert [(e.group, e.rank) for e in board.entries] == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)]
+    assert [e.superiority is None for e in board.entries] == [False, True, False, False, True]
+    assert [e.against is None for e in board.entries] == [False, False, True, True, True]
+    assert any("2 groups that no game links" in note for note in board.notes)
+    compared = matchup(store, "r@200", "r@100")
+    assert compared.difference is compared.predicted is compared.superiority is compared.z is None
+    assert compared.record.games == 0 and compared.record.score is None
+    assert best_snapshot(store, "r") == "r2", "only ratings of the anchor's group are compared"
+
+
+def test_notes_say_what_to_mind(store: Store) -> None:
+    """One-sided records, a missing anchor, greedy games, repeats and circles are named; an even board has no note."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 8, 0, 2)
+    assert leaderboard(store).boards[0].notes == ()
+    play(store, "r1", "bot:based", 6, 0, 0)
+    play(store, "r2", "bot:based", 8, 0, 2, run="again")
+    greedy = MatchResult("g", "evaluation", 0, 0, 0, "g", ("r2", "bot:based"), 1, 0, "time", 1, 1, "greedy")
+    store.add_matches([greedy, dataclasses.replace(greedy, row=1)])
+    store.flush(force=True)
+    notes = " | ".join(leaderboard(store).boards[0].notes)
+    assert "all games won or all lost: r@100; " in notes and "2 greedy are rated apart (--greedy)" in notes
+    assert "10 games that had been played before" in notes
+    other = leaderboard(store, sampling="greedy").boards[0]
+    assert [e.games for e in other.entries] == [1, 1] and any("26 sample" in note for note in other.notes)
+    begin(store, "ring", "h")
+    for row, (a, b) in enumerate([("ring0", "ring1"), ("ring1", "ring2"), ("ring2", "ring0")]):
+        play(store, a, b, 60, 0, 0, run=f"ring{row}", game_id="h")
+    board = leaderboard(store, game_id="h").boards[0]
+    assert "bot:based has no game here" in board.notes[0] and "circles" in board.notes[-1]
+    assert {(s.a, s.b) for s in board.surprises} == {
+        ("ring@0", "ring@100"),
+        ("ring@100", "ring@200"),
+        ("ring@200", "ring@0"),
+    }
+
+
+def test_a_rating_is_recomputed_from_rows_alone(store: Store) -> None:
+    """What was written into the rating table changes nothing, and a fresh store with the same rows agrees."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 8, 1, 2)
+    before = leaderboard(store)
+    store.add_ratings([RatingRow("r", 1, "bradley_terry", "r2", 9999.0, 0.0, 0.0, 1)])
+    store.flush(force=True)
+    assert leaderboard(store) == before
+    copy = Store.create(store.path.with_name("copy.duckdb"))
+    copy.add_matches(reversed(store.matches("r", "evaluation")))
+    copy.flush(force=True)
+    assert [e.rating for e in leaderboard(copy).entries] == [e.rating for e in before.entries]
+
+
+def test_agents_are_found_by_name_or_id(store: Store) -> None:
+    """An import goes by its name or the beginning of its id; what is ambiguous or too short is refused by name."""
+    begin(store, "r")
+    store.add_agent(AgentRow("abcdef0123456789", "import", "away@7", "g"))
+    store.add_agent(AgentRow("abcdef01ffffffff", "import", "away@8", "g"))
+    store.flush(force=True)
+    for name in ("away@7", "abcdef012"):
+        assert find_rated(store, name) == ("abcdef0123456789", "away@7")
+    assert find_rated(store, "r@100") == ("r1", "r@100") and find_rated(store, "bot:x") == ("bot:x", "bot:x")
+    for name in ("abcdef01", "abcdef0", "away"):
+        with pytest.raises(UsageError, match=f"agent '{name}': no run `{name}`"):
+            find_rated(store, name)

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import league
 from league import store as store_module
 from league.errors import LeagueError, StoreError, UsageError
-from league.store import AgentRow, RatingRow, RewardTerm, RunRow, SnapshotRow, Store, StoreBusy, TrainingRecord
+from league.store import AgentRow, GateRow, RatingRow, RewardTerm, RunRow, SnapshotRow, Store, StoreBusy, TrainingRecord
 from league.types import DRAW, MatchResult
 
 ROOT = Path(league.__file__).resolve().parents[1]
@@ -75,6 +75,26 @@ def make_snapshot(run: str = "a", step: int = 100, **changes: Any) -> SnapshotRo
         "fingerprint": "f",
     }
     return SnapshotRow(**values | changes)
+
+
+def make_gate(gate: str = "g1", **changes: Any) -> GateRow:
+    """A gate at the title of run a, with changes."""
+    values: dict[str, Any] = {
+        "gate": gate,
+        "game_id": "g",
+        "run": "a",
+        "challenger": "hash200",
+        "opponent": "hash100",
+        "attempt": 1,
+        "elo0": 0.0,
+        "elo1": 35.0,
+        "elo_model": "logistic",
+        "alpha": 0.05,
+        "beta": 0.05,
+        "seed": 2**63,
+        "sampling": "sample",
+    }
+    return GateRow(**values | changes)
 
 
 @contextlib.contextmanager
@@ -363,7 +383,7 @@ def test_pair_counts_are_per_seat_game_kind_and_run(store: Store) -> None:
     )
     store.add_matches(
         [
-            make_match(run="b", kind="evaluation", agents=("h", "x")),
+            make_match(run="b", kind="evaluation", agents=("h", "x"), seed=6),
             make_match(kind="evaluation", row=9, agents=("h", "x"), game_id="other"),
             make_match(agents=("a", "x")),
         ]
@@ -375,6 +395,68 @@ def test_pair_counts_are_per_seat_game_kind_and_run(store: Store) -> None:
     assert store.pair_counts("g", run="b").games.tolist() == [1]
     assert store.pair_counts("g", kind="training").seat0 == ("a",)
     assert store.pair_counts("nowhere").games.tolist() == []
+
+
+def test_a_game_that_was_played_before_counts_once(store: Store) -> None:
+    """Without sampling one game a seed and seating; with it, one that is not a copy at the same place of a repeat."""
+    games = {
+        "greedy": {"sampling": "greedy", "agents": ("h", "x"), "seed": 1},
+        "greedy, the seats exchanged": {"sampling": "greedy", "agents": ("x", "h"), "seed": 1},
+        "greedy, another seed": {"sampling": "greedy", "agents": ("h", "x"), "seed": 2},
+        "sampled": {"agents": ("h", "x"), "seed": 1},
+        "sampled, another course": {"agents": ("h", "x"), "seed": 1, "ticks": 31},
+        "sampled, another place": {"agents": ("h", "x"), "seed": 1, "ordinal": 1},
+        "two bots": {"agents": ("bot:a", "bot:b"), "seed": 1},
+        "two bots, another seed": {"agents": ("bot:a", "bot:b"), "seed": 2},
+    }
+    for run in ("first", "repeat"):
+        store.add_matches(make_match(kind="evaluation", run=f"{run} {name}", **game) for name, game in games.items())
+    elsewhere = [games["greedy"], games["two bots"]]
+    store.add_matches(make_match(kind="evaluation", run="third", row=9 + k, **g) for k, g in enumerate(elsewhere))
+    store.flush(force=True)
+
+    def counted(sampling: Any) -> dict[tuple[str, str], int]:
+        found = store.pair_counts("g", sampling=sampling)
+        return dict(zip(zip(found.seat0, found.seat1, strict=True), found.games.tolist(), strict=True))
+
+    assert counted("greedy") == {("bot:a", "bot:b"): 2, ("h", "x"): 2, ("x", "h"): 1}
+    assert counted("sample") == {("bot:a", "bot:b"): 2, ("h", "x"): 3}
+    assert store.samplings("g") == {"greedy": 7, "sample": 6}
+
+
+def test_gates_count_attempts_and_keep_the_champion(store: Store) -> None:
+    """An attempt counts from when it begins, a promotion starts the count anew, and a lost snapshot is no champion."""
+    store.begin_run(make_run())
+    for step in (100, 200, 300):
+        store.add_snapshot(make_snapshot(step=step))
+    store.flush(force=True)
+    spent: list[int] = []
+
+    def alpha_of(attempt: int) -> float:
+        spent.append(attempt)
+        return 0.05 / attempt
+
+    broken_off = store.begin_gate(make_gate("g1"), alpha_of)
+    second = store.begin_gate(make_gate("g2", challenger="hash300"), alpha_of)
+    other = store.begin_gate(make_gate("g3", run=None), alpha_of)
+    again = store.begin_gate(make_gate("g4", run=None), alpha_of)
+    assert [g.attempt for g in (broken_off, second, other, again)] == spent == [1, 2, 1, 2]
+    assert second.alpha == 0.025 and store.champion("a") is None
+    late = replace(broken_off, games=10, llr=3.5, decision="passed", is_promoted=True)
+    won = replace(second, games=20, llr=4.0, decision="passed", is_promoted=True)
+    assert store.end_gate(won, champion=None) == won
+    assert store.champion("a") == "hash300"
+    assert store.end_gate(late, champion=None) == replace(late, is_promoted=False), "the title was taken meanwhile"
+    assert store.champion("a") == "hash300"
+    assert store.begin_gate(make_gate("g5", challenger="hash100"), alpha_of).attempt == 1
+    assert [(g.gate, g.decision, g.is_promoted, g.games) for g in store.gates("a")] == [
+        ("g1", "passed", False, 10),
+        ("g2", "passed", True, 20),
+        ("g5", "running", False, 0),
+    ]
+    assert store.gates("a")[0] == replace(late, is_promoted=False)
+    store.delete_after("a", 2)
+    assert store.champion("a") is None
 
 
 def test_delete_after_forgets_what_came_past_a_checkpoint(store: Store) -> None:
@@ -727,12 +809,14 @@ def test_two_that_make_the_same_store(tmp_path: Path, monkeypatch: pytest.Monkey
 
 # Migrations
 
+NEXT = (len(store_module.migrations()) + 1, "999_more")
+
 
 def add_migration(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Adds a second migration to those that the store knows."""
+    """Adds a migration, `NEXT`, to those that the store knows."""
     known, read = store_module.migrations(), store_module.sql
-    monkeypatch.setattr(store_module, "migrations", lambda: (*known, (2, "002_more")))
-    monkeypatch.setattr(store_module, "sql", lambda name: text if name == "002_more" else read(name))
+    monkeypatch.setattr(store_module, "migrations", lambda: (*known, NEXT))
+    monkeypatch.setattr(store_module, "sql", lambda name: text if name == NEXT[1] else read(name))
 
 
 def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -742,9 +826,23 @@ def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.
     for _ in range(2):
         opened = Store.open(store.path)
         assert opened.query("SELECT x FROM more")[1] == [(1,)]
-    assert opened.query("SELECT number, name FROM migration ORDER BY 1")[1] == [(1, "001_initial"), (2, "002_more")]
+    recorded = [*store_module.migrations()[:-1], NEXT]
+    assert opened.query("SELECT number, name FROM migration ORDER BY 1")[1] == recorded
     assert len(opened.runs()) == 1
     assert os.listdir(store.path.parent) == ["league.duckdb"]
+
+
+def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store made before gates were kept is brought up to date, with every row, and a gate can be begun."""
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "migrations", lambda: ((1, "001_initial"),))
+        old = Store.create(tmp_path / "s.duckdb")
+        old.begin_run(make_run())
+        old.add_matches([make_match()])
+        old.flush(force=True)
+    store = Store.open(old.path)
+    assert store.matches("a", "training") == [make_match()] and store.champion("a") is None
+    assert store.begin_gate(make_gate(), lambda attempt: 0.05).attempt == 1
 
 
 def test_a_migration_that_fails_leaves_no_trace(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -755,7 +853,7 @@ def test_a_migration_that_fails_leaves_no_trace(store: Store, monkeypatch: pytes
             Store.open(store.path)
     opened = Store.open(store.path)
     assert opened.query("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'more'")[1] == [(0,)]
-    assert opened.query("SELECT count(*) FROM migration")[1] == [(1,)]
+    assert opened.query("SELECT count(*) FROM migration")[1] == [(NEXT[0] - 1,)]
 
 
 def test_a_newer_store_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -763,7 +861,7 @@ def test_a_newer_store_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patch:
         add_migration(patch, "CREATE TABLE more (x INTEGER)")
         Store.open(store.path)
-    with pytest.raises(StoreError, match=r"has schema 2, this league knows 1; install a newer"):
+    with pytest.raises(StoreError, match=rf"has schema {NEXT[0]}, this league knows {NEXT[0] - 1}; install a newer"):
         Store.open(store.path)
 
 

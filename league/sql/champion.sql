@@ -1,0 +1,8 @@
+-- The agent of a run that was promoted last, if its snapshot is still there.
+SELECT challenger
+FROM gate
+WHERE
+    run = $run AND is_promoted
+    AND challenger IN (SELECT agent_id FROM snapshot WHERE run = $run)
+ORDER BY decided_at DESC, gate DESC
+LIMIT 1;

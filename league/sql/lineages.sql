@@ -1,0 +1,6 @@
+-- The snapshots of all runs of one game, each run's from its oldest on.
+SELECT run, agent_id
+FROM snapshot
+JOIN run USING (run)
+WHERE run.game_id = $game_id
+ORDER BY run, step;
