@@ -346,6 +346,14 @@ class Store:
         seat0, seat1, wins, draws, losses = zip(*found, strict=True) if found else ((),) * 5
         return PairCounts(seat0, seat1, *(np.array(column, dtype=np.int64) for column in (wins, draws, losses)))
 
+    def payoff(self, game_id: str, run: str | None = None) -> list[tuple[str, str, int, int, int]]:
+        """The cross table of a game's evaluation matches: agent, opponent, and the agent's wins, draws and losses.
+
+        Every pair that met stands in it both ways round. With `run`, only that run's snapshots and whoever they met.
+        """
+        with self._read() as con:
+            return con.execute(sql("payoff"), {"game_id": game_id, "run": run}).fetchall()
+
     def training_games(self, run: str) -> list[tuple[str, float]]:
         """A run's training games in key order: the opponent, and the learner's score (1, 0.5 or 0)."""
         with self._read() as con:
