@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 LOST, EVEN, WON = (165, 30, 45), (247, 247, 247), (25, 85, 155)
 """Red to blue, told apart by the colour-blind too."""
-INK, FAINT, PAPER, HATCH, DIAGONAL = (25, 25, 25), (110, 110, 110), (255, 255, 255), (190, 190, 190), (95, 95, 95)
+INK, PAPER, DIAGONAL = (25, 25, 25), (255, 255, 255), (95, 95, 95)
+UNKNOWN, HATCH = (222, 222, 222), (165, 165, 165)
 LARGE = 120
 """With more agents than these the cells hold no figures, else the picture would be larger than viewers open."""
 MARGIN = 16
@@ -59,9 +60,9 @@ def draw(payoff: Payoff) -> Image:
     cell = 12 if size > LARGE else max(38, min(72, 560 // size))
     text = 12 if size > LARGE else 15
     names = [_short(row.name) for row in payoff.rows]
-    name_width = max(_width(name, text) for name in names) + 8
+    name_width = max(_width(f"{len(names)}  {name}", text) for name in names) + 8
     widths = [max(_width(c, text) for c in column) + 20 for column in zip(COLUMNS, *_figures(payoff), strict=True)]
-    left, top = MARGIN + name_width + _width("000 ", text), MARGIN + 34 + name_width
+    left, top = MARGIN + name_width, MARGIN + 34 + name_width
     caption = _caption(payoff)
     right = left + size * cell + 12 + sum(widths)
     width = max(right, MARGIN + max(_width(line, text) for line in caption), MARGIN + 560) + MARGIN
@@ -117,9 +118,9 @@ def _cells(pen: ImageDraw, payoff: Payoff, corner: tuple[int, int], cell: int) -
 
 
 def _hatch(pen: ImageDraw, x: int, y: int, cell: int) -> None:
-    """An unknown cell: strokes on paper, so that it is not taken for an even score."""
+    """An unknown cell: strokes on grey, so that it is not taken for an even score."""
     last = cell - 2
-    pen.rectangle((x, y, x + last, y + last), PAPER, HATCH)
+    pen.rectangle((x, y, x + last, y + last), UNKNOWN)
     for offset in range(6, 2 * last, 6):
         start, end = max(0, offset - last), min(offset, last)
         pen.line((x + start, y + offset - start, x + end, y + offset - end), HATCH)
@@ -131,7 +132,7 @@ def _beside(
     left, top = corner
     edges = [left + sum(widths[: i + 1]) for i in range(len(widths))]
     for title, x in zip(COLUMNS, edges, strict=True):
-        pen.text((x, top - 8), title, INK, font=_font(text), anchor="rb")
+        pen.text((x, top - 10), title, INK, font=_font(text), anchor="rs")
     for i, figures in enumerate(_figures(payoff)):
         for figure, x in zip(figures, edges, strict=True):
             pen.text((x, top + i * cell + cell // 2), figure, INK, font=_font(text), anchor="rm")

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"envs", "policies", "snapshots"}
 ERRORS = {"league.errors"}
 BASE = ERRORS | {"league.types"}
-MATHS = {"league.returns", "league.losses", "league.ratings", "league.matchmaking"}
+MATHS = {"league.returns", "league.losses", "league.ratings", "league.matchmaking", "league.metagame"}
 ALLOWED = {
     "league.errors": set(),
     "league.types": set(),
@@ -22,7 +22,9 @@ ALLOWED = {
     "league.sql": ERRORS,
     "league.store": BASE | {"league.ratings", "league.records", "league.sql"},
     "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
-    "league.pool": BASE | {"league.config", "league.matchmaking"},
+    "league.payoff": BASE | {"league.metagame", "league.ratings", "league.standings", "league.store"},
+    "league.heatmap": BASE | {"league.payoff"},
+    "league.pool": BASE | {"league.config", "league.matchmaking", "league.metagame", "league.ratings"},
     "league.strict": BASE,
     "league.rollout": BASE | {"league.device", "league.pool", "league.strict"},
     "league.learner": BASE | MATHS | {"league.config", "league.device"},
@@ -105,7 +107,7 @@ def test_starting_is_light(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["leaderboard"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"]])
+@pytest.mark.parametrize("arguments", [["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"]])
 def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: Path) -> None:
     """Asking the store takes a fraction of a second, since torch, which takes over one, is not loaded."""
     store = str(tmp_path / "s.duckdb")
