@@ -153,7 +153,9 @@ def leaderboard(
 @app.command()
 def payoff(
     run: Annotated[str | None, typer.Option(help="Only this run's snapshots and whoever they met.")] = None,
-    png: Annotated[Path | None, typer.Option("--png", help="A new file: the table as a heat map; needs Pillow.")] = None,
+    png: Annotated[
+        Path | None, typer.Option("--png", help="A new file: the table as a heat map; needs Pillow.")
+    ] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,

@@ -36,9 +36,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Option = bool | int | float | str | list[Any]
 
 
-Sampler = Literal[
-    "recent", "uniform", "latest", "pfsp_hard", "pfsp_var", "pfsp_linear", "quality", "nash", "rating"
-]
+Sampler = Literal["recent", "uniform", "latest", "pfsp_hard", "pfsp_var", "pfsp_linear", "quality", "nash", "rating"]
 SELF_PLAY = "self_play"
 """In the mix: this run's own snapshots."""
 

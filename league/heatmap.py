@@ -80,9 +80,7 @@ def draw(payoff: Payoff) -> Image:
     return image
 
 
-def _labels(
-    image: Image, pen: ImageDraw, names: Sequence[str], corner: tuple[int, int], cell: int, text: int
-) -> None:
+def _labels(image: Image, pen: ImageDraw, names: Sequence[str], corner: tuple[int, int], cell: int, text: int) -> None:
     """Names with their places on the left; on top too, standing upright."""
     from PIL import Image, ImageDraw
 
@@ -159,7 +157,9 @@ def _legend(pen: ImageDraw, corner: tuple[int, int]) -> None:
 
 def _caption(payoff: Payoff) -> list[str]:
     held = f"{payoff.anchor} is held at 1000" if payoff.anchor else "the mean is held at 1000"
-    lines = [f"Bradley-Terry rating, {held}. Nash and alpha-rank: of the scores shrunk towards what the ratings expect."]
+    lines = [
+        f"Bradley-Terry rating, {held}. Nash and alpha-rank: of the scores shrunk towards what the ratings expect."
+    ]
     return [*lines, *findings(payoff)]
 
 

@@ -20,7 +20,8 @@ def newest(num_members: int, window: int) -> Floats:
     """The newest `window` alike, the others never. 1: `latest`; all: `uniform`, which is fictitious self-play."""
     weights = np.zeros(num_members)
     weights[-window:] = 1.0
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights
 
 
 def pfsp(win_rates: Floats, kind: str) -> Floats:

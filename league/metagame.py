@@ -19,7 +19,7 @@ KAPPA = 8.0
 """Games that a prediction counts for (DI-engine believes a win-rate from 8 games on: `min_win_rate_games`)."""
 POPULATION = 50
 ALPHA = 100.0
-"""alpha-rank's population size and intensity of selection, as OpenSpiel's `alpharank.compute` sets them out of itself."""
+"""alpha-rank's population size and intensity of selection: the defaults of OpenSpiel's `alpharank.compute`."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -46,7 +46,8 @@ class Crosstable:
     def score(self) -> Floats:
         """(N, N): the row agent's mean score against the column agent; NaN where they never met."""
         points = self.wins + 0.5 * self.draws
-        return np.divide(points, self.games, out=np.full(points.shape, np.nan), where=self.games > 0)
+        score: Floats = np.divide(points, self.games, out=np.full(points.shape, np.nan), where=self.games > 0)
+        return score
 
     def payoff(self, expected: Floats, kappa: float = KAPPA) -> Floats:
         """(N, N) margins without a gap, antisymmetric: scores shrunk towards `expected` (N, N), see `shrunk_scores`."""
@@ -145,7 +146,8 @@ def _of_greatest_entropy(
     p -= pinv(equations) @ (equations @ p - np.append(np.full(int(tight.sum()), value), 1.0))
     result = np.zeros(len(a))
     result[support] = np.maximum(p, 0.0)
-    return result / result.sum()
+    result /= result.sum()
+    return result
 
 
 def relative_population_performance(payoff: Floats) -> float:

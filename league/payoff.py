@@ -98,7 +98,7 @@ class Payoff:
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain dicts and lists."""
-        return asdict(self)
+        return {**asdict(self), "num_unmet": self.num_unmet}
 
 
 def payoffs(store: Store, run: str | None = None) -> tuple[Payoff, ...]:

@@ -147,7 +147,7 @@ def test_ratings_are_bradley_terrys_of_the_snapshots_games() -> None:
 
 
 def test_a_new_snapshot_starts_from_its_parents_rating() -> None:
-    """Without a game it has it, and so has its own child; one game that it loses to a weak bot moves it a part of the way."""
+    """Without a game it has it, and so has its own child; one game lost to a weak bot moves it a part of the way."""
     results = Results(1000.0, 8)
     assert results.ratings(["s0", "s1"]) == {"s0": 1000.0, "s1": 1000.0}
     for _ in range(30):
@@ -176,7 +176,7 @@ def test_a_game_against_oneself_is_no_draw() -> None:
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_sampler_gives_probabilities_whatever_the_results(sampler: str) -> None:
-    """All won, all lost, all drawn, nothing played, one snapshot: finite, above 0 where it reads results, together 1."""
+    """All won, lost or drawn, nothing played, one snapshot: finite, above 0 where it reads results, together 1."""
     for score in (None, 1.0, 0.0, 0.5):
         for size in (1, 2, 12):
             groups = {"mix": {"self_play": 0.5, "bots": 0.5}, "groups": {"bots": ["bot:a", "bot:b"]}}
@@ -223,7 +223,7 @@ def test_metrics_tell_of_a_draw_once() -> None:
 
 
 def test_qualities_follow_the_papers_update() -> None:
-    """Wins lower a quality by rate / (N p), one after the other; losses and draws do not; a new one enters at the max."""
+    """Wins lower a quality by rate / (N p), one by one; losses and draws do not; a new one enters at the max."""
     pool = pool_of(3, sampler="quality", quality_rate=0.5, epsilon=0.1)
     qualities = [0.0, 0.0, 0.0]
     for opponent, score in ((0, 1.0), (0, 1.0), (1, 0.0), (2, 0.5), (1, 1.0), (0, 1.0)):

@@ -90,7 +90,7 @@ def test_known_equilibria() -> None:
 
 
 def test_nash_averaging_of_balduzzi() -> None:
-    """A strictly best agent takes all; copies of an agent share its mass and change nobody else's (properties P1, P2)."""
+    """A strictly best agent takes all; copies share an agent's mass and change nobody else's."""
     skill = np.array([0.0, 1.0, 2.0])
     assert nash(np.tanh(skill[:, None] - skill[None, :])).rows == pytest.approx([0.0, 0.0, 1.0])
     copied = BIASED[np.ix_([0, 1, 1, 2], [0, 1, 1, 2])]
