@@ -208,10 +208,7 @@ def transitive_part(payoff: Floats) -> Floats:
     Where all cells are known, r_i is the mean of row i: the transitive part of the Hodge decomposition (Jiang et al.
     2011, "Statistical ranking and combinatorial Hodge theory"; Balduzzi et al. 2018, section 2.1).
     """
-    known = _known(payoff)
-    laplacian = np.diag(known.sum(axis=1).astype(np.float64)) - known
-    strength = pinv(laplacian) @ np.where(known, payoff, 0.0).sum(axis=1)
-    return np.asarray(strength[:, None] - strength[None, :], np.float64)
+    return _gradient(payoff, _inverse_laplacian(payoff))
 
 
 def cyclic_share(payoff: Floats) -> float:
@@ -220,11 +217,7 @@ def cyclic_share(payoff: Floats) -> float:
     0: who beats whom follows from one number an agent; 1: rock-paper-scissors. NaN where no pair has met. Chance alone
     makes it larger than 0, see `cyclic_share_by_chance`.
     """
-    known = _known(payoff)
-    total = float(np.sum(payoff[known] ** 2))
-    if not known.any():
-        return float("nan")
-    return float(np.sum((payoff - transitive_part(payoff))[known] ** 2)) / total if total else 0.0
+    return _cyclic_share(payoff, _inverse_laplacian(payoff))
 
 
 def cyclic_share_by_chance(table: Crosstable, expected: Floats, rng: np.random.Generator, samples: int = 200) -> Floats:
@@ -236,12 +229,32 @@ def cyclic_share_by_chance(table: Crosstable, expected: Floats, rng: np.random.G
     decided = games - draws
     points = expected * games - 0.5 * draws
     chance = np.clip(np.divide(points, decided, out=np.full(expected.shape, 0.5), where=decided > 0), 0.0, 1.0)
+    inverse = _inverse_laplacian(table.score)
     shares = []
     for _ in range(samples):
         upper = np.triu(rng.binomial(decided, chance), 1)
-        wins = upper + np.tril((decided - upper.T), -1)
-        shares.append(cyclic_share(2.0 * Crosstable(table.agents, wins, draws).score - 1.0))
+        wins = upper + np.tril(decided - upper.T, -1)
+        shares.append(_cyclic_share(2.0 * Crosstable(table.agents, wins, draws).score - 1.0, inverse))
     return np.array(shares)
+
+
+def _inverse_laplacian(payoff: Floats) -> Floats:
+    """(N, N): the pseudo-inverse of the Laplacian of the graph of the pairs that are known."""
+    known = _known(payoff)
+    return np.asarray(pinv(np.diag(known.sum(axis=1).astype(np.float64)) - known), np.float64)
+
+
+def _gradient(payoff: Floats, inverse: Floats) -> Floats:
+    strength = inverse @ np.where(_known(payoff), payoff, 0.0).sum(axis=1)
+    return np.asarray(strength[:, None] - strength[None, :], np.float64)
+
+
+def _cyclic_share(payoff: Floats, inverse: Floats) -> float:
+    known = _known(payoff)
+    total = float(np.sum(payoff[known] ** 2))
+    if not known.any():
+        return float("nan")
+    return float(np.sum((payoff - _gradient(payoff, inverse))[known] ** 2)) / total if total else 0.0
 
 
 class Cycle(NamedTuple):

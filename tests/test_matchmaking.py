@@ -169,6 +169,7 @@ def test_a_game_against_oneself_is_no_draw() -> None:
     for _ in range(50):
         results.add(game("s1", 1.0), "me", "s1")
     names = ["s0", "s1"]
+    assert results.state_dict()["fixed"] == without.state_dict()["fixed"]
     assert results.ratings(names) == without.ratings(names)
     assert np.array_equal(results.payoff(names, names), without.payoff(names, names))
     assert results.win_rates(["s1"], names)[0] > 0.9 and without.win_rates(["s1"], names)[0] == 0.5
