@@ -141,12 +141,8 @@ def _of_greatest_entropy(
     bounds = [(None, None) if is_tight else (0.0, None) for is_tight in tight]
     options = {"maxiter": 20_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-12, "maxcor": 30}
     best = minimize(dual, np.zeros(a.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    p = softmax(own @ best.x)
-    equations = np.vstack([own[:, tight].T, np.ones(len(own))])
-    p -= pinv(equations) @ (equations @ p - np.append(np.full(int(tight.sum()), value), 1.0))
     result = np.zeros(len(a))
-    result[support] = np.maximum(p, 0.0)
-    result /= result.sum()
+    result[support] = softmax(own @ best.x)
     return result
 
 

@@ -298,4 +298,5 @@ def test_a_restored_pool_draws_the_same(sampler: str, tmp_path: Path) -> None:
     go_on(first)
     save_state(tmp_path / "state", first.state_dict())
     second.load_state_dict(load_state(tmp_path / "state"))
+    assert [first.draw() for _ in range(20)] == [second.draw() for _ in range(20)], "by the odds of the last drawing"
     assert go_on(first) == go_on(second)

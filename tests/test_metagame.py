@@ -83,6 +83,9 @@ def test_known_equilibria() -> None:
     assert found.rows == pytest.approx([1 / 16, 10 / 16, 5 / 16]) and found.value == pytest.approx(0.0, abs=1e-9)
     assert found.columns == pytest.approx(found.rows)
     assert nash(ROCK_PAPER_SCISSORS).rows == pytest.approx([1 / 3] * 3)
+    # A cycle whose margins are 1, 4000 and 1 is played 1 : 4000 : 1, each agent as the margin that it is no part of.
+    rare = nash(np.array([[0.0, -1.0, 4000.0], [1.0, 0.0, -1.0], [-4000.0, 1.0, 0.0]])).rows
+    assert rare * 4002 == pytest.approx([1.0, 4000.0, 1.0], rel=1e-4)
     pennies = nash(np.array([[1.0, -1.0], [-1.0, 1.0]]))
     assert pennies.rows == pytest.approx([0.5, 0.5]) and pennies.value == pytest.approx(0.0)
     # von Neumann's 2 x 2: value (ad - bc) / (a + d - b - c) = (3*4 - 1*2) / (3 + 4 - 1 - 2).
