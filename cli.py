@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from league.app import TrainResult
     from league.gating import GateResult
+    from league.payoff import Payoff
     from league.standings import Board
 
 app = typer.Typer(
@@ -44,6 +45,8 @@ GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
 SURPRISING = 2.5
 """From this z on a pair is listed; of 100 pairs one is, by chance."""
+MATRIX_COLUMNS = 14
+"""Agents up to which `payoff` prints its matrix as text; more are for the picture."""
 
 
 @app.command()
@@ -238,6 +241,41 @@ def gate(
         _print_gate(result)
     if result.decision != "passed":
         raise typer.Exit(GATE_FAILED if result.decision == "failed" else GATE_UNDECIDED)
+
+
+@app.command()
+def payoff(
+    run: Annotated[str | None, typer.Option(help="Only this run's snapshots and whoever they met.")] = None,
+    png: Annotated[
+        Path | None, typer.Option("--png", help="A new file: the table as a heat map; needs Pillow.")
+    ] = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show who beats whom in the evaluation matches, with the Nash mixture, alpha-rank and cycles."""
+    from league import heatmap
+    from league.payoff import payoffs
+    from league.store import Store
+
+    if png is not None:
+        heatmap.check(png)
+    tables = payoffs(Store.open(store), run)
+    met = [table for table in tables if table.rows]
+    for table in tables:
+        if not table.rows:
+            _say(f"{table.game}: no two agents have met in an evaluation; run `league evaluate A --against B`", quiet)
+    if not tables:
+        _say("no matches yet; run `league train` first", quiet)
+    if png is not None and met:
+        heatmap.draw(met[0]).save(png, optimize=True)
+        others = f"; {len(met) - 1} other games are left out, --run picks one" if len(met) > 1 else ""
+        _say(f"{png}: {met[0].game}, {len(met[0].rows)} agents{others}", quiet)
+    if as_json:
+        _print_json({"tables": [table.to_json() for table in tables]})
+        return
+    for table in met:
+        _print_payoff(table)
 
 
 @app.command()
@@ -523,6 +561,58 @@ def _print_gate(r: GateResult) -> None:
     elif r.champion:
         typer.echo(f"{r.b} keeps its title; attempt {r.attempt} at it")
     typer.echo(f"stored as {r.gate}" if r.gate else "not stored: there is no store")
+
+
+def _print_payoff(table: Payoff) -> None:
+    from league.heatmap import findings, percent
+
+    held = f"{table.anchor} is held at 1000" if table.anchor else "the mean is held at 1000"
+    _print_table(
+        f"{table.game} {table.game_id[:8]}: Bradley-Terry rating, {held}; beside it two mixtures, which rank nobody",
+        ("", "agent", "rating", "interval", "games", "score", "Nash", "alpha-rank"),
+        [
+            (
+                i,
+                r.name,
+                f"{r.rating:.0f}",
+                f"{r.lower:.0f} to {r.upper:.0f}",
+                f"{r.games:,}",
+                percent(r.score),
+                percent(r.nash),
+                percent(r.alpha_rank),
+            )
+            for i, r in enumerate(table.rows, 1)
+        ],
+    )
+    if len(table.rows) <= MATRIX_COLUMNS:
+        _print_table(
+            "score of the row against the column in per cent (games); ? where they never met",
+            ("", *(str(i + 1) for i in range(len(table.rows)))),
+            [
+                (f"{i + 1} {row.name}", *(_cell(table, i, j) for j in range(len(table.rows))))
+                for i, row in enumerate(table.rows)
+            ],
+            is_numeric=True,
+        )
+    for line in findings(table):
+        typer.echo(line)
+    for circle in table.circles:
+        typer.echo(
+            f"  {' beats '.join([*circle.names, circle.names[0]])}: at least {percent(circle.weakest)} each,"
+            f" {percent(circle.certainty)} sure"
+        )
+    for p in table.performances:
+        typer.echo(
+            f"Relative population performance of {p.a} over {p.b}: {p.gain:+.2f} in -1 to 1 ({percent(p.known)} of the"
+            f" pairs met)"
+        )
+
+
+def _cell(table: Payoff, i: int, j: int) -> str:
+    score = table.score[i][j]
+    if i == j:
+        return "-"
+    return "?" if score is None else f"{100 * score:.0f} ({table.games[i][j]})"
 
 
 def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: bool) -> None:

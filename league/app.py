@@ -29,7 +29,6 @@ from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, U
 from league.evaluation import Summary
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy, is_faster
-from league.pool import SELF_PLAY
 from league.records import RunRow, RunStatus, SnapshotRow
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import load_policy
@@ -236,15 +235,20 @@ def _footprint(config: Config, spec: GameSpec, device: torch.device) -> sizing.F
 
 
 def check_mix(config: Config, spec: GameSpec) -> None:
-    """Refuses a `pool.mix` that names a bot which the game does not have.
+    """Refuses a `pool.mix` or `pool.groups` that names a bot which the game does not have.
 
     Raises:
         ConfigError: with the bots that there are.
     """
-    known = [SELF_PLAY, *(BOT_PREFIX + bot for bot in spec.bots)]
+    bots = [BOT_PREFIX + bot for bot in spec.bots]
+    known = [settings.SELF_PLAY, *config.pool.groups, *bots]
     for name, share in config.pool.mix.items():
         if name not in known:
             raise ConfigError(f"pool.mix.{name}={share:g}: {spec.name} has no such opponent{nearest(name, known)}")
+    for group, members in config.pool.groups.items():
+        for name in members:
+            if name not in bots:
+                raise ConfigError(f"pool.groups.{group} lists {name}: {spec.name} has no such bot{nearest(name, bots)}")
 
 
 def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh: bool) -> tuple[RunRow | None, str]:

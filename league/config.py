@@ -36,6 +36,15 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Option = bool | int | float | str | list[Any]
 
 
+Sampler = Literal["recent", "uniform", "latest", "pfsp_hard", "pfsp_var", "pfsp_linear", "quality", "nash", "rating"]
+SELF_PLAY = "self_play"
+"""In the mix: this run's own snapshots."""
+
+
+def _is_bot(name: str) -> bool:
+    return name.startswith("bot:") and len(name) > len("bot:")
+
+
 def _as_tuple(value: Any) -> Any:
     """TOML and JSON have lists only."""
     return tuple(value) if isinstance(value, list) else value
@@ -130,11 +139,26 @@ class PoolConfig(Frozen):
     """Who the learner plays, and when it is frozen into a snapshot."""
 
     mix: dict[str, Share]
-    """Group (`self_play`) or member (`bot:NAME`) -> its share of the matches; the shares sum to 1."""
-    sampler: Literal["recent", "uniform", "latest"]
-    """How a snapshot is drawn inside self_play."""
+    """Group (`self_play` or one of groups) or member (`bot:NAME`) -> its share of the matches; the shares sum to 1."""
+    groups: dict[str, list[str]]
+    """Name -> members (`bot:NAME`) that share what the mix gives the name."""
+    sampler: Sampler
+    """How a snapshot is drawn inside self_play (docs/league.md)."""
+    group_sampler: Sampler
+    """How a member is drawn inside each of groups; the last one listed counts as the newest."""
     recent_window: Count
-    """Snapshots that `recent` draws among."""
+    """Members that `recent` draws among."""
+    epsilon: Share
+    """Share of uniform in every sampler that reads results: all but `recent`, `uniform` and `latest`."""
+    shrink_games: Count
+    """Games that the rating model's prediction of a win-rate counts for; also drawn games that a new snapshot is
+    imagined to have played with its parent."""
+    result_half_life: Positive
+    """Steps after which a training game says half as much about the learner, whose weights have changed since."""
+    quality_rate: Positive
+    """`quality`: what a win takes from the opponent's quality, times the pool's size and the chance to meet it."""
+    rating_width: Positive
+    """`rating`: Elo points of difference at which an opponent is drawn e^-0.5 times as often as an equal one."""
     live_nets: Count
     """K: frozen nets that rows draw among at one time."""
     snapshot_every: Count
@@ -151,8 +175,31 @@ class PoolConfig(Frozen):
             shares = " + ".join(f"{name} {share:g}" for name, share in self.mix.items()) or "nothing"
             raise ValueError(f"pool.mix sums to {total:g} ({shares}), not to 1; change a share by {1.0 - total:+g}")
         for name in self.mix:
-            if name != "self_play" and not (name.startswith("bot:") and len(name) > len("bot:")):
-                raise ValueError(f"pool.mix names `{name}`, which is no group or member; write self_play or bot:NAME")
+            if name not in (SELF_PLAY, *self.groups) and not _is_bot(name):
+                groups = ", ".join([SELF_PLAY, *self.groups])
+                raise ValueError(
+                    f"pool.mix names `{name}`, which is no group or member; write {groups} or bot:NAME, or define the"
+                    f" group in pool.groups"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _groups_are_apart(self) -> PoolConfig:
+        homes = {name: "pool.mix" for name, share in self.mix.items() if share and name not in self.groups}
+        for group, members in self.groups.items():
+            if group == SELF_PLAY or group.startswith("bot:"):
+                raise ValueError(f"pool.groups.{group}: the name is taken; call the group something else")
+            if not members:
+                raise ValueError(f"pool.groups.{group}=[] has nobody in it; list members as bot:NAME")
+            for member in members:
+                if not _is_bot(member):
+                    raise ValueError(f"pool.groups.{group} lists `{member}`, which is no member; write bot:NAME")
+                if member in homes:
+                    raise ValueError(
+                        f"pool.groups.{group} lists `{member}`, which is in {homes[member]} already; keep it in one"
+                        f" place"
+                    )
+                homes[member] = f"pool.groups.{group}"
         return self
 
 
@@ -498,9 +545,10 @@ def _merge(merged: Layer, layer: Layer) -> None:
 
 
 def _set(merged: Layer, section: str, key: str, value: Any) -> None:
-    """One override; `pool.mix.NAME` sets one share and keeps the others."""
-    if section == "pool" and key.startswith("mix.") and isinstance(merged["pool"].get("mix"), dict):
-        merged["pool"]["mix"] = {**merged["pool"]["mix"], key.removeprefix("mix."): value}
+    """One override; `pool.mix.NAME` and `pool.groups.NAME` set one entry and keep the others."""
+    table, dot, name = key.partition(".")
+    if section == "pool" and dot and table in ("mix", "groups") and isinstance(merged["pool"].get(table), dict):
+        merged["pool"][table] = {**merged["pool"][table], name: value}
     else:
         merged[section][key] = value
 

@@ -6,24 +6,124 @@ targets has drained (no row plays it any more), so at most 2K nets are live.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from league.config import PoolConfig
-from league.matchmaking import draw_targets, sampler_weights
-from league.types import Policy
+from league import matchmaking
+from league.config import SELF_PLAY, PoolConfig
+from league.matchmaking import draw_targets
+from league.metagame import Crosstable, nash, shrunk_scores
+from league.ratings import ELO_START, PairCounts, bradley_terry, expected_score
+from league.types import DRAW, MatchResult, Policy
 
-SELF_PLAY = "self_play"
-"""In the mix: this run's own snapshots."""
+Floats = npt.NDArray[np.float64]
+
+
+class Results:
+    """What this run's training games say, kept as counts: all that a sampler may know.
+
+    The learner's weights change while its opponents' do not, so its games are kept twice. Against each opponent they
+    are kept as the learner's own, and fade: a game counts half after `half_life` steps. And they are kept for ever as
+    games of the snapshot that the learner was last frozen into, a player that does not change; these are rated.
+
+    Args:
+        half_life: in steps.
+        kappa: games that the rating model's prediction counts for, and those that a new snapshot is imagined to have
+            drawn with its parent.
+    """
+
+    def __init__(self, half_life: float, kappa: int) -> None:
+        self._half_life, self._kappa = half_life, kappa
+        self._own: dict[str, list[float]] = {}
+        """Opponent -> the learner's wins, draws and losses, faded."""
+        self._fixed: dict[tuple[str, str], list[int]] = {}
+        """The agents of seats 0 and 1 -> wins, draws and losses of seat 0."""
+
+    def fade(self, steps: int) -> None:
+        """`steps` of training make what the learner's older games say of it less sure."""
+        factor = 0.5 ** (steps / self._half_life)
+        for counts in self._own.values():
+            counts[:] = [factor * count for count in counts]
+
+    def add(self, result: MatchResult, learner: str, newest: str) -> None:
+        """Counts one game of `learner`, which was last frozen into the snapshot `newest`."""
+        seat = result.agents.index(learner)
+        opponent = result.agents[1 - seat]
+        own = self._own.setdefault(opponent, [0.0, 0.0, 0.0])
+        own[1 if result.winner == DRAW else 0 if result.winner == seat else 2] += 1.0
+        if opponent != newest:  # else a game of an agent against itself, which says nothing of its strength
+            agents = (newest, opponent) if seat == 0 else (opponent, newest)
+            fixed = self._fixed.setdefault(agents, [0, 0, 0])
+            fixed[1 if result.winner == DRAW else 0 if result.winner == 0 else 2] += 1
+
+    def ratings(self, snapshots: Sequence[str]) -> dict[str, float]:
+        """Bradley-Terry ratings, in Elo points, of every snapshot (oldest first) and every bot that was met.
+
+        A snapshot starts from its parent's rating: without a game it has it, and its first games are weighed against
+        `kappa` drawn ones with its parent.
+        """
+        played = {agent for agents in self._fixed for agent in agents}
+        ties = {(child, parent): [0, self._kappa, 0] for parent, child in pairwise(snapshots) if child in played}
+        rows = [(*agents, *counts) for table in (self._fixed, ties) for agents, counts in table.items()]
+        seat0, seat1, wins, draws, losses = zip(*rows, strict=True) if rows else ((),) * 5
+        columns = (np.array(column, np.int64) for column in (wins, draws, losses))
+        rated = bradley_terry(PairCounts(seat0, seat1, *columns))
+        ratings = dict(zip(rated.agents, rated.rating.tolist(), strict=True))
+        inherited = ELO_START
+        for snapshot in snapshots:
+            inherited = ratings.setdefault(snapshot, inherited)
+        return ratings
+
+    def gaps(self, members: Sequence[str], snapshots: Sequence[str]) -> Floats:
+        """(N,): how many Elo points the learner is above each member; 0 for one that nothing is known of."""
+        ratings = self.ratings(snapshots)
+        learner = ratings[snapshots[-1]]
+        return np.array([learner - ratings.get(member, learner) for member in members])
+
+    def win_rates(self, members: Sequence[str], snapshots: Sequence[str]) -> Floats:
+        """(N,): the learner's expected score against each member, from its own games and the ratings."""
+        own = np.array([self._own.get(member, (0.0, 0.0, 0.0)) for member in members])
+        expected = [expected_score(gap, 0.0) for gap in self.gaps(members, snapshots)]
+        return shrunk_scores(own[:, 0] + 0.5 * own[:, 1], own.sum(axis=1), expected, self._kappa)
+
+    def payoff(self, members: Sequence[str], snapshots: Sequence[str]) -> Floats:
+        """(N, N) margins between the members, without a gap: their games, shrunk towards the ratings."""
+        place = {member: i for i, member in enumerate(members)}
+        wins = np.zeros((len(members), len(members)), np.int64)
+        draws = np.zeros_like(wins)
+        for (a, b), counts in self._fixed.items():
+            if a in place and b in place:
+                i, j = place[a], place[b]
+                wins[i, j] += counts[0]
+                wins[j, i] += counts[2]
+                draws[i, j] += counts[1]
+                draws[j, i] += counts[1]
+        gaps = self.gaps(members, snapshots)
+        expected = np.array([[expected_score(b, a) for b in gaps] for a in gaps])
+        return Crosstable(tuple(members), wins, draws).payoff(expected, self._kappa)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All counts."""
+        return {
+            "own": {agent: list(counts) for agent, counts in self._own.items()},
+            "fixed": [[*agents, *counts] for agents, counts in self._fixed.items()],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._own = {agent: list(counts) for agent, counts in state["own"].items()}
+        self._fixed = {(a, b): list(counts) for a, b, *counts in state["fixed"]}
 
 
 class Pool:
     """Snapshots by agent id, oldest first, and the native bots of the mix.
 
     Args:
-        config: mix, sampler, number of live nets.
+        config: mix, groups, samplers, number of live nets.
         load: the frozen policy of an agent id, on the device; called once each time a net goes live.
         rng: draws targets and opponents; its state is part of the run's.
     """
@@ -32,6 +132,13 @@ class Pool:
         self.config = config
         self.snapshots: list[str] = []
         self.targets: list[str] = []
+        """As often as they are to be drawn; `live_nets` entries in all."""
+        self.odds: dict[str, dict[str, float]] = {}
+        """Group of the mix -> member -> the probability that its sampler gave it when targets were last drawn."""
+        self.results = Results(config.result_half_life, config.shrink_games)
+        self._qualities: dict[str, float] = {}
+        self._win_rates: dict[str, float] = {}
+        self._has_drawn = False
         self._load = load
         self._rng = rng
         self._live: dict[str, Policy] = {}
@@ -42,16 +149,21 @@ class Pool:
     def admit(self, agent_id: str) -> None:
         """A new snapshot joins; rows meet it once it is drawn as a target."""
         if agent_id not in self.snapshots:
+            self._qualities[agent_id] = max((self._qualities[s] for s in self.snapshots), default=0.0)
             self.snapshots.append(agent_id)
 
     def refresh_targets(self, in_use: set[str]) -> None:
-        """Drops the nets that nobody plays and nobody may draw; draws new targets once no other net is left."""
+        """Drops the nets that nobody plays and nobody may draw; draws new targets once no other net is left.
+
+        That is when every group's odds are worked out anew.
+        """
         drained = self._live.keys() - in_use - set(self.targets)
         for agent_id in drained:
             del self._live[agent_id]
-        if set(self._live) <= set(self.targets):
-            window = self.config.recent_window
-            weights = sampler_weights(self.config.sampler, len(self.snapshots), recent_window=window)
+        self._has_drawn = set(self._live) <= set(self.targets)
+        if self._has_drawn:
+            self._work_out_odds()
+            weights = np.array(list(self.odds[SELF_PLAY].values()))
             self.targets = draw_targets(self.snapshots, weights, self.config.live_nets, self._rng)
             for agent_id in [a for a in self._live if a not in self.targets and a not in in_use]:
                 del self._live[agent_id]
@@ -59,11 +171,43 @@ class Pool:
     def draw(self) -> str:
         """The opponent of a match that begins: a bot's name (`bot:NAME`) or a target's agent id."""
         group = self._groups[int(self._bounds.searchsorted(self._rng.random(), side="right"))]
-        return self.targets[int(self._rng.integers(len(self.targets)))] if group == SELF_PLAY else group
+        if group == SELF_PLAY:
+            return self.targets[int(self._rng.integers(len(self.targets)))]
+        if group in self.config.groups:
+            odds = self.odds[group]
+            return str(self._rng.choice(list(odds), p=list(odds.values())))
+        return group
 
     def group_of(self, opponent: str) -> str:
         """The group of the mix that an opponent was drawn from."""
+        for group, members in self.config.groups.items():
+            if opponent in members and group in self.config.mix:
+                return group
         return opponent if opponent in self.config.mix else SELF_PLAY
+
+    def record(self, finished: Iterable[MatchResult], learner: str, steps: int) -> None:
+        """Takes in the training matches that ended in one update, and what its `steps` make of the older ones."""
+        self.results.fade(steps)
+        for result in finished:
+            self.results.add(result, learner, self.snapshots[-1])
+            seat = result.agents.index(learner)
+            if result.winner == seat:
+                self._lower_quality(result.agents[1 - seat])
+
+    def metrics(self) -> dict[str, float]:
+        """Whom the samplers want: one set of figures each time that targets have been drawn, else none.
+
+        `pool/odds/AGENT`: the probability within its group. `pool/win_rate/AGENT`: the learner's expected score, where
+        a sampler asked for it. `pool/spread`: snapshots that as even odds would be spread over (the exponential of
+        their entropy).
+        """
+        if not self._has_drawn:
+            return {}
+        odds = np.array(list(self.odds[SELF_PLAY].values()))
+        metrics = {"pool/spread": float(np.exp(-np.sum(odds * np.log(np.maximum(odds, 1e-300)))))}
+        for members in self.odds.values():
+            metrics |= {f"pool/odds/{agent}": p for agent, p in members.items() if p > 0.0}
+        return metrics | {f"pool/win_rate/{agent}": rate for agent, rate in self._win_rates.items()}
 
     def policy(self, agent_id: str) -> Policy:
         """The frozen net of a snapshot, loaded when it is first needed."""
@@ -83,6 +227,9 @@ class Pool:
             "targets": list(self.targets),
             "live": list(self._live),
             "rng": self._rng.bit_generator.state,
+            "odds": {group: dict(members) for group, members in self.odds.items()},
+            "qualities": dict(self._qualities),
+            "results": self.results.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -91,3 +238,49 @@ class Pool:
         self.targets = list(state["targets"])
         self._live = {agent_id: self._load(agent_id) for agent_id in state["live"]}
         self._rng.bit_generator.state = state["rng"]
+        self.odds = {group: dict(members) for group, members in state["odds"].items()}
+        self._qualities = dict(state["qualities"])
+        self.results.load_state_dict(state["results"])
+
+    def _members(self, group: str) -> list[str]:
+        return self.snapshots if group == SELF_PLAY else self.config.groups[group]
+
+    def _sampler(self, group: str) -> str:
+        return self.config.sampler if group == SELF_PLAY else self.config.group_sampler
+
+    def _work_out_odds(self) -> None:
+        self._win_rates = {}
+        for group in [SELF_PLAY, *(g for g in self._groups if g in self.config.groups)]:
+            self.odds[group] = dict(zip(self._members(group), self._weights(group).tolist(), strict=True))
+
+    def _weights(self, group: str) -> Floats:
+        """The probabilities (N,) of a group's members."""
+        config, members, sampler = self.config, self._members(group), self._sampler(group)
+        windows = {"uniform": len(members), "latest": 1, "recent": config.recent_window}
+        if sampler in windows:
+            return matchmaking.newest(len(members), windows[sampler])
+        if sampler == "quality":
+            weights = matchmaking.by_quality(self._qualities_of(members))
+        elif sampler == "rating":
+            weights = matchmaking.by_rating(self.results.gaps(members, self.snapshots), config.rating_width)
+        elif sampler == "nash":
+            weights = nash(self.results.payoff(members, self.snapshots)).rows
+        else:
+            rates = self.results.win_rates(members, self.snapshots)
+            self._win_rates |= dict(zip(members, rates.tolist(), strict=True))
+            weights = matchmaking.pfsp(rates, sampler)
+        return matchmaking.with_uniform(weights, config.epsilon)
+
+    def _qualities_of(self, members: Sequence[str]) -> Floats:
+        return np.array([self._qualities.get(member, 0.0) for member in members])
+
+    def _lower_quality(self, opponent: str) -> None:
+        """After a win over `opponent`, if its group is sampled by quality."""
+        group = self.group_of(opponent)
+        if group not in (SELF_PLAY, *self.config.groups) or self._sampler(group) != "quality":
+            return
+        members = self._members(group)
+        odds = matchmaking.with_uniform(matchmaking.by_quality(self._qualities_of(members)), self.config.epsilon)
+        quality, chance = self._qualities.get(opponent, 0.0), float(odds[members.index(opponent)])
+        rate = self.config.quality_rate
+        self._qualities[opponent] = matchmaking.quality_after_win(quality, chance, len(members), rate)

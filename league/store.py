@@ -442,6 +442,14 @@ class Store:
             rows = con.execute(sql("gates"), {"run": run}).fetchall()
         return [gate_from_values(row) for row in rows]
 
+    def payoff(self, game_id: str, run: str | None = None) -> list[tuple[str, str, int, int, int]]:
+        """The cross table of a game's evaluation matches: agent, opponent, and the agent's wins, draws and losses.
+
+        Every pair that met stands in it both ways round. With `run`, only that run's snapshots and whoever they met.
+        """
+        with self._read() as con:
+            return con.execute(sql("payoff"), {"game_id": game_id, "run": run}).fetchall()
+
     def training_games(self, run: str) -> list[tuple[str, float]]:
         """A run's training games in key order: the opponent, and the learner's score (1, 0.5 or 0)."""
         with self._read() as con:

@@ -183,7 +183,8 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
         counters.update += 1
         counters.steps += rollout.reward.numel()
         recent.add(rollout.finished)
-        metrics |= match_metrics(rollout, run.name, config.rewards)
+        pool.record(rollout.finished, run.name, rollout.reward.numel())
+        metrics |= pool.metrics() | match_metrics(rollout, run.name, config.rewards)
         metrics |= {"play_seconds": played - started, "learn_seconds": learned - played}
         run.store.add_matches(rollout.finished)
         run.store.add_metrics(run.name, counters.update, counters.steps, metrics)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from brawl_scenes import bits_of, random_keys, records_of, restore, stir
 
+from league import config as settings
 from league.config import PoolConfig
 from league.envs import registry
 from league.envs.brawl.env import FIELDS, KEYS, Options, make
@@ -271,9 +272,8 @@ def test_training_plays_the_game_of_a_bare_batch():
     sizes = {"encoder_layers": 1, "encoder_heads": 2, "encoder_width": 16, "encoder_feedforward": 16, "latents": 2}
     rest = {"observation_width": 16, "lstm_size": 16, "head_sizes": (8,), "opponent_encoder": True}
     spec = registry.spec("brawl", GAME)
-    every = {"snapshot_every": 1, "snapshot_every_until": 1, "snapshot_every_after": 1}
     pool = Pool(
-        PoolConfig(mix={"bot:edge_guarder": 1.0}, sampler="uniform", recent_window=10, live_nets=2, **every),
+        PoolConfig(**{**settings.load().pool.model_dump(), "mix": {"bot:edge_guarder": 1.0}}),
         {}.__getitem__,
         np.random.default_rng(0),
     )

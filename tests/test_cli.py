@@ -236,6 +236,22 @@ def test_runs_and_query_print_tables_and_json(call: Call, unchanged: Path) -> No
     assert "evaluation" in call("query", sql, cwd=unchanged).out
 
 
+def test_payoff_prints_the_table_and_draws_it(call: Call, unchanged: Path, tmp_path: Path) -> None:
+    """Text and JSON agree, an unknown cell is `?` and null, and the picture is a new PNG."""
+    file = tmp_path / "table.png"
+    shown = call("payoff", "--run", "matrix-1", "--png", str(file), cwd=unchanged)
+    (table,) = call("payoff", "--run", "matrix-1", "--json", cwd=unchanged).json["tables"]
+    assert shown.code == 0 and file.read_bytes().startswith(b"\x89PNG") and "table.png" in shown.err
+    names = [row["name"] for row in table["rows"]]
+    assert set(names) >= {"matrix-1@0", "bot:random", "bot:biased"} and all(name in shown.out for name in names)
+    i, j = names.index("bot:random"), names.index("bot:biased")
+    assert table["score"][i][j] is None and table["games"][i][j] == 0 and "?" in shown.out
+    assert f"{table['num_unmet']} of" in shown.out and sum(row["nash"] for row in table["rows"]) == pytest.approx(1.0)
+    need_refusal(call("payoff", "--png", str(file), cwd=unchanged), 2, "table.png", "there already", "--png")
+    need_refusal(call("payoff", "--png", "table.jpg", cwd=unchanged), 2, "table.jpg", ".png")
+    need_refusal(call("payoff", "--run", "matrix-9", cwd=unchanged), 2, "matrix-9", "did you mean `matrix-1`?")
+
+
 def test_rewards_shows_each_term_plain_and_weighted(call: Call, unchanged: Path) -> None:
     """The table and the JSON hold the means of the stored matches, the learner's own; --last takes the newest."""
     data = call("rewards", "matrix-1", "--json", cwd=unchanged).json
@@ -539,6 +555,10 @@ BAD_SETTINGS: dict[str, tuple[list[str], list[str]]] = {
         ["--set", 'pool.mix={self_play=0.5, "bot:based"=0.5}'],
         ["pool.mix.bot:based=0.5", "matrix", "`bot:biased`"],
     ),
+    "unknown bot in a group": (
+        ["--set", "pool.groups.some=['bot:based']"],
+        ["pool.groups.some", "bot:based", "matrix", "`bot:biased`"],
+    ),
     "mix does not sum to 1": (["--set", "pool.mix.self_play=0.5"], ["pool.mix", "0.7", "+0.3"]),
     "missing config": (["--config", "none.toml"], ["--config", "none.toml", "No such file"]),
     "run with a slash": (["--run", "a/b"], ["run='a/b'", "--run"]),
@@ -579,6 +599,7 @@ STORE_COMMANDS = {
     "train": TRAIN,
     "resume": ["resume", "matrix-1"],
     "leaderboard": ["leaderboard"],
+    "payoff": ["payoff"],
     "evaluate": ["evaluate", "matrix-1", "--against", "bot:random", "--games", "2"],
     "export": ["export", "matrix-1", "out"],
     "runs": ["runs"],

@@ -153,6 +153,10 @@ def test_mix_is_replaced_as_a_table_and_changed_by_member(tmp_path: Path) -> Non
     assert load(config_file=path).pool.mix == {"self_play": 1.0}
     config = load(overrides=("pool.mix.self_play=0.7", "pool.mix.bot:based=0.25"))
     assert config.pool.mix == {"self_play": 0.7, "bot:based": 0.25, "bot:constant": 0.05}
+    sets = ("pool.groups.hard=['bot:based', 'bot:zoner']", "pool.mix.bot:based=0.0", "pool.mix.hard=0.15")
+    config = load(overrides=sets)
+    assert config.pool.groups == {"hard": ["bot:based", "bot:zoner"]}
+    assert config.pool.mix == {"self_play": 0.8, "bot:based": 0.0, "bot:constant": 0.05, "hard": 0.15}
 
 
 @pytest.mark.parametrize(
@@ -175,6 +179,15 @@ def test_mix_is_replaced_as_a_table_and_changed_by_member(tmp_path: Path) -> Non
         ("pool.mix.bot:based=0.3", ("pool.mix", "1.15", "-0.15")),
         ("pool.mix={bots=1.0}", ("`bots`", "bot:NAME")),
         ("pool.mix={}", ("pool.mix", "sums to 0")),
+        ("pool.sampler=pfsp", ("pool.sampler='pfsp'", "'pfsp_hard'", "'nash'")),
+        ("pool.epsilon=1.5", ("pool.epsilon=1.5", "less than or equal to 1", "uniform")),
+        ("pool.result_half_life=0", ("pool.result_half_life=0", "greater than 0", "Steps")),
+        ("pool.shrink_games=0", ("pool.shrink_games=0", "greater than or equal to 1")),
+        ("pool.groups={self_play=['bot:based']}", ("pool.groups.self_play", "taken")),
+        ("pool.groups={a=[]}", ("pool.groups.a=[]", "bot:NAME")),
+        ("pool.groups={a=['based']}", ("pool.groups.a", "`based`", "bot:NAME")),
+        ("pool.groups={a=['bot:based']}", ("pool.groups.a", "`bot:based`", "pool.mix already")),
+        ("pool.groups={a=['bot:zoner'], b=['bot:zoner']}", ("pool.groups.b", "in pool.groups.a already")),
         ("env.stocks={a=1}", ("env.stocks=", "true or false")),
         ("run.evaluate_games=3", ("run.evaluate_games=3", "multiple of 2")),
         ("env.name=3", ("env.name=3", "string")),

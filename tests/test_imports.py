@@ -11,7 +11,15 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"envs", "policies", "snapshots"}
 ERRORS = {"league.errors"}
 BASE = ERRORS | {"league.types"}
-MATHS = {"league.returns", "league.losses", "league.davidson", "league.ratings", "league.sprt", "league.matchmaking"}
+MATHS = {
+    "league.returns",
+    "league.losses",
+    "league.davidson",
+    "league.ratings",
+    "league.sprt",
+    "league.matchmaking",
+    "league.metagame",
+}
 ALLOWED = {
     "league.errors": set(),
     "league.types": set(),
@@ -23,7 +31,9 @@ ALLOWED = {
     "league.store": BASE | {"league.ratings", "league.records", "league.sql"},
     "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
     "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
-    "league.pool": BASE | {"league.config", "league.matchmaking"},
+    "league.payoff": BASE | {"league.metagame", "league.ratings", "league.standings", "league.store"},
+    "league.heatmap": BASE | {"league.payoff"},
+    "league.pool": BASE | {"league.config", "league.matchmaking", "league.metagame", "league.ratings"},
     "league.strict": BASE,
     "league.opponents": BASE | {"league.pool"},
     "league.graphs": {"league.device", "league.opponents"},
@@ -111,7 +121,8 @@ def test_starting_is_light(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["leaderboard"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"], ["matchup", "bot:a", "bot:b"]]
+    "arguments",
+    [["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"], ["matchup", "bot:a", "bot:b"]],
 )
 def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: Path) -> None:
     """Asking the store takes a fraction of a second, since torch, which takes over one, is not loaded."""

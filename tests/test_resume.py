@@ -153,6 +153,27 @@ def test_a_long_stage_carries_on_the_short_one(whole: Any, tmp_path: Path) -> No
     assert (row.stage, row.status, json.loads(row.config)["run"]["total_steps"]) == ("long", "finished", 1_280)
 
 
+@pytest.mark.parametrize("sampler", ["pfsp_hard", "quality", "nash", "rating"])
+def test_samplers_that_read_results_keep_both_promises(sampler: str, tmp_path: Path) -> None:
+    """Opponents drawn by results: the short stage is the long one's start, and stopping on the way changes nothing."""
+    more = (f"pool.sampler={sampler}", f"pool.group_sampler={sampler}", "pool.live_nets=2")
+    more += ('pool.groups={bots=["bot:biased", "bot:random"]}', "pool.mix={self_play=0.6, bots=0.4}")
+    odds = "SELECT * EXCLUDE (run) FROM metric WHERE name LIKE 'pool/%' ORDER BY ALL"
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(whole, "long", *more)
+    expected, (_, rows) = learned(whole, "matrix-1"), Store.open(whole / "league.duckdb").query(odds)
+    assert len({round(row[-1], 9) for row in rows if "odds/" in row[2]}) > 20, "the results change the odds"
+    train(parts, "short", *more, notes=Notes(3))
+    league.resume("matrix-1", store=parts / "league.duckdb")
+    before = learned(parts, "matrix-1")
+    assert before[0] == expected[0][:6] and before[1] == expected[1][: len(before[1])]
+    _, said = train(parts, "long", *more, notes=Notes(8))
+    assert said[0].startswith("carrying on matrix-1")
+    league.resume("matrix-1", store=parts / "league.duckdb")
+    assert learned(parts, "matrix-1") == expected
+    assert Store.open(parts / "league.duckdb").query(odds)[1] == rows
+
+
 @pytest.mark.parametrize(
     ("arguments", "more", "why"),
     [

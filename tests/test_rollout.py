@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from league import config as settings
 from league.config import PoolConfig, load
 from league.envs import registry
 from league.errors import LeagueError
@@ -25,17 +26,9 @@ BRAWL = {"stocks": 1, "time_limit_seconds": 4.0}
 
 
 def pool_config(**changes: Any) -> PoolConfig:
-    """Half self-play, half a bot, two live nets."""
-    values = {
-        "mix": {"self_play": 0.5, "bot:random": 0.5},
-        "sampler": "uniform",
-        "recent_window": 10,
-        "live_nets": 2,
-        "snapshot_every": 1,
-        "snapshot_every_until": 1,
-        "snapshot_every_after": 1,
-    }
-    return PoolConfig(**{**values, **changes})
+    """Half self-play, half a bot, two live nets, uniform; the other settings are the source's."""
+    values = {"mix": {"self_play": 0.5, "bot:random": 0.5}, "sampler": "uniform", "live_nets": 2}
+    return PoolConfig(**{**settings.load().pool.model_dump(), **values, **changes})
 
 
 def network(game: str, options: dict[str, Any], seed: int) -> ActorCritic:
@@ -264,7 +257,8 @@ def test_live_nets_stay_within_twice_the_targets() -> None:
         assert rows[row] == "bot:random" or rows[row] in pool.targets
         if rows[row] != "bot:random":
             pool.policy(rows[row])
-        assert len(pool.live) <= 6 and len(pool.targets) == min(3, len(pool.snapshots))
+        assert len(pool.live) <= 6 and len(pool.targets) == 3
+        assert len(set(pool.targets)) == min(3, len(pool.snapshots))
     assert changes > 20 and len(set(loaded)) > 20
 
 
