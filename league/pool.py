@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from league import matchmaking
 from league.config import SELF_PLAY, PoolConfig
+from league.davidson import Prior
 from league.matchmaking import draw_targets
 from league.metagame import Crosstable, nash, shrunk_scores
 from league.ratings import ELO_START, PairCounts, bradley_terry, expected_score
@@ -64,14 +65,15 @@ class Results:
         """Bradley-Terry ratings, in Elo points, of every snapshot (oldest first) and every bot that was met.
 
         A snapshot starts from its parent's rating: without a game it has it, and its first games are weighed against
-        `kappa` drawn ones with its parent.
+        `kappa` drawn ones with its nearest ancestor that has played.
         """
-        played = {agent for agents in self._fixed for agent in agents}
-        ties = {(child, parent): [0, self._kappa, 0] for parent, child in pairwise(snapshots) if child in played}
-        rows = [(*agents, *counts) for table in (self._fixed, ties) for agents, counts in table.items()]
+        rows = [(*agents, *counts) for agents, counts in self._fixed.items()]
         seat0, seat1, wins, draws, losses = zip(*rows, strict=True) if rows else ((),) * 5
         columns = (np.array(column, np.int64) for column in (wins, draws, losses))
-        rated = bradley_terry(PairCounts(seat0, seat1, *columns))
+        played = [snapshot for snapshot in snapshots if snapshot in {*seat0, *seat1}]
+        rated = bradley_terry(
+            PairCounts(seat0, seat1, *columns), lineage=pairwise(played), prior=Prior(lineage=self._kappa)
+        )
         ratings = dict(zip(rated.agents, rated.rating.tolist(), strict=True))
         inherited = ELO_START
         for snapshot in snapshots:

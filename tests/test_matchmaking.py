@@ -12,6 +12,7 @@ import pytest
 
 from league import config as settings
 from league.config import PoolConfig
+from league.davidson import Prior
 from league.matchmaking import (
     by_quality,
     by_rating,
@@ -137,11 +138,12 @@ def test_ratings_are_bradley_terrys_of_the_snapshots_games() -> None:
     ):
         for i, score in enumerate(scores):
             results.add(game(opponent, score, seat=i % 2), "me", newest_snapshot)
-    # By hand: (seat 0, seat 1, its wins, draws, losses), and eight draws of s1 with its parent.
+    # By hand: (seat 0, seat 1, its wins, draws, losses); s1 is held near its parent as by eight drawn games.
     rows = [("s0", "bot:x", 1, 1, 0), ("bot:x", "s0", 1, 0, 0), ("s1", "s0", 1, 0, 0), ("s0", "s1", 0, 0, 1)]
-    rows += [("s1", "bot:x", 1, 0, 0), ("s1", "s0", 0, 8, 0)]
+    rows += [("s1", "bot:x", 1, 0, 0)]
     seat0, seat1, *columns = zip(*rows, strict=True)
-    rated = bradley_terry(PairCounts(seat0, seat1, *(np.array(column) for column in columns)))
+    counts = PairCounts(seat0, seat1, *(np.array(column) for column in columns))
+    rated = bradley_terry(counts, lineage=[("s0", "s1")], prior=Prior(lineage=8))
     ratings = results.ratings(["s0", "s1"])
     assert ratings == pytest.approx(dict(zip(rated.agents, rated.rating, strict=True)))
 
