@@ -9,14 +9,17 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 from unittest import mock
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from league import config as settings
-from league.app import architecture_of
+from league.app import architecture_of, settle
+from league.bench import _parts
 from league.device import autocast
 from league.envs import registry
 from league.policies import lstm, ring, segment
@@ -59,7 +62,7 @@ def measure(threads: int) -> dict[str, object]:
     memory, chosen = torch.randn(32, 30, 256), torch.arange(8) * 3
     figures["gather_8_rows_indexing_us"] = median_us(lambda: memory[chosen])
     figures["gather_8_rows_index_select_us"] = median_us(lambda: memory.index_select(0, chosen))
-    return figures | step_of_play() | learning()
+    return figures | step_of_play() | learning() | matrix_shares()
 
 
 @torch.no_grad()
@@ -104,6 +107,41 @@ def learning() -> dict[str, object]:
         figures |= {
             f"learn_512_samples_{precision}_{k}_us": round(statistics.median(t) * 1e6) for k, t in times.items()
         }
+    return figures
+
+
+MATRIX_KERNELS = (
+    *("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "mkldnn::_linear_pointwise"),
+    *("_Attend", "_AttendBackward", "ring attention"),
+)
+"""What torch's profiler calls products of matrices, attention included."""
+
+
+def matrix_shares() -> dict[str, float]:
+    """How much of the time of a rollout and of an update is inside matrix kernels, at the sizes of `fast`."""
+    config, spec, device, _ = settle("test50k", "fast", None, None, ["learner.epochs=1", "learner.device=cpu"])
+    collector, learner = _parts(config, spec, device)
+    rollouts = [collector.collect(config.learner.rollout_steps, 1)]  # this one warms up
+    learner.update(rollouts[0])
+    attend = ring.CompiledRing.attend
+
+    def recorded(*arguments: Any) -> torch.Tensor:
+        with record_function("ring attention"):
+            return attend(*arguments)
+
+    def play() -> None:
+        rollouts.append(collector.collect(config.learner.rollout_steps, 2))
+
+    figures = {}
+    with mock.patch.object(ring.CompiledRing, "attend", recorded):
+        for name, call in (("play", play), ("learning", lambda: learner.update(rollouts[1]))):
+            with profile(activities=[ProfilerActivity.CPU]) as profiler:
+                started = time.perf_counter()
+                call()
+                seconds = time.perf_counter() - started
+            spent = {event.key: event.self_cpu_time_total / 1e6 for event in profiler.key_averages()}
+            inside = sum(spent.get(kind, 0.0) for kind in MATRIX_KERNELS)
+            figures[f"matrix_share_of_{name}"] = round(inside / seconds, 3)
     return figures
 
 

@@ -33,7 +33,8 @@ ALLOWED = {
     "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
     "league.payoff": BASE | {"league.metagame", "league.ratings", "league.standings", "league.store"},
     "league.heatmap": BASE | {"league.payoff"},
-    "league.pool": BASE | {"league.config", "league.davidson", "league.matchmaking", "league.metagame", "league.ratings"},
+    "league.pool": BASE
+    | {"league.config", "league.davidson", "league.matchmaking", "league.metagame", "league.ratings"},
     "league.strict": BASE,
     "league.opponents": BASE | {"league.pool"},
     "league.graphs": {"league.device", "league.opponents"},

@@ -69,6 +69,7 @@ SIZES = {
 PAIRS = (
     Pair("ours", "full", "sb3", "full-90", epochs=10),
     Pair("ours", "full-90", "sb3", "full-90", epochs=10),
+    Pair("ours-bf16", "full", "sb3", "full-90", epochs=10),
     *(
         Pair(ours, size, peer, size, epochs)
         for size in ("lstm512", "lstm128")
