@@ -86,6 +86,7 @@ def step_of_play() -> dict[str, object]:
     return figures
 
 
+@torch.enable_grad()
 def learning() -> dict[str, object]:
     """Forward and backward of the full-size network over 16 rows of 32 steps, each form of its parts in turns."""
     config = settings.load(preset="fast")
@@ -117,6 +118,7 @@ MATRIX_KERNELS = (
 """What torch's profiler calls products of matrices, attention included."""
 
 
+@torch.enable_grad()
 def matrix_shares() -> dict[str, float]:
     """How much of the time of a rollout and of an update is inside matrix kernels, at the sizes of `fast`."""
     config, spec, device, _ = settle("test50k", "fast", None, None, ["learner.epochs=1", "learner.device=cpu"])

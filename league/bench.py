@@ -109,6 +109,8 @@ def bench_learner(
 ) -> dict[str, Any]:
     """Play, learning and both together, as training does them: the preset's rows, mix and epochs, untrained nets.
 
+    The test stages' mask checks are left out, unless `overrides` ask for them.
+
     `play_steps_per_second` counts steps of learner rows with the frozen opponents of the mix beside them;
     `learn_samples_per_second` counts a sample once for every epoch that it is learned from; `replay_difference` is the
     largest difference between the log-probabilities of play and of their replay, in nats. `share_*` say where the time
@@ -118,7 +120,7 @@ def bench_learner(
     _need(threads is None or threads >= 1, f"threads={threads}", "at least 1", "--threads 2")
     if threads:
         torch.set_num_threads(threads)
-    config, spec, device, explanation = settle("test50k", preset, None, None, overrides)
+    config, spec, device, explanation = settle("test50k", preset, None, None, ["env.strict_masks=false", *overrides])
     settings.check_rows(config)
     warnings: list[str] = []
     collector, learner = _parts(config, spec, device, warnings.append)

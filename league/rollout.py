@@ -191,6 +191,8 @@ class Lane:
         obs, mask = view.obs[rows, seats], None if view.mask is None else view.mask[rows, seats]
         action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
         view.actions[rows, seats] = action.int()
+        if not groups:  # bots alone
+            return Step(obs, mask, action, log_prob.float(), value.float())
         self._seen[:-1] = view.obs[rows, 1 - seats]
         if view.mask is not None:
             self._legal[:-1] = view.mask[rows, 1 - seats]
