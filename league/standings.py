@@ -184,7 +184,7 @@ def rate(store: Store, game_id: str, sampling: Sampling = "sample") -> Ratings:
     """
     with store.reading():
         counts, lineages = store.pair_counts(game_id, sampling=sampling), store.lineages(game_id)
-    return _rate(counts, lineages)
+    return rate_counts(counts, lineages)
 
 
 def best_snapshot(store: Store, run: str) -> str:
@@ -315,7 +315,8 @@ def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Samp
     )
 
 
-def _rate(counts: PairCounts, lineages: Mapping[str, list[str]]) -> Ratings:
+def rate_counts(counts: PairCounts, lineages: Mapping[str, list[str]]) -> Ratings:
+    """The ratings of one game from its counts and every run's snapshots, oldest first."""
     played = {*counts.seat0, *counts.seat1}
     neighbours = [
         pair for lineage in lineages.values() for pair in pairwise(agent for agent in lineage if agent in played)
@@ -324,7 +325,7 @@ def _rate(counts: PairCounts, lineages: Mapping[str, list[str]]) -> Ratings:
 
 
 def _board(facts: _Facts, other: tuple[str, str] | None) -> Board:
-    ratings = _rate(facts.counts, facts.lineages)
+    ratings = rate_counts(facts.counts, facts.lineages)
     shown = set(ratings.agents) if facts.own is None else _company(facts.counts, facts.own)
     against = other[0] if other is not None and other[0] in ratings.agents else None
 
