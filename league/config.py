@@ -129,7 +129,7 @@ class LearnerConfig(Frozen):
     """Number format of the network's matrix products."""
     device: Literal["auto", "cuda", "mps", "cpu"]
     """Where the network runs; auto takes CUDA, then MPS, then the CPU."""
-    overlap: bool | Literal["auto"]
+    overlap: Literal["auto", True, False]
     """Whether the rows play in two halves, the games of one beside the nets of the other; auto: on CUDA, if wide."""
     compile: Literal["auto", "off", "graphs", "compile"]
     """graphs replays the nets' steps as CUDA graphs; compile also compiles learning; auto: graphs on CUDA."""
