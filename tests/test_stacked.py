@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from league.config import PoolConfig
+from league import config as settings
 from league.opponents import NO_SLOT, Opponents
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.stacked import StackedPolicy
@@ -36,9 +36,7 @@ def nets(head: str, encoder: bool, dtype: torch.dtype) -> dict[str, ActorCritic]
 
 def opponents(policies: dict[str, ActorCritic], is_stacked: bool) -> Opponents:
     """The nets, stacked or not."""
-    config: dict[str, Any] = {"mix": {"self_play": 1.0}, "sampler": "uniform", "recent_window": 1, "live_nets": 3}
-    every = dict.fromkeys(("snapshot_every", "snapshot_every_until", "snapshot_every_after"), 1)
-    pool = Pool(PoolConfig(**config, **every), policies.__getitem__, np.random.default_rng(0))
+    pool = Pool(settings.load().pool, policies.__getitem__, np.random.default_rng(0))
     return Opponents(pool, StackedPolicy(policies["net-0"], 1) if is_stacked else None, CPU)
 
 
