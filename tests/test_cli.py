@@ -509,7 +509,7 @@ def test_matches_go_out_and_come_in(call: Call, copied: Path) -> None:
     game_id = call("runs", "--json", cwd=copied).json[0]["game_id"]
     shown = call("import", "n.pgn", "--game-id", game_id, "--run", "friends", cwd=copied)
     assert shown.code == 0 and "1 of 2 games are in runs/league.duckdb as friends" in shown.out
-    assert "left out: 1, no result" in shown.out and "new agents: [red]friend" in shown.out
+    assert "left out: 1, no result" in shown.out and "new agents: bot:random, [red]friend\n" in shown.out
     board = call("leaderboard", "--json", cwd=copied).json["boards"]
     (friend,) = [e for b in board for e in b["entries"] if e["name"] == "[red]friend"]
     assert (friend["kind"], friend["wins"], friend["games"]) == ("import", 1, 1)

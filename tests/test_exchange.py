@@ -40,6 +40,7 @@ def store(tmp_path: Path) -> Store:
     pairs = [(HASH, "bot:based"), ("bot:based", HASH), ("import:Q", HASH), ("bot:a", "bot:based")]
     pairs.append(("bot:a", "import:Q"))
     store.add_agent(AgentRow("import:Q", "import", "Q", "g"))
+    store.add_agent(AgentRow("bot:a", "bot", "bot:a", "g"))
     rows = [game(i, pairs[i % 5], (0, 1, DRAW, 0, 1, 1, DRAW)[i % 7]) for i in range(60)]
     greedy = [replace(m, row=100 + m.row, seed=m.row // 10, sampling="greedy", winner=m.row // 10 % 2) for m in rows]
     again = [replace(m, run="again") for m in rows[:20]]  # an evaluation repeated with its seed
