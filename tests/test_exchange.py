@@ -34,7 +34,10 @@ def store(tmp_path: Path) -> Store:
     """Bots, a snapshot and an exported agent of game g, sampled and greedy games, and some that were played twice."""
     store = Store.create(tmp_path / "a.duckdb")
     store.begin_run(RunRow("r", "brawl", "g", "f", 1, "smoke", "{}"))
+    store.begin_run(RunRow("twin", "brawl", "g", "f", 1, "smoke", "{}"))
     store.add_snapshot(SnapshotRow(HASH, "r", 100, 1, "r/100", "f"))
+    store.flush(force=True)
+    store.add_snapshot(SnapshotRow(HASH, "twin", 100, 1, "twin/100", "f"))
     store.add_agent(AgentRow("bot:based", "bot", "bot:based", "g"))
     store.flush(force=True)
     pairs = [(HASH, "bot:based"), ("bot:based", HASH), ("import:Q", HASH), ("bot:a", "bot:based")]
@@ -131,7 +134,9 @@ def test_every_column_is_kept(tmp_path: Path) -> None:
 def test_names_join_the_agents_that_the_store_has(store: Store, tmp_path: Path) -> None:
     """A snapshot by label or id, a bot, an agent from outside by name or id: each is one agent, seen once."""
     file = tmp_path / "m.csv"
-    file.write_text(f"seat0,seat1,winner\nr@100,Q,0\n{HASH},import:Q,0\nbot:based,r@100,1\nnobody,import:nobody2,1\n")
+    file.write_text(
+        f"seat0,seat1,winner\nr@100,Q,0\n{HASH},import:Q,0\nbot:based,twin@100,1\nnobody,import:nobody2,1\n"
+    )
     done = import_matches(file, game="brawl", store=store.path)
     assert done.new == ("nobody", "nobody2") and set(done.joined) == {"r@100", "Q", "bot:based"}
     seats = [match.agents for match in store.matches("import-1", "evaluation")]
