@@ -382,6 +382,61 @@ def export(
         typer.echo(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}")
 
 
+@app.command("import")
+def import_matches(
+    file: Annotated[Path, typer.Argument(help="Matches: .jsonl, .csv or .pgn.")],
+    game: Annotated[str | None, typer.Option(help="The game of matches that name none.")] = None,
+    game_id: Annotated[str | None, typer.Option(help="The same by its id, which may be new to the store.")] = None,
+    run: Annotated[str | None, typer.Option(help="What its matches are called; import-N if not given.")] = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Take in matches that other tools or agents played; they count for the leaderboard."""
+    from league.exchange import import_matches
+
+    done = import_matches(file, game=game, game_id=game_id, run=run, store=store)
+    if as_json:
+        _print_json(done)
+        return
+    typer.echo(f"{done.file}: {done.imported:,} of {done.read:,} games are in {store} as {done.run}")
+    for why, count in done.skipped.items():
+        typer.echo(f"left out: {count:,}, {why}")
+    for word, agents in (("agents known before", done.joined), ("new agents", done.new)):
+        more = f" and {len(agents) - 10} more" if len(agents) > 10 else ""
+        typer.echo(f"{word}: {', '.join(agents[:10]) or 'none'}{more}")
+
+
+@app.command()
+def matches(
+    file: Annotated[Path, typer.Argument(help="A new file: .jsonl, .csv or .pgn.")],
+    run: Annotated[
+        str | None, typer.Option(help="Only these: a run's, or of one evaluation, gate or import by its name.")
+    ] = None,
+    kind: Annotated[str, typer.Option(help="evaluation, or training, which `league import` refuses.")] = "evaluation",
+    game_id: Annotated[str | None, typer.Option(help="Only this game's.")] = None,
+    names: Annotated[bool, typer.Option("--names", help="Agents by name, to be read, instead of by id.")] = False,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write matches to a file that other tools, and `league import`, read."""
+    from league.exchange import export_matches
+
+    done = export_matches(
+        file,
+        run=run,
+        kind=kind,  # type: ignore[arg-type]  # export_matches refuses other words
+        game_id=game_id,
+        names=names,
+        store=store,
+    )
+    if as_json:
+        _print_json(done)
+    else:
+        typer.echo(f"{done.matches:,} matches are in {done.file}")
+
+
 @app.command()
 def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """List the runs of the store."""
@@ -446,7 +501,8 @@ def rewards(
 @app.command()
 def query(
     sql: Annotated[
-        str, typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate.")
+        str,
+        typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate, import."),
     ],
     store: StoreOption = STORE,
     as_json: JsonOption = False,

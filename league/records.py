@@ -125,6 +125,18 @@ class GateRow:
 
 
 @dataclass(frozen=True)
+class ImportRow:
+    """One file of matches that was imported; its matches are evaluation rows of `run`."""
+
+    run: str
+    sha256: str
+    """Of the file's bytes."""
+    file: str
+    matches: int
+    imported_at: datetime = field(default_factory=now)
+
+
+@dataclass(frozen=True)
 class TrainingRecord:
     """How a run's learner has done in training against one opponent."""
 

@@ -7,14 +7,16 @@ a reader opens it read-only, and both try again for a while when somebody else i
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +29,7 @@ from league.records import (
     COLUMNS,
     AgentRow,
     GateRow,
+    ImportRow,
     RatingRow,
     RewardTerm,
     RunRow,
@@ -35,6 +38,7 @@ from league.records import (
     SnapshotRow,
     TrainingRecord,
     as_arrays,
+    aware,
     gate_from_values,
     gate_values,
     match_from_values,
@@ -52,6 +56,7 @@ from league.types import MatchResult
 __all__ = [
     "AgentRow",
     "GateRow",
+    "ImportRow",
     "RatingRow",
     "RewardTerm",
     "RunRow",
@@ -246,6 +251,65 @@ class Store:
             con.execute(sql("end_gate"), {name: getattr(gate, name) for name in names} | {"decided_at": naive(now())})
         return gate
 
+    def add_import(
+        self,
+        wanted: str | None,
+        sha256: str,
+        file: str,
+        matches: Sequence[tuple[MatchResult, datetime]],
+        agents: Iterable[AgentRow],
+    ) -> ImportRow:
+        """Writes a file's matches and the agents that they bring at once, all or nothing, but for those stored already.
+
+        wanted: the `run` that they get; the next free `import-N` if None. sha256, file: the content's and the file's
+        name. matches: evaluation matches and when each ended; the `row` of each is its own.
+
+        Returns:
+            The import as it was written; its `matches` may be fewer than were given.
+
+        Raises:
+            UsageError: the name is taken, that content was imported before, or all matches are stored already.
+            StoreError: the store cannot be written.
+        """
+        with self._transaction(LOCK_SECONDS) as con:
+            earlier = con.execute(sql("find_import"), {"sha256": sha256}).fetchone()
+            if earlier is not None:
+                run, count, at = earlier
+                raise UsageError(
+                    f"{file}: its content was imported before, as {run} ({count:,} matches, {at:%Y-%m-%d %H:%M} UTC);"
+                    f" nothing was changed, and nothing is left to do"
+                )
+            taken = {name for (name,) in con.execute(sql("run_names")).fetchall()}
+            name = wanted or next(name for n in itertools.count(1) if (name := f"import-{n}") not in taken)
+            if name in taken:
+                raise UsageError(f"run={name}: that name is taken in {self.path}; pass another --run, or none")
+            values = [match_values(replace(match, run=name), at) for match, at in matches]
+            con.register("batch", as_arrays("match", values))
+            stored = {row for (row,) in con.execute(sql("stored_matches")).fetchall()}
+            con.unregister("batch")
+            place = list(COLUMNS["match"]).index("row")
+            fresh = [row for row in values if row[place] not in stored]
+            if not fresh:
+                raise UsageError(f"{file}: all {len(values):,} matches are in {self.path} already; nothing was changed")
+            imported = ImportRow(name, sha256, file, len(fresh))
+            con.execute(
+                sql("begin_import"),
+                {
+                    "run": name,
+                    "sha256": sha256,
+                    "file": file,
+                    "matches": len(fresh),
+                    "imported_at": naive(imported.imported_at),
+                },
+            )
+            new = [(agent.game_id, agent.agent_id, agent.kind, agent.name) for agent in agents]
+            for table, rows in (("match", fresh), ("agent", new)):
+                if rows:
+                    con.register("batch", as_arrays(table, rows))
+                    con.execute(sql(f"write_{table}"))
+                    con.unregister("batch")
+        return imported
+
     def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str) -> None:
         """Sets a run going again at once, for `stage`, with `config` (JSON) and `fingerprint` from now on.
 
@@ -391,6 +455,17 @@ class Store:
         with self._read() as con:
             rows = con.execute(sql("matches"), {"run": run, "kind": kind}).fetchall()
         return [match_from_values(row) for row in rows]
+
+    def games_played(
+        self, kind: Literal["training", "evaluation"], run: str | None = None, game_id: str | None = None
+    ) -> list[tuple[MatchResult, datetime]]:
+        """Matches of one kind without their metrics and rewards, and when each ended, oldest first.
+
+        Of one run or game, or of all. A game that was played before comes once, as `pair_counts` counts it.
+        """
+        with self._read() as con:
+            rows = con.execute(sql("games_played"), {"kind": kind, "run": run, "game_id": game_id}).fetchall()
+        return [(match_from_values(row[:-1]), aware(row[-1])) for row in rows]
 
     def pair_counts(
         self,

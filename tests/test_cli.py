@@ -492,6 +492,29 @@ def test_bench_ratings_prints_both_parts(call: Call, tmp_path: Path) -> None:
     assert found["count_ms"] > 0 and found["solve_ms"] > 0 and list(tmp_path.iterdir()) == []
 
 
+def test_matches_go_out_and_come_in(call: Call, copied: Path) -> None:
+    """A store's matches go to a file and rate the same in a new store; outside agents join the board."""
+    written = call("matches", "m.csv", "--json", cwd=copied).json
+    assert written["file"] == "m.csv" and written["matches"] > 0
+    done = call("import", "m.csv", "--store", "new.duckdb", "--json", cwd=copied).json
+    assert (done["run"], done["imported"], done["skipped"]) == ("import-1", written["matches"], {})
+    need_refusal(
+        call("import", "m.csv", "--store", "new.duckdb", cwd=copied), 2, "m.csv", "imported before", "import-1"
+    )
+    need_refusal(call("import", "m.csv", cwd=copied), 2, "m.csv", "already")
+    (copied / "n.pgn").write_text(
+        '[White "bot:random"]\n[Black "[red]friend"]\n[Result "0-1"]\n\n[White "a"]\n[Black "b"]\n[Result "*"]\n'
+    )
+    need_refusal(call("import", "n.pgn", "--game", "matrix", cwd=copied), 2, "game=matrix", "--game-id")
+    game_id = call("runs", "--json", cwd=copied).json[0]["game_id"]
+    shown = call("import", "n.pgn", "--game-id", game_id, "--run", "friends", cwd=copied)
+    assert shown.code == 0 and "1 of 2 games are in runs/league.duckdb as friends" in shown.out
+    assert "left out: 1, no result" in shown.out and "new agents: bot:random, [red]friend\n" in shown.out
+    board = call("leaderboard", "--json", cwd=copied).json["boards"]
+    (friend,) = [e for b in board for e in b["entries"] if e["name"] == "[red]friend"]
+    assert (friend["kind"], friend["wins"], friend["games"]) == ("import", 1, 1)
+
+
 # The documents
 
 

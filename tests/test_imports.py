@@ -29,6 +29,7 @@ ALLOWED = {
     "league.records": BASE,
     "league.sql": ERRORS,
     "league.store": BASE | {"league.ratings", "league.records", "league.sql"},
+    "league.exchange": BASE | {"league.records", "league.store"},
     "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
     "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
     "league.payoff": BASE | {"league.metagame", "league.ratings", "league.standings", "league.store"},
@@ -123,11 +124,15 @@ def test_starting_is_light(code: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"], ["matchup", "bot:a", "bot:b"]],
+    [
+        *(["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"]),
+        *(["matchup", "bot:a", "bot:b"], ["matches", "FOLDER/m.csv"]),
+    ],
 )
 def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: Path) -> None:
     """Asking the store takes a fraction of a second, since torch, which takes over one, is not loaded."""
     store = str(tmp_path / "s.duckdb")
+    arguments = [argument.replace("FOLDER", str(tmp_path)) for argument in arguments]
     code = (
         "import sys; from league.cli import app; from league.store import RunRow, Store;"
         "from league.types import MatchResult;"
