@@ -31,6 +31,8 @@ ALLOWED = {
     "league.store": BASE | {"league.ratings", "league.records", "league.sql"},
     "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
     "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
+    "league.locks": ERRORS,
+    "league.retention": BASE | {"league.config", "league.locks", "league.records", "league.standings", "league.store"},
     "league.payoff": BASE | {"league.metagame", "league.ratings", "league.standings", "league.store"},
     "league.heatmap": BASE | {"league.payoff"},
     "league.pool": BASE
@@ -123,7 +125,16 @@ def test_starting_is_light(code: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"], ["matchup", "bot:a", "bot:b"]],
+    [
+        ["leaderboard"],
+        ["payoff"],
+        ["runs"],
+        ["rewards", "a"],
+        ["query", "SELECT 1"],
+        ["matchup", "bot:a", "bot:b"],
+        ["snapshots", "list"],
+        ["snapshots", "prune"],
+    ],
 )
 def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: Path) -> None:
     """Asking the store takes a fraction of a second, since torch, which takes over one, is not loaded."""
