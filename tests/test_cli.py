@@ -607,6 +607,8 @@ STORE_COMMANDS = {
     "query": ["query", "SELECT 1"],
     "matchup": ["matchup", "matrix-1", "bot:random"],
     "gate": ["gate", "matrix-1"],
+    "snapshots list": ["snapshots", "list"],
+    "snapshots prune": ["snapshots", "prune"],
 }
 
 
