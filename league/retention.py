@@ -174,7 +174,7 @@ def _holdings(store: Store, run: RunRow, keep: int, games: Mapping[str, int]) ->
     champion, is_live = store.champion(run.run), can_go_on(run)
     rated = best_rated(store, run.run)
     tried = {gate.challenger for gate in store.gates(run.run) if gate.decision == "running"}
-    why = {"champion": {champion}, "best rated": {rated}, "in a gate": tried}
+    why: dict[str, set[str | None]] = {"champion": {champion}, "best rated": {rated}, "in a gate": {*tried}}
     protected = {
         row.step: ["pool"] * is_live + [reason for reason, agents in why.items() if row.agent_id in agents]
         for row in rows

@@ -240,7 +240,7 @@ def find_named(store: Store, name: str) -> SnapshotRow:
             raise UsageError(f"agent {name!r}: run {run} has no snapshot yet; train it further")
         if which == "best":
             best = best_snapshot(store, run)
-            return next(row for row in snapshots if row.agent_id == best)
+            return next(row for row in snapshots if row.agent_id == best and row.pruned_at is None)
     steps = {str(row.step): row for row in snapshots}
     if at and which not in steps:
         raise UsageError(
