@@ -180,12 +180,15 @@ def test_the_champion_and_challengers_stay(store: Store) -> None:
     won = begin("g1", 384)
     store.end_gate(replace(won, decision="passed", is_promoted=True), None)
     begin("g2", 640)
+    assert store.champion("matrix-1") == ids[384]
     (done,) = prune(store, "matrix-1", 1)
     reasons = {holding.step: holding.reasons for holding in done.stays}
     assert "champion" in reasons[384] and "in a gate" in reasons[640]
     marks = {holding.step: (holding.is_champion, holding.is_best) for holding in holdings(store, "matrix-1")}
     assert [step for step, is_either in marks.items() if any(is_either)] == [384] and marks[384] == (True, True)
     assert find_agent(store, "matrix-1@best").agent_id == ids[384]
+    store.mark_pruned("matrix-1", [384])
+    assert store.champion("matrix-1") is None
 
 
 def test_the_best_is_one_that_can_play(store: Store) -> None:
@@ -195,6 +198,9 @@ def test_the_best_is_one_that_can_play(store: Store) -> None:
     store.mark_pruned("matrix-1", [step])
     other = best_snapshot(store, "matrix-1")
     assert other != best and find_agent(store, "matrix-1@best").agent_id == other
+    store.mark_pruned("matrix-1", range(2048))
+    with pytest.raises(UsageError, match="matrix-1@2048 is the only snapshot of matrix-1"):
+        league.gate("matrix-1", store=store.path)
 
 
 def test_a_run_that_can_go_on_keeps_its_pool(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

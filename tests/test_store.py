@@ -847,7 +847,7 @@ def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.
 
 
 def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store made before gates and prunings were kept is brought up to date, with every row, and a gate can be begun."""
+    """A store made before gates and prunings were kept is brought up to date with every row; a gate can be begun."""
     with monkeypatch.context() as patch:
         patch.setattr(store_module, "migrations", lambda: ((1, "001_initial"),))
         old = Store.create(tmp_path / "s.duckdb")

@@ -3,6 +3,6 @@ SELECT agent_id, count(*) AS games
 FROM (
     SELECT seat0_agent AS agent_id FROM match WHERE game_id = $game_id
     UNION ALL
-    SELECT seat1_agent FROM match WHERE game_id = $game_id AND seat1_agent <> seat0_agent
+    SELECT seat1_agent FROM match WHERE game_id = $game_id
 )
 GROUP BY agent_id;
