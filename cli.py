@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from league.app import TrainResult
     from league.gating import GateResult
     from league.payoff import Payoff
+    from league.retention import Holding
     from league.standings import Board
 
 app = typer.Typer(
@@ -31,6 +32,8 @@ app = typer.Typer(
 )
 bench_app = typer.Typer(help="Measure how fast the parts are; one JSON object each.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
+snapshots_app = typer.Typer(help="List the snapshots of the runs, and delete files of old ones.", no_args_is_help=True)
+app.add_typer(snapshots_app, name="snapshots")
 
 StoreOption = Annotated[Path, typer.Option("--store", help="The DuckDB file; a run's files lie beside it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -519,6 +522,53 @@ def query(
         _print_table("", columns, rows)
 
 
+@snapshots_app.command("list")
+def snapshots_list(
+    run: Annotated[str | None, typer.Option(help="Only this run's.")] = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """List snapshots: size on disk, parent, games, and why pruning would leave them."""
+    from league.retention import DEFAULT_KEEP, holdings
+    from league.store import Store
+
+    found = holdings(Store.open(store), run)
+    if not found:
+        _say("no snapshots yet", quiet)
+    if as_json:
+        _print_json(found)
+        return
+    _print_holdings(f"snapshots; what `league snapshots prune --keep {DEFAULT_KEEP}` does", found)
+
+
+@snapshots_app.command("prune")
+def snapshots_prune(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run's; else every run's.")] = None,
+    keep: Annotated[int | None, typer.Option(help="So many of a run's newest stay; 20 if not given.")] = None,
+    is_dry: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing.")] = False,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Delete files of old snapshots, never of a run that can go on; rows, matches and ratings stay."""
+    from league.retention import DEFAULT_KEEP, prune
+    from league.store import Store
+
+    prunings = prune(Store.open(store), run, DEFAULT_KEEP if keep is None else keep, is_dry=is_dry)
+    verb = "would be pruned" if is_dry else "pruned"
+    for p in prunings:
+        freed = _size(p.num_bytes)
+        _say(f"{p.run}: {len(p.goes)} {verb} ({freed}), {len(p.stays)} stay", quiet)
+    if not any(p.goes for p in prunings):
+        _say("nothing to prune", quiet)
+    if as_json:
+        _print_json([{**asdict(p), "num_bytes": p.num_bytes} for p in prunings])
+        return
+    for p in prunings:
+        _print_holdings(f"{p.run}, --keep {p.keep}", sorted([*p.goes, *p.stays], key=lambda x: x.step), verb)
+
+
 @bench_app.command("env")
 def bench_env(
     env: Annotated[str, typer.Option(help="The game.")] = "brawl",
@@ -589,6 +639,34 @@ def _print_ratings(board: Board) -> None:
         columns,
         rows,
     )
+
+
+def _print_holdings(title: str, found: Sequence[Holding], verb: str = "goes") -> None:
+    def fate(holding: Holding) -> str:
+        if not holding.has_files:
+            return f"pruned on {holding.pruned_at:%Y-%m-%d}" if holding.pruned_at else "its files are missing"
+        return f"stays: {', '.join(holding.reasons)}" if holding.reasons else verb
+
+    _print_table(
+        title,
+        ("snapshot", "agent", "parent", "on disk", "games", "files", ""),
+        [
+            (
+                f"{x.run}@{x.step}",
+                x.agent_id[:12],
+                (x.parent or "")[:12],
+                _size(x.num_bytes),
+                f"{x.games:,}",
+                fate(x),
+                "RUN@best" if x.is_best else "",
+            )
+            for x in found
+        ],
+    )
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 2**20:,.2f} MiB"
 
 
 def _score_words(score: float | None, lower: float | None, upper: float | None) -> tuple[str, str]:

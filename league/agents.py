@@ -84,7 +84,7 @@ def find_agent(store: Store | None, name: str) -> Named:
     A run of the store goes before a folder of its name; `./NAME` is always the folder.
 
     Raises:
-        UsageError: there is no such agent.
+        UsageError: there is no such agent, or its files were pruned.
         SnapshotError: the folder is no snapshot.
     """
     if name.startswith(BOT_PREFIX):
@@ -99,6 +99,11 @@ def find_agent(store: Store | None, name: str) -> Named:
             f" exported folder, and pass --store"
         )
     row = find_named(store, name)
+    if row.pruned_at is not None:
+        raise UsageError(
+            f"agent {name!r}: the files of {row.run}@{row.step} were pruned on {row.pruned_at:%Y-%m-%d}, so it cannot"
+            f" play; name one of those that `league snapshots list --run {row.run}` shows with files"
+        )
     return Named(row.agent_id, f"{row.run}@{row.step}", store.path.parent / row.path)
 
 

@@ -27,6 +27,7 @@ from league.device import choose_device, describe_device, read_memory
 from league.envs import registry
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, nearest
 from league.evaluation import Summary
+from league.locks import alone
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy, is_faster
 from league.records import RunRow, RunStatus, SnapshotRow
@@ -38,9 +39,6 @@ from league.store import Store
 from league.training import Counters, Run, Watcher
 from league.training import train as run_training
 from league.types import BOT_PREFIX, GameSpec, MatchBatch
-
-if sys.platform != "win32":
-    import fcntl
 
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -132,7 +130,7 @@ def train(
     parts = _wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
     if earlier is not None:
         return _go_on(parts, stage)
-    with _alone(parts):
+    with alone(name, _folder(opened, name)):
         try:
             opened.begin_run(_run_row(parts, stage))
         except LeagueError:
@@ -284,8 +282,16 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
             None,
             f"starting at step 0: {newest.run}, the newest finished {stage} of seed {seed}, differs in {why}{hint}",
         )
-    newest = max(same, key=lambda row: row.started_at)
+    whole = [row for row in same if not is_pruned(store, row.run)]
+    newest = max(whole or same, key=lambda row: row.started_at)
+    if not whole:
+        return None, f"starting at step 0: snapshots of {newest.run} were pruned, so it cannot go on{hint}"
     return newest, f"carrying on {newest.run} ({stage}, same fingerprint and seed) from step {newest.steps:,}"
+
+
+def is_pruned(store: Store, run: str) -> bool:
+    """Whether files of a run's snapshots were pruned; it cannot go on then, since it may draw any of them."""
+    return any(row.pruned_at is not None for row in store.snapshots(run))
 
 
 def _differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:
@@ -459,7 +465,8 @@ def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
             f"run={run.name}: its folder {_folder(run.store, run.name)} is gone; put it back, or begin a new run with"
             f" `league train --fresh`"
         )
-    with _alone(run):
+    with alone(run.name, _folder(run.store, run.name)):
+        _need_whole_pool(run)
         state = _last_state(run)
         config = json.dumps(settings.to_json(run.config))
         run.store.extend_run(run.name, stage=stage, config=config, fingerprint=run.fingerprint)
@@ -468,30 +475,12 @@ def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
         return _run(run, state)
 
 
-@contextmanager
-def _alone(run: Run) -> Iterator[None]:
-    """Keeps other processes from training the run; the system lets go of it when this process ends, however it ends.
-
-    Raises:
-        UsageError: another process trains it.
-    """
-    if sys.platform == "win32":
-        yield
-        return
-    path = _folder(run.store, run.name) / "lock"
-    try:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}; make the run's folder writable") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise UsageError(f"run={run.name}: another process trains it; let that finish, or stop it") from None
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+def _need_whole_pool(run: Run) -> None:
+    if is_pruned(run.store, run.name):
+        raise UsageError(
+            f"run={run.name}: snapshots of it were pruned, so it cannot go on; begin a new run with `league train"
+            f" --fresh`"
+        )
 
 
 def _folder(store: Store, run: str) -> Path:

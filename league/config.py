@@ -319,6 +319,12 @@ def stages() -> tuple[str, ...]:
     return tuple(sorted(table, key=lambda name: int(table[name]["run"]["total_steps"])))
 
 
+def carried_on_stages() -> frozenset[str]:
+    """The stages whose finished runs another stage carries on."""
+    table = _read_toml(SOURCE, "the hyperparameter source")["stage"]
+    return frozenset(str(stage["run"].get("continues", "")) for stage in table.values()) - {""}
+
+
 def presets() -> tuple[str, ...]:
     """The names of the presets, as listed in the source."""
     return tuple(_read_toml(SOURCE, "the hyperparameter source")["preset"])

@@ -214,7 +214,9 @@ def _snapshot(store: Store | None, name: str) -> SnapshotRow | None:
 
 def _incumbent(store: Store, challenger: SnapshotRow) -> SnapshotRow | None:
     """Who has the title that this snapshot may take: its run's champion, else the run's best rated other."""
-    others = [row for row in store.snapshots(challenger.run) if row.agent_id != challenger.agent_id]
+    others = [
+        row for row in store.snapshots(challenger.run) if row.agent_id != challenger.agent_id and row.pruned_at is None
+    ]
     champion = store.champion(challenger.run)
     if not others or champion == challenger.agent_id:
         return None

@@ -77,6 +77,8 @@ class SnapshotRow:
     fingerprint: str
     parent: str | None = None
     created_at: datetime = field(default_factory=now)
+    pruned_at: datetime | None = None
+    """When its files were deleted (`league.retention`); None: they are kept."""
 
     def __post_init__(self) -> None:
         path = PurePosixPath(self.path)
@@ -293,7 +295,7 @@ def run_from_values(values: Sequence[Any]) -> RunRow:
 
 
 def snapshot_values(snapshot: SnapshotRow) -> tuple[Any, ...]:
-    """A snapshot as its row in the database."""
+    """A snapshot as its row in the database, with its files."""
     return (
         snapshot.run,
         snapshot.step,
@@ -308,8 +310,9 @@ def snapshot_values(snapshot: SnapshotRow) -> tuple[Any, ...]:
 
 def snapshot_from_values(values: Sequence[Any]) -> SnapshotRow:
     """The snapshot of one row of `sql/snapshots.sql`."""
-    run, step, update, agent_id, path, parent, fingerprint, created_at = values
-    return SnapshotRow(agent_id, run, step, update, path, fingerprint, parent, aware(created_at))
+    run, step, update, agent_id, path, parent, fingerprint, created_at, pruned_at = values
+    pruned_at = None if pruned_at is None else aware(pruned_at)
+    return SnapshotRow(agent_id, run, step, update, path, fingerprint, parent, aware(created_at), pruned_at)
 
 
 def gate_values(gate: GateRow) -> dict[str, Any]:

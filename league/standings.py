@@ -202,13 +202,15 @@ def best_snapshot(store: Store, run: str) -> str:
 def best_rated(store: Store, run: str, but: str | None = None) -> str:
     """The agent id of the run's snapshot with the highest lower 95 % bound, else its latest; never `but`.
 
+    A snapshot whose files were pruned cannot be played, so it is not the best.
+
     Raises:
         UsageError: no such run.
-        StoreError: the run has no other snapshot, or the store cannot be read.
+        StoreError: the run has no other snapshot with its files, or the store cannot be read.
     """
     with store.reading():
         ratings = rate(store, store.find_run(run).game_id)
-        snapshots = [row for row in store.snapshots(run) if row.agent_id != but]
+        snapshots = [row for row in store.snapshots(run) if row.agent_id != but and row.pruned_at is None]
     if not snapshots:
         raise StoreError(f"run `{run}` in {store.path} has no {'other ' if but else ''}snapshot yet; train it further")
     lower = dict(zip(ratings.agents, ratings.lower, strict=True))
@@ -238,7 +240,7 @@ def find_named(store: Store, name: str) -> SnapshotRow:
             raise UsageError(f"agent {name!r}: run {run} has no snapshot yet; train it further")
         if which == "best":
             best = best_snapshot(store, run)
-            return next(row for row in snapshots if row.agent_id == best)
+            return next(row for row in snapshots if row.agent_id == best and row.pruned_at is None)
     steps = {str(row.step): row for row in snapshots}
     if at and which not in steps:
         raise UsageError(

@@ -327,6 +327,16 @@ class Store:
             con.execute(sql("extend_run"), values)
         self._status[run] = "running"
 
+    def mark_pruned(self, run: str, steps: Sequence[int]) -> None:
+        """Writes at once that the files of a run's snapshots at `steps` are, or are about to be, deleted.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._transaction(LOCK_SECONDS) as con:
+            values = {"run": run, "steps": list(steps), "pruned_at": naive(now())}
+            con.execute(sql("prune_snapshots"), values)
+
     def flush(self, force: bool = False) -> bool:
         """Writes everything that waits, in one transaction.
 
@@ -444,6 +454,11 @@ class Store:
         with self._read() as con:
             rows = con.execute(sql("agents"), {"game_id": game_id}).fetchall()
         return [AgentRow(agent_id, kind, name, game) for game, agent_id, kind, name in rows]
+
+    def agent_games(self, game_id: str) -> dict[str, int]:
+        """Agent id -> the matches of either kind that it sat in, of one game."""
+        with self._read() as con:
+            return dict(con.execute(sql("agent_games"), {"game_id": game_id}).fetchall())
 
     def games(self) -> dict[str, str]:
         """Game id -> the game's name (empty where no run tells), the latest run's first."""

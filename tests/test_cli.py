@@ -236,6 +236,46 @@ def test_runs_and_query_print_tables_and_json(call: Call, unchanged: Path) -> No
     assert "evaluation" in call("query", sql, cwd=unchanged).out
 
 
+def test_snapshots_are_listed_and_pruned(call: Call, copied: Path) -> None:
+    """The list says what each snapshot is; a dry run what would go, which then goes, and nothing more after that."""
+    listed = call("snapshots", "list", "--run", "matrix-1", cwd=copied)
+    assert "matrix-1@512" in listed.out and "stays: " in listed.out and "other@" not in listed.out
+    found = {row["step"]: row for row in call("snapshots", "list", "--json", cwd=copied).json if row["run"] != "other"}
+    assert list(found) == [0, 128, 256, 384, 512] and found[128]["parent"] == found[0]["agent_id"]
+    folders = {step: copied / f"runs/matrix-1/snapshots/{step:010d}" for step in found}
+    assert found[384]["num_bytes"] == sum(file.stat().st_size for file in folders[384].iterdir())
+    games = "SELECT count(*) FROM match WHERE '{}' IN (seat0_agent, seat1_agent)"
+    asked = call("query", games.format(found[384]["agent_id"]), "--json", cwd=copied).json["rows"]
+    assert asked == [[found[384]["games"]]]
+    assert sum(row["is_best"] for row in found.values()) == 1
+    nothing = call("snapshots", "prune", cwd=copied)
+    assert nothing.code == 0 and "nothing to prune" in nothing.err
+    assert (
+        call(
+            "train", "--stage", "smoke", *SMALL, "--set", "run.total_steps=1536", "--run", "long", "--quiet", cwd=copied
+        ).code
+        == 0
+    )
+    prune = ("snapshots", "prune", "long", "--keep", "1")
+    dry = call(*prune, "--dry-run", cwd=copied)
+    assert "would be pruned" in dry.out and "would be pruned" in dry.err
+    (done,) = call(*prune, "--json", cwd=copied).json
+    gone = [row["step"] for row in done["goes"]]
+    assert gone and len(gone) == dry.out.count("would be pruned")
+    assert "nothing to prune" in call(*prune, cwd=copied).err
+    assert call("snapshots", "list", "--run", "long", cwd=copied).out.count("pruned on 2") == len(gone)
+    played = call("evaluate", f"long@{gone[0]}", "--against", "bot:random", cwd=copied)
+    need_refusal(played, 2, f"the files of long@{gone[0]} were pruned", "league snapshots list --run long")
+
+
+@pytest.mark.parametrize("command", ["list", "prune"])
+def test_snapshots_of_no_run_are_refused(command: str, call: Call, unchanged: Path) -> None:
+    """A run that is not there is named, with the nearest that is; so is a number of snapshots that cannot be."""
+    words = ["--run", "matrix-2"] if command == "list" else ["matrix-2"]
+    need_refusal(call("snapshots", command, *words, cwd=unchanged), 2, "no run `matrix-2`", "did you mean `matrix-1`")
+    need_refusal(call("snapshots", "prune", "--keep", "0", cwd=unchanged), 2, "keep=0", "at least 1")
+
+
 def test_payoff_prints_the_table_and_draws_it(call: Call, unchanged: Path, tmp_path: Path) -> None:
     """Text and JSON agree, an unknown cell is `?` and null, and the picture is a new PNG."""
     file = tmp_path / "table.png"
@@ -630,6 +670,8 @@ STORE_COMMANDS = {
     "query": ["query", "SELECT 1"],
     "matchup": ["matchup", "matrix-1", "bot:random"],
     "gate": ["gate", "matrix-1"],
+    "snapshots list": ["snapshots", "list"],
+    "snapshots prune": ["snapshots", "prune"],
 }
 
 

@@ -32,6 +32,8 @@ ALLOWED = {
     "league.exchange": BASE | {"league.records", "league.store"},
     "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
     "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
+    "league.locks": ERRORS,
+    "league.retention": BASE | {"league.config", "league.locks", "league.records", "league.standings", "league.store"},
     "league.payoff": BASE | {"league.metagame", "league.ratings", "league.standings", "league.store"},
     "league.heatmap": BASE | {"league.payoff"},
     "league.pool": BASE
@@ -127,6 +129,7 @@ def test_starting_is_light(code: str) -> None:
     [
         *(["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"]),
         *(["matchup", "bot:a", "bot:b"], ["matches", "FOLDER/m.csv"]),
+        *(["snapshots", "list"], ["snapshots", "prune"]),
     ],
 )
 def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: Path) -> None:

@@ -308,6 +308,20 @@ def test_snapshots_are_found_by_run_and_step(store: Store) -> None:
         store.find_snapshot("a", 90)
 
 
+def test_a_pruned_snapshot_keeps_its_row_and_the_first_time(store: Store) -> None:
+    """The mark is set at once on the steps given, and a second pruning does not move it."""
+    store.begin_run(make_run())
+    for step in (100, 200, 300):
+        store.add_snapshot(make_snapshot(step=step))
+    store.flush(force=True)
+    store.mark_pruned("a", [100, 300])
+    first = store.find_snapshot("a", 100).pruned_at
+    assert first is not None and first.tzinfo is not None
+    assert [row.step for row in store.snapshots("a") if row.pruned_at] == [100, 300]
+    store.mark_pruned("a", [100, 200])
+    assert store.find_snapshot("a", 100).pruned_at == first != store.find_snapshot("a", 200).pruned_at
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "a/../../b"])
 def test_snapshot_paths_stay_in_the_folder(path: str) -> None:
     """A snapshot's path that is absolute or climbs out is refused."""
@@ -833,14 +847,18 @@ def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.
 
 
 def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store made before gates were kept is brought up to date, with every row, and a gate can be begun."""
+    """A store made before gates and prunings were kept is brought up to date with every row; a gate can be begun."""
     with monkeypatch.context() as patch:
         patch.setattr(store_module, "migrations", lambda: ((1, "001_initial"),))
         old = Store.create(tmp_path / "s.duckdb")
         old.begin_run(make_run())
         old.add_matches([make_match()])
+        old.add_snapshot(make_snapshot())
         old.flush(force=True)
     store = Store.open(old.path)
+    assert store.snapshots("a") == [make_snapshot(created_at=store.snapshots("a")[0].created_at)]
+    store.mark_pruned("a", [100])
+    assert store.snapshots("a")[0].pruned_at is not None
     assert store.matches("a", "training") == [make_match()] and store.champion("a") is None
     assert store.begin_gate(make_gate(), lambda attempt: 0.05).attempt == 1
 
