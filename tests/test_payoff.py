@@ -12,7 +12,7 @@ import pytest
 from league import heatmap
 from league.errors import UsageError
 from league.payoff import Payoff, payoffs
-from league.ratings import bradley_terry
+from league.standings import leaderboard
 from league.store import AgentRow, RunRow, SnapshotRow, Store
 from league.types import DRAW, MatchResult
 
@@ -67,9 +67,9 @@ def test_the_table_counts_both_seats_and_stands_by_rating(store: Store) -> None:
         ("r2", "r0", 8, 1, 1),
     ]
     table = only(store)
-    ratings = bradley_terry(store.pair_counts("g"), "bot:based")
+    board = {entry.agent_id: entry.rating for entry in leaderboard(store).boards[0].entries}
     assert [row.name for row in table.rows] == ["r@200", "bot:based", "r@0"]
-    assert [row.rating for row in table.rows] == [ratings.rating[ratings.index(a)] for a in ("r2", "bot:based", "r0")]
+    assert [row.rating for row in table.rows] == [board[a] for a in ("r2", "bot:based", "r0")]
     assert table.score == ((None, 0.5, 0.85), (0.5, None, 8 / 12), (1.5 / 10, 4 / 12, None))
     assert table.games == ((0, 10, 10), (10, 0, 12), (10, 12, 0))
     assert [(row.games, row.score) for row in table.rows] == [(20, 0.675), (22, 13 / 22), (22, pytest.approx(5.5 / 22))]
