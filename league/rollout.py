@@ -129,8 +129,8 @@ class Lane:
         self.view = SeatView(batch, self.device)
         with autocast(self.device, precision):
             self.state: PolicyState = policy.initial_state(num_rows)
+            # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
             self.opponent_state: PolicyState = policy.initial_state(num_rows + 1)
-        """One row more than there are: padded entries of stacked nets play it, and what it holds means nothing."""
         spec = batch.spec
         self._rows = torch.arange(num_rows, device=self.device)
         self._seats_there = torch.zeros(num_rows, dtype=torch.int64, device=self.device)
