@@ -197,14 +197,19 @@ class ActorCritic(nn.Module):
         self, obs: Tensor, action: Tensor, state: PolicyState, is_first: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `Policy.sequence`."""
-        x = self.observe(obs)
-        if self.encoder is not None:
+        if self.encoder is None:
+            x = self.observe(obs.transpose(0, 1))
+        else:
             assert state.memory is not None
-            latents = self.encoder.sequence(self._token(obs), state.memory, is_first)
-            x = torch.cat([x, self.cross(x, latents)], -1)
-        features = lstm_segment(x, state.hidden, state.cell, is_first, self.lstm)
-        log_prob, entropy = self.head.evaluate(self.actor(features), action, mask)
-        return log_prob, entropy, self.critic(features)[..., 0].to(log_prob.dtype)
+            seen = self.observe(obs)
+            met = self.cross(seen, self.encoder.sequence(self._token(obs), state.memory, is_first))
+            x = torch.cat([seen.transpose(0, 1), met.transpose(0, 1)], -1)
+        # The LSTM and the heads go step by step: (T, B, ...).
+        features = lstm_segment(x, state.hidden, state.cell, is_first.t(), self.lstm)
+        mask = None if mask is None else mask.transpose(0, 1)
+        log_prob, entropy = self.head.evaluate(self.actor(features), action.transpose(0, 1), mask)
+        value = self.critic(features)[..., 0].to(log_prob.dtype)
+        return log_prob.t(), entropy.t(), value.t()
 
     def _token(self, obs: Tensor) -> Tensor:
         start, stop = self.architecture.opponent_slice

@@ -15,6 +15,9 @@ from torch.nn.utils.rnn import PackedSequence
 import league.policies.lstm_gates as lstm_gates
 from league.policies.linear import linear, multiply, multiply_across, multiply_back
 
+ROWS_AT_ONCE = 512
+"""Rows of a product that reads the input's weights."""
+
 
 def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[Tensor, Tensor]:
     """One step of a one-layer `lstm` from (hidden, cell), each (n, H), on x (n, input): the next (hidden, cell)."""
@@ -25,7 +28,7 @@ def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[T
         bias = None if is_stacked else bias_x + bias_h
         gates = linear(x, weight_x, bias_x if is_stacked else None).float()
         recurrent = linear(hidden, weight_h, bias_h if is_stacked else None).float()
-        lstm_gates.forward(gates, recurrent, bias, cell, after, shown, torch.get_num_threads())
+        lstm_gates.forward(gates, recurrent, bias, cell, gates, after, shown, torch.get_num_threads())
         return shown, after
     gates = linear(x, weight_x, bias_x) + linear(hidden, weight_h, bias_h)
     enter, forget, candidate, leave = gates.chunk(4, -1)
@@ -34,9 +37,9 @@ def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[T
 
 
 def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
-    """`lstm` over x (B, T, input) from (hidden, cell), each (B, H), cleared where a match begins: (B, T, H).
+    """`lstm` over x (T, B, input) from (hidden, cell), each (B, H), cleared where a match begins: (T, B, H).
 
-    is_first (B, T): a match begins at this step.
+    is_first (T, B): a match begins at this step.
     """
     if is_plain(hidden):
         is_low = torch.is_autocast_enabled("cpu")
@@ -53,26 +56,28 @@ def is_plain(state: Tensor) -> bool:
 
 def packed_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
     """The same in one call of `nn.LSTM`: every piece of a match is a sequence of its own, longest first."""
-    rows, steps = is_first.shape
-    begins = is_first.clone()
+    steps, rows = is_first.shape
+    begins = is_first.t().clone()
     begins[:, 0] = True
-    starts = begins.flatten().nonzero()[:, 0]  # in x flattened
+    starts = begins.flatten().nonzero()[:, 0]  # counted row by row
     lengths = torch.diff(starts, append=starts.new_tensor([rows * steps]))
     order = lengths.argsort(descending=True, stable=True)
     starts, lengths = starts[order], lengths[order]
+    row, first = starts // steps, starts % steps
     time = torch.arange(steps, device=x.device)[:, None]
     is_there = time < lengths  # (T, pieces)
-    places = (starts + time)[is_there]
-    keep = (~is_first.flatten()[starts])[:, None]
-    state = [(s.to(x.dtype)[starts // steps] * keep)[None] for s in (hidden, cell)]
+    places = ((first + time) * rows + row)[is_there]  # in x flattened
+    keep = (~is_first[first, row])[:, None]
+    state = [(s.to(x.dtype)[row] * keep)[None] for s in (hidden, cell)]
     packed = PackedSequence(x.flatten(0, 1)[places], is_there.sum(1).cpu()[: int(lengths[0])])
     found, _ = lstm(packed, (state[0], state[1]))
-    out: Tensor = torch.empty_like(found.data).index_copy(0, places, found.data).view(rows, steps, -1)
+    out: Tensor = torch.empty_like(found.data).index_copy(0, places, found.data).view(steps, rows, -1)
     return out
 
 
 class _Segment(torch.autograd.Function):
-    """The compiled form: one product for all inputs, and a product and the gates a step for what the state adds.
+    """The compiled form: a product for the inputs of some steps, then a product and the gates a step for what the state
+    adds, so that what is made is used while it is in the cache.
 
     Matrix products are in bf16 where `is_low`, all else in float32. No gradient flows into the state that a segment
     begins with: it is stored.
@@ -92,43 +97,55 @@ class _Segment(torch.autograd.Function):
         bias_h: Tensor,
     ) -> Tensor:
         kind = torch.bfloat16 if is_low else torch.float32
-        x, weights = x.to(kind), (weight_x.to(kind), weight_h.to(kind))
-        gates, bias = multiply(x, weights[0]).float(), bias_x + bias_h
-        out, cells = gates.new_empty(2, *is_first.shape, hidden.shape[1])
+        x, weight_x, weight_h, bias = x.to(kind), weight_x.to(kind), weight_h.to(kind), bias_x + bias_h
+        shape, block = (*is_first.shape, hidden.shape[1]), _steps_at_once(is_first.shape[1])
+        gates, (out, cells) = bias.new_empty(*shape[:2], len(bias)), bias.new_empty(2, *shape)
+        befores = x.new_empty(shape)
         keep = (~is_first).to(out.dtype)[..., None]
-        begins = is_first.any(0).tolist()
+        begins = is_first.any(1).tolist()
         state = hidden, cell
         for t, is_cut in enumerate(begins):
+            if t % block == 0:
+                given = multiply(x[t : t + block], weight_x).float()
             if is_cut:
-                state = state[0] * keep[:, t], state[1] * keep[:, t]
-            recurrent = multiply(state[0].to(kind), weights[1]).float()
-            lstm_gates.forward(gates[:, t], recurrent, bias, state[1], cells[:, t], out[:, t], torch.get_num_threads())
-            state = out[:, t], cells[:, t]
-        ctx.save_for_backward(x, hidden, cell, keep, gates, out, cells, *weights)
+                state = state[0] * keep[t], state[1] * keep[t]
+            befores[t] = state[0]
+            recurrent = multiply(befores[t], weight_h).float()
+            lstm_gates.forward(
+                given[t % block], recurrent, bias, state[1], gates[t], cells[t], out[t], torch.get_num_threads()
+            )
+            state = out[t], cells[t]
+        ctx.save_for_backward(x, befores, cell, keep, gates, cells, weight_x, weight_h)
         ctx.begins = begins
         result: Tensor = out
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, hidden, cell, keep, gates, out, cells, weight_x, weight_h = ctx.saved_tensors
-        d_out, kind = gradients[0].float().contiguous(), x.dtype
-        d_gates = torch.empty_like(gates)
-        d_hidden, d_cell = torch.zeros_like(hidden), torch.zeros_like(cell)
+        x, befores, cell, keep, gates, cells, weight_x, weight_h = ctx.saved_tensors
+        d_out, block = gradients[0].float().contiguous(), _steps_at_once(x.shape[1])
+        d_gates, d_x = x.new_empty(gates.shape), torch.empty_like(x)
+        d_hidden, d_cell, precise = torch.zeros_like(cell), torch.zeros_like(cell), torch.empty_like(gates[0])
         for t in range(len(ctx.begins) - 1, -1, -1):
-            before = cells[:, t - 1] if t else cell
+            before = cells[t - 1] if t else cell
             if ctx.begins[t]:
-                before = before * keep[:, t]
-            lstm_gates.backward(
-                gates[:, t], before, cells[:, t], d_out[:, t], d_hidden, d_cell, d_gates[:, t], torch.get_num_threads()
-            )
-            d_hidden = multiply_back(d_gates[:, t].to(kind), weight_h).float()
+                before = before * keep[t]
+            step = d_gates[t] if x.dtype == precise.dtype else precise
+            lstm_gates.backward(gates[t], before, cells[t], d_out[t], d_hidden, d_cell, step, torch.get_num_threads())
+            if step is precise:
+                d_gates[t] = step
+            d_hidden = multiply_back(d_gates[t], weight_h).float()
             if ctx.begins[t]:
-                d_hidden, d_cell = d_hidden * keep[:, t], d_cell * keep[:, t]
+                d_hidden, d_cell = d_hidden * keep[t], d_cell * keep[t]
+            if t % block == 0:
+                steps = slice(t, t + block)
+                d_x[steps] = multiply_back(d_gates[steps].flatten(0, 1), weight_x).view(d_x[steps].shape)
         d_gates = d_gates.flatten(0, 1)
-        d_bias = d_gates.sum(0)
-        d_gates = d_gates.to(kind)
-        before = (torch.cat([hidden[:, None], out[:, :-1]], 1) * keep).flatten(0, 1).to(kind)
-        d_x = multiply_back(d_gates, weight_x).view(x.shape) if ctx.needs_input_grad[0] else None
-        d_weights = (multiply_across(d_gates, other).float() for other in (x.flatten(0, 1), before))
+        d_weights = (multiply_across(d_gates, other.flatten(0, 1)).float() for other in (x, befores))
+        d_bias = d_gates.sum(0, dtype=torch.float32)
         return d_x, None, None, None, None, *d_weights, d_bias, d_bias
+
+
+def _steps_at_once(rows: int) -> int:
+    """Steps whose inputs are multiplied in one product: enough rows to be worth the weights' way from memory."""
+    return max(1, ROWS_AT_ONCE // rows)

@@ -6,24 +6,26 @@ PART lanes sigmoid(lanes x) { return 1.0f / (1.0f + exponential(-x)); }
 PART lanes hyperbolic_tangent(lanes x) { return 2.0f * sigmoid(2.0f * x) - 1.0f; }
 
 typedef struct {
-    float *gates;            /* (4 * size,) of a row, gate_stride floats apart: enter, forget, candidate, leave; forwards
-                                what the input gives them comes in, their values go out */
+    const float *given;      /* (4 * size,) of a row, given_stride floats apart: what the input gives the gates */
+    const float *recurrent;  /* (rows, 4 * size): what the hidden state adds; NULL: nothing */
     const float *bias;       /* (4 * size,), added; NULL: none */
+    float *gates;            /* (4 * size,) of a row, gate_stride floats apart: enter, forget, candidate, leave; their
+                                values, written forwards */
     float *d_gates;          /* likewise: their gradients, written backwards */
-    const float *recurrent;  /* (rows, 4 * size): what the hidden state gives them */
     const float *before;     /* (size,) of a row, before_stride floats apart: the cell before, cleared where asked */
     float *cell;             /* (size,) of a row, cell_stride floats apart: the cell after; backwards it is read */
     float *hidden;           /* (size,) of a row, hidden_stride floats apart, written */
     const float *d_hidden;   /* (size,) of a row, hidden_stride floats apart: what flows back from the output */
     const float *d_recurrent;/* (rows, size): and from the next step */
     float *d_cell;           /* (rows, size), in: what flows back into the cell after; out: into the cell before */
-    int64_t size, gate_stride, before_stride, cell_stride, hidden_stride;
+    int64_t size, given_stride, gate_stride, before_stride, cell_stride, hidden_stride;
 } GateStep;
 
 WIDEST static void lstm_gates(const GateStep *a, int64_t row) {
     const int64_t n = a->size;
+    const float *given = a->given + row * a->given_stride, *bias = a->bias;
+    const float *recurrent = a->recurrent ? a->recurrent + row * 4 * n : NULL;
     float *gates = a->gates + row * a->gate_stride;
-    const float *recurrent = a->recurrent + row * 4 * n, *bias = a->bias;
     const float *before = a->before + row * a->before_stride;
     float *cell = a->cell + row * a->cell_stride, *hidden = a->hidden + row * a->hidden_stride;
     const lanes none = {0};
@@ -32,7 +34,8 @@ WIDEST static void lstm_gates(const GateStep *a, int64_t row) {
         lanes gate[4], after;
         for (int g = 0; g < 4; g++) {
             const int64_t at = g * n + i;
-            const lanes x = load(gates + at, left) + load(recurrent + at, left) + (bias ? load(bias + at, left) : none);
+            lanes x = load(given + at, left) + (bias ? load(bias + at, left) : none);
+            if (recurrent) x += load(recurrent + at, left);
             gate[g] = g == 2 ? hyperbolic_tangent(x) : sigmoid(x);
             store(gate[g], gates + at, left);
         }

@@ -9,32 +9,36 @@ include "tensors.pxi"
 
 cdef extern from "lstm_gates.h":
     ctypedef struct GateStep:
+        const float* given
+        const float* recurrent
+        const float* bias
         float* gates
         float* d_gates
-        const float* bias
-        const float* recurrent
         const float* before
         float* cell
         float* hidden
         const float* d_hidden
         const float* d_recurrent
         float* d_cell
-        int64_t size, gate_stride, before_stride, cell_stride, hidden_stride
+        int64_t size, given_stride, gate_stride, before_stride, cell_stride, hidden_stride
     void lstm_gates(const GateStep* a, int64_t row) noexcept nogil
     void lstm_gates_backwards(const GateStep* a, int64_t row) noexcept nogil
 
 
-def forward(gates, recurrent, bias, before, cell, hidden, int threads):
-    """Writes the values of the gates over gates (n, 4 * size), and the next cell and hidden (n, size).
+def forward(given, recurrent, bias, before, gates, cell, hidden, int threads):
+    """Writes the values of the gates (n, 4 * size), and the next cell and hidden (n, size).
 
-    gates: what the input gives them, enter, forget, candidate, leave; recurrent (n, 4 * size), contiguous: what the
-    hidden state does; bias (4 * size,) or None; before (n, size): the cell before. The last axis of each is contiguous.
+    given: what the input gives the gates, enter, forget, candidate, leave (it may be `gates`); recurrent (n, 4 * size),
+    contiguous, or None: what the hidden state adds; bias (4 * size,) or None; before (n, size): the cell before. The
+    last axis of each is contiguous.
     """
     cdef GateStep a
     cdef int64_t row, rows = gates.shape[0]
     a.size = before.shape[1]
+    a.given, a.given_stride = floats(given), given.stride(0)
+    a.recurrent = NULL if recurrent is None else floats(recurrent)
+    a.bias = NULL if bias is None else floats(bias)
     a.gates, a.gate_stride = floats(gates), gates.stride(0)
-    a.recurrent, a.bias = floats(recurrent), NULL if bias is None else floats(bias)
     a.before, a.before_stride = floats(before), before.stride(0)
     a.cell, a.cell_stride = floats(cell), cell.stride(0)
     a.hidden, a.hidden_stride = floats(hidden), hidden.stride(0)

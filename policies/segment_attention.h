@@ -2,9 +2,13 @@
  * own match, those of the memory that the row brought along (a ring, as the segment began) and those of the segment.
  *
  * Laid out in time, memory first, what a token sees is one range of places. Keys and values of a row and head are copied
- * into a workspace, where a place's score needs no sum across vector lanes.
+ * into a workspace, where a place's score needs no sum across vector lanes. Queries go through it TILE at a time, so that
+ * what is read serves several; each works over the places that any of them sees, and those that it does not see count 0.
  */
 #include "vector_math.h"
+
+#define TILE 4
+#define UNROLLED _Pragma("GCC unroll 4") /* so that what is kept of each query stays in registers */
 
 typedef struct {
     const float *query;      /* (num_queries, width) of a token, query_stride floats apart; 0: all tokens share one */
@@ -27,37 +31,43 @@ typedef struct {
 
 /* A workspace for one row and head: places are memory tokens, oldest first, then the segment's. */
 typedef struct {
-    int64_t stride;         /* places that a line of the transposed arrays holds, LANES of them spare */
+    int64_t stride;         /* places that a line of the transposed arrays holds, 2 * LANES of them spare */
+    int64_t span;           /* places that a line of the scores holds */
     float *keys, *values;   /* (places, head_width) */
     float *keys_by_feature, *values_by_feature; /* (head_width, stride) */
     float *d_keys, *d_values; /* (steps, head_width) */
-    float *score, *d_score; /* (history + 3 * LANES,) */
-    float *query, *d_query; /* (head_width,) */
+    float *score, *d_score; /* (TILE, span) */
+    float *query, *d_out;   /* (TILE, head_width) */
+    float *found;           /* (TILE, head_width): the output, or the gradient of `query` */
 } Workspace;
 
 PART int64_t stride_of(int64_t history, int64_t steps) {
-    return (history + steps + 2 * LANES - 1) / LANES * LANES;
+    return (history + steps + 3 * LANES - 1) / LANES * LANES;
 }
 
+/* A tile looks back on `history` places from its last, and as many more as its first lies before that. */
+PART int64_t span_of(int64_t history) { return (history + TILE + 4 * LANES - 1) / LANES * LANES; }
+
 PART int64_t workspace_size(int64_t history, int64_t steps, int64_t head_width) {
-    const int64_t size = (4 * stride_of(history, steps) + 2 * steps + 2) * head_width + 2 * (history + 3 * LANES);
+    const int64_t size = (4 * stride_of(history, steps) + 2 * steps + 3 * TILE) * head_width + 2 * TILE * span_of(history);
     return (size + LANES - 1) / LANES * LANES;
 }
 
 PART Workspace lay_out(float *space, int64_t history, int64_t steps, int64_t head_width) {
     Workspace w;
-    w.stride = stride_of(history, steps);
-    const int64_t places = w.stride * head_width, tokens = steps * head_width;
+    w.stride = stride_of(history, steps), w.span = span_of(history);
+    const int64_t places = w.stride * head_width, tokens = steps * head_width, tile = TILE * head_width;
     w.keys_by_feature = space;
     w.values_by_feature = w.keys_by_feature + places;
     w.keys = w.values_by_feature + places;
     w.values = w.keys + places;
-    w.d_keys = w.values + places;
+    w.score = w.values + places;
+    w.d_score = w.score + TILE * w.span;
+    w.d_keys = w.d_score + TILE * w.span;
     w.d_values = w.d_keys + tokens;
     w.query = w.d_values + tokens;
-    w.d_query = w.query + head_width;
-    w.score = w.d_query + head_width;
-    w.d_score = w.score + history + 3 * LANES;
+    w.d_out = w.query + tile;
+    w.found = w.d_out + tile;
     return w;
 }
 
@@ -88,95 +98,132 @@ PART int64_t gather(const SegmentAttention *a, int64_t row, int64_t h, Workspace
     return remembered;
 }
 
-/* out[j] = x . column `first + j` of `by_feature`, for j < num, and for the rest of the last LANES. */
+/* out[i][j] = x[i] . column `first + j` of `by_feature`, for j < num, and for the rest of the last 2 * LANES. */
 PART void products(const float *x, const float *by_feature, int64_t stride, int64_t first, int64_t num,
-                   int64_t head_width, float *out) {
-    int64_t j = 0;
-    for (; j + LANES < num; j += 2 * LANES) {
+                   int64_t head_width, int64_t span, float *out) {
+    for (int64_t j = 0; j < num; j += 2 * LANES) {
         const float *column = by_feature + first + j;
-        lanes low = {0}, high = {0}, odd_low = {0}, odd_high = {0}; /* head_width is even */
-        for (int64_t d = 0; d < head_width; d += 2, column += 2 * stride) {
-            low += x[d] * LANES_AT(column);
-            high += x[d] * LANES_AT(column + LANES);
-            odd_low += x[d + 1] * LANES_AT(column + stride);
-            odd_high += x[d + 1] * LANES_AT(column + stride + LANES);
+        lanes low[TILE] = {{0}}, high[TILE] = {{0}};
+        for (int64_t d = 0; d < head_width; d++, column += stride)
+            UNROLLED for (int i = 0; i < TILE; i++) {
+                low[i] += x[i * head_width + d] * LANES_AT(column);
+                high[i] += x[i * head_width + d] * LANES_AT(column + LANES);
+            }
+        UNROLLED for (int i = 0; i < TILE; i++) {
+            *(lanes *)(out + i * span + j) = low[i];
+            *(lanes *)(out + i * span + j + LANES) = high[i];
         }
-        *(lanes *)(out + j) = low + odd_low;
-        *(lanes *)(out + j + LANES) = high + odd_high;
-    }
-    if (j < num) {
-        const float *column = by_feature + first + j;
-        lanes even = {0}, odd = {0};
-        for (int64_t d = 0; d < head_width; d += 2, column += 2 * stride) {
-            even += x[d] * LANES_AT(column);
-            odd += x[d + 1] * LANES_AT(column + stride);
-        }
-        *(lanes *)(out + j) = even + odd;
     }
 }
 
-/* out = sum of weight[j] times row j of x (num, head_width). */
-PART void weigh(const float *weight, const float *x, int64_t num, int64_t head_width, float *out) {
+/* out[i] = sum of weight[i][j] times row j of x (num, head_width). */
+PART void weigh(const float *weight, int64_t span, const float *x, int64_t num, int64_t head_width, float *out) {
     int64_t d = 0;
-    for (; d + LANES <= head_width; d += LANES) {
-        const float *row = x + d;
-        lanes even = {0}, odd = {0};
-        int64_t j = 0;
-        for (; j + 2 <= num; j += 2, row += 2 * head_width) {
-            even += weight[j] * LANES_AT(row);
-            odd += weight[j + 1] * LANES_AT(row + head_width);
+    for (; d + 2 * LANES <= head_width; d += 2 * LANES) {
+        lanes low[TILE] = {{0}}, high[TILE] = {{0}};
+        for (int64_t j = 0; j < num; j++)
+            UNROLLED for (int i = 0; i < TILE; i++) {
+                low[i] += weight[i * span + j] * LANES_AT(x + j * head_width + d);
+                high[i] += weight[i * span + j] * LANES_AT(x + j * head_width + d + LANES);
+            }
+        UNROLLED for (int i = 0; i < TILE; i++) {
+            *(lanes *)(out + i * head_width + d) = low[i];
+            *(lanes *)(out + i * head_width + d + LANES) = high[i];
         }
-        if (j < num) even += weight[j] * LANES_AT(row);
-        *(lanes *)(out + d) = even + odd;
     }
-    for (; d < head_width; d++) {
-        out[d] = 0.0f;
-        for (int64_t j = 0; j < num; j++) out[d] += weight[j] * x[j * head_width + d];
+    for (; d < head_width; d += LANES)
+        UNROLLED for (int i = 0; i < TILE; i++) {
+            lanes sum = {0};
+            for (int64_t j = 0; j < num; j++) sum += weight[i * span + j] * load(x + j * head_width + d, head_width - d);
+            store(sum, out + i * head_width + d, head_width - d);
+        }
+}
+
+/* Row j of out (num, head_width) += sum of weight[i][j] times x[i]. */
+PART void spread(const float *weight, int64_t span, const float *x, int64_t num, int64_t head_width, float *out) {
+    for (int64_t d = 0; d < head_width; d += LANES) {
+        lanes part[TILE];
+        UNROLLED for (int i = 0; i < TILE; i++) part[i] = load(x + i * head_width + d, head_width - d);
+        for (int64_t j = 0; j < num; j++) {
+            float *at = out + j * head_width + d;
+            lanes sum = load(at, head_width - d);
+            UNROLLED for (int i = 0; i < TILE; i++) sum += weight[i * span + j] * part[i];
+            store(sum, at, head_width - d);
+        }
     }
 }
 
-/* out += scale times x (n,). */
-PART void add_scaled(float scale, const float *x, int64_t n, float *out) {
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) *(lanes *)(out + i) += scale * LANES_AT(x + i);
-    for (; i < n; i++) out[i] += scale * x[i];
+/* -1 in the lanes of places `j` and on that lie in [skip, end), else 0. By signs: GCC 12 takes a comparison's vector apart,
+ * lane by lane, where a function is built for several widths. */
+PART whole_lanes lies_within(int64_t j, int64_t skip, int64_t end) {
+    const whole_lanes place = (whole_lanes){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} + (int32_t)j;
+    return ~((place - (int32_t)skip) >> 31) & ((place - (int32_t)end) >> 31);
 }
 
-/* Scores from `skip` to `num` to shares that sum to 1, in place; returns log of the sum of exp(score). */
-PART float softmax(float *score, int64_t skip, int64_t num) {
-    const int64_t padded = (num + LANES - 1) / LANES * LANES;
-    for (int64_t j = 0; j < skip; j++) score[j] = -INFINITY; /* each adds exp(-80) */
-    for (int64_t j = num; j < padded; j++) score[j] = -INFINITY;
-    lanes largest = LANES_AT(score), sum = {0};
-    for (int64_t j = LANES; j < padded; j += LANES) largest = greater(LANES_AT(score + j), largest);
-    const float most = largest_of(largest);
-    for (int64_t j = 0; j < padded; j += LANES) sum += *(lanes *)(score + j) = exponential(LANES_AT(score + j) - most);
-    const float total = sum_of(sum);
-    for (int64_t j = 0; j < padded; j += LANES) *(lanes *)(score + j) *= 1.0f / total;
-    return most + logf(total);
-}
-
-/* Where a token looks: places `first` to its own; `base` is the nearest multiple of LANES below, so that vectors read
- * from there do not straddle two lines of the cache, and `skip` of the `num` places from there are not seen. */
+/* TILE queries, or fewer at the end, of which `num` are there: tokens in their order, each with all its queries. */
 typedef struct {
-    int64_t first, base, skip, num, seen;
-} Range;
+    int64_t num, base, places; /* the `places` from `base` on are worked through: all that any of them sees; `base` is a
+                                  multiple of LANES, so that vectors read from there do not straddle two cache lines */
+    int64_t one[TILE], token[TILE], query[TILE]; /* of all queries of all rows; its token; which of the token's */
+    int64_t skip[TILE], end[TILE];               /* from `base`: what it sees; nothing where none is there */
+} Tile;
 
-PART Range range_of(int64_t place, int64_t begun, int64_t history) {
-    Range r;
-    r.first = place - history + 1 > begun ? place - history + 1 : begun;
-    r.base = r.first / LANES * LANES;
-    r.skip = r.first - r.base;
-    r.num = place - r.base + 1;
-    r.seen = r.num - r.skip;
-    return r;
+/* The tile's scores of what each query sees to shares that sum to 1, in place, the others to 0; log_sum: the logs of the
+ * sums of exp(score). */
+PART void softmax(const Tile *tile, float *score, int64_t span, float *log_sum) {
+    const lanes none = {0}, least = none - INFINITY;
+    lanes largest[TILE], sum[TILE] = {{0}};
+    float most[TILE], total[TILE];
+    UNROLLED for (int i = 0; i < TILE; i++) largest[i] = least;
+    for (int64_t j = 0; j < tile->places; j += LANES)
+        UNROLLED for (int i = 0; i < TILE; i++) {
+            const whole_lanes seen = lies_within(j, tile->skip[i], tile->end[i]);
+            largest[i] = greater(choose(seen, LANES_AT(score + i * span + j), least), largest[i]);
+        }
+    UNROLLED for (int i = 0; i < TILE; i++) most[i] = largest_of(largest[i]);
+    for (int64_t j = 0; j < tile->places; j += LANES)
+        UNROLLED for (int i = 0; i < TILE; i++) {
+            const whole_lanes seen = lies_within(j, tile->skip[i], tile->end[i]);
+            lanes *at = (lanes *)(score + i * span + j);
+            sum[i] += *at = choose(seen, exponential(*at - most[i]), none);
+        }
+    UNROLLED for (int i = 0; i < TILE; i++) total[i] = sum_of(sum[i]);
+    for (int64_t j = 0; j < tile->places; j += LANES)
+        UNROLLED for (int i = 0; i < TILE; i++) *(lanes *)(score + i * span + j) *= 1.0f / total[i];
+    for (int i = 0; i < TILE; i++) log_sum[i] = most[i] + logf(total[i]);
 }
 
-/* Asks for what the next token reads and writes of this head, which lies a whole token ahead: too far for the processor
+/* The tile that begins at query `at` of `row`; `begun` is the place where the match at hand began, and is moved on. */
+PART Tile next_tile(const SegmentAttention *a, int64_t row, int64_t at, int64_t remembered, int64_t *begun) {
+    Tile tile;
+    int64_t first[TILE] = {0}, place = 0;
+    const int64_t left = a->steps * a->num_queries - at;
+    int64_t t = at / a->num_queries, query = at - t * a->num_queries;
+    tile.num = left < TILE ? left : TILE;
+    for (int64_t i = 0; i < tile.num; i++) {
+        tile.token[i] = row * a->steps + t;
+        tile.query[i] = query;
+        tile.one[i] = tile.token[i] * a->num_queries + tile.query[i];
+        place = remembered + t;
+        if (a->is_first[tile.token[i]]) *begun = place;
+        first[i] = place - a->history + 1 > *begun ? place - a->history + 1 : *begun;
+        tile.end[i] = place + 1;
+        if (++query == a->num_queries) query = 0, t++;
+    }
+    tile.base = first[0] / LANES * LANES; /* `first` never falls */
+    tile.places = place + 1 - tile.base;
+    for (int64_t i = 0; i < TILE; i++) {
+        tile.skip[i] = i < tile.num ? first[i] - tile.base : 0;
+        tile.end[i] = i < tile.num ? tile.end[i] - tile.base : 0;
+    }
+    return tile;
+}
+
+/* Asks for what the next tile reads and writes of this head, which lies a whole token ahead: too far for the processor
  * to guess. */
-PART void fetch_ahead(const SegmentAttention *a, int64_t token, int64_t at) {
+PART void fetch_ahead(const SegmentAttention *a, const Tile *tile, int64_t at) {
     const int64_t width = a->heads * a->head_width;
-    for (int64_t one = (token + 1) * a->num_queries; one < (token + 2) * a->num_queries; one++)
+    for (int64_t one = tile->one[0] + TILE; one < tile->one[0] + 2 * TILE; one++)
         for (int64_t i = 0; i < a->head_width; i += LANES) {
             __builtin_prefetch(a->out + one * width + at + i, 1);
             if (a->d_out) {
@@ -186,23 +233,30 @@ PART void fetch_ahead(const SegmentAttention *a, int64_t token, int64_t at) {
         }
 }
 
+/* The queries of a tile, turned and scaled; 0 where none is there. */
+PART void gather_queries(const SegmentAttention *a, const Tile *tile, int64_t at, Workspace *w) {
+    const int64_t d = a->head_width, width = a->heads * d, half = d / 2;
+    memset(w->query, 0, TILE * d * sizeof(float));
+    for (int64_t i = 0; i < tile->num; i++)
+        turn(a->query + tile->token[i] * a->query_stride + tile->query[i] * width + at, a->cosine + tile->token[i] * half,
+             a->sine + tile->token[i] * half, half, 1.0f / sqrtf((float)d), w->query + i * d);
+}
+
 PART void attend_segment(const SegmentAttention *a, int64_t row, int64_t h, Workspace *w) {
-    const int64_t d = a->head_width, width = a->heads * d, half = d / 2, at = h * d;
-    const float scale = 1.0f / sqrtf((float)d);
+    const int64_t d = a->head_width, width = a->heads * d, at = h * d;
     const int64_t remembered = gather(a, row, h, w);
     int64_t begun = 0;
-    for (int64_t t = 0; t < a->steps; t++) {
-        const int64_t token = row * a->steps + t, place = remembered + t;
-        const float *cosine = a->cosine + token * half, *sine = a->sine + token * half;
-        if (a->is_first[token]) begun = place;
-        fetch_ahead(a, token, at);
-        const Range r = range_of(place, begun, a->history);
-        for (int64_t q = 0; q < a->num_queries; q++) {
-            const int64_t one = token * a->num_queries + q;
-            turn(a->query + token * a->query_stride + q * width + at, cosine, sine, half, scale, w->query);
-            products(w->query, w->keys_by_feature, w->stride, r.base, r.num, d, w->score);
-            a->log_sum[one * a->heads + h] = softmax(w->score, r.skip, r.num);
-            weigh(w->score + r.skip, w->values + r.first * d, r.seen, d, a->out + one * width + at);
+    float log_sum[TILE];
+    for (int64_t next = 0; next < a->steps * a->num_queries; next += TILE) {
+        const Tile tile = next_tile(a, row, next, remembered, &begun);
+        fetch_ahead(a, &tile, at);
+        gather_queries(a, &tile, at, w);
+        products(w->query, w->keys_by_feature, w->stride, tile.base, tile.places, d, w->span, w->score);
+        softmax(&tile, w->score, w->span, log_sum);
+        weigh(w->score, w->span, w->values + tile.base * d, tile.places, d, w->found);
+        for (int64_t i = 0; i < tile.num; i++) {
+            memcpy(a->out + tile.one[i] * width + at, w->found + i * d, d * sizeof(float));
+            a->log_sum[tile.one[i] * a->heads + h] = log_sum[i];
         }
     }
 }
@@ -210,35 +264,38 @@ PART void attend_segment(const SegmentAttention *a, int64_t row, int64_t h, Work
 PART void attend_segment_backwards(const SegmentAttention *a, int64_t row, int64_t h, Workspace *w) {
     const int64_t d = a->head_width, width = a->heads * d, half = d / 2, at = h * d;
     const float scale = 1.0f / sqrtf((float)d);
+    const lanes none = {0};
     const int64_t remembered = gather(a, row, h, w);
     int64_t begun = 0;
     memset(w->d_keys, 0, a->steps * d * sizeof(float));
     memset(w->d_values, 0, a->steps * d * sizeof(float));
-    for (int64_t t = 0; t < a->steps; t++) {
-        const int64_t token = row * a->steps + t, place = remembered + t;
-        const float *cosine = a->cosine + token * half, *sine = a->sine + token * half;
-        if (a->is_first[token]) begun = place;
-        fetch_ahead(a, token, at);
-        const Range r = range_of(place, begun, a->history);
-        const int64_t segment = r.first > remembered ? r.first : remembered; /* gradients stop at the memory */
-        for (int64_t q = 0; q < a->num_queries; q++) {
-            const int64_t one = token * a->num_queries + q;
-            const float *d_out = a->d_out + one * width + at, log_sum = a->log_sum[one * a->heads + h];
-            const float along = dot(d_out, a->out + one * width + at, d);
-            turn(a->query + token * a->query_stride + q * width + at, cosine, sine, half, scale, w->query);
-            products(w->query, w->keys_by_feature, w->stride, r.base, r.num, d, w->score);
-            products(d_out, w->values_by_feature, w->stride, r.base, r.num, d, w->d_score);
-            for (int64_t j = 0; j < r.num; j += LANES) {
-                *(lanes *)(w->score + j) = exponential(LANES_AT(w->score + j) - log_sum);
-                *(lanes *)(w->d_score + j) = LANES_AT(w->score + j) * (LANES_AT(w->d_score + j) - along);
-            }
-            weigh(w->d_score + r.skip, w->keys + r.first * d, r.seen, d, w->d_query);
-            turn_back(w->d_query, cosine, sine, half, scale, a->d_query + one * width + at);
-            for (int64_t j = segment; j <= place; j++) {
-                add_scaled(w->d_score[j - r.base], w->query, d, w->d_keys + (j - remembered) * d);
-                add_scaled(w->score[j - r.base], d_out, d, w->d_values + (j - remembered) * d);
+    for (int64_t next = 0; next < a->steps * a->num_queries; next += TILE) {
+        const Tile tile = next_tile(a, row, next, remembered, &begun);
+        fetch_ahead(a, &tile, at);
+        gather_queries(a, &tile, at, w);
+        memset(w->d_out, 0, TILE * d * sizeof(float));
+        for (int64_t i = 0; i < tile.num; i++)
+            memcpy(w->d_out + i * d, a->d_out + tile.one[i] * width + at, d * sizeof(float));
+        products(w->query, w->keys_by_feature, w->stride, tile.base, tile.places, d, w->span, w->score);
+        products(w->d_out, w->values_by_feature, w->stride, tile.base, tile.places, d, w->span, w->d_score);
+        for (int64_t i = 0; i < TILE; i++) {
+            const int64_t one = tile.one[i < tile.num ? i : 0];
+            const float log_sum = a->log_sum[one * a->heads + h], along = dot(w->d_out + i * d, a->out + one * width + at, d);
+            for (int64_t j = 0; j < tile.places; j += LANES) {
+                lanes *share = (lanes *)(w->score + i * w->span + j), *d_score = (lanes *)(w->d_score + i * w->span + j);
+                const whole_lanes seen = lies_within(j, tile.skip[i], tile.end[i]);
+                *share = choose(seen, exponential(*share - log_sum), none);
+                *d_score = choose(seen, *share * (*d_score - along), none);
             }
         }
+        weigh(w->d_score, w->span, w->keys + tile.base * d, tile.places, d, w->found);
+        for (int64_t i = 0; i < tile.num; i++)
+            turn_back(w->found + i * d, a->cosine + tile.token[i] * half, a->sine + tile.token[i] * half, half, scale,
+                      a->d_query + tile.one[i] * width + at);
+        const int64_t skip = remembered > tile.base ? remembered - tile.base : 0; /* gradients stop at the memory */
+        const int64_t segment = (tile.base + skip - remembered) * d;
+        spread(w->d_score + skip, w->span, w->query, tile.places - skip, d, w->d_keys + segment);
+        spread(w->score + skip, w->span, w->d_out, tile.places - skip, d, w->d_values + segment);
     }
     for (int64_t t = 0; t < a->steps; t++) {
         const int64_t token = row * a->steps + t;

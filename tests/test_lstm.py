@@ -11,27 +11,27 @@ from league.policies.lstm import lstm_cell, lstm_segment, packed_segment
 def step_by_step(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
     """The slow twin: one call of `nn.LSTM` a row and step, the state cleared where a match begins."""
     rows = []
-    for b in range(len(x)):
+    for b in range(x.shape[1]):
         state = hidden[b][None, None], cell[b][None, None]
         outs = []
-        for t in range(x.shape[1]):
-            if is_first[b, t]:
+        for t in range(len(x)):
+            if is_first[t, b]:
                 state = torch.zeros_like(state[0]), torch.zeros_like(state[1])
-            out, state = lstm(x[b : b + 1, t : t + 1], state)
+            out, state = lstm(x[t, b][None, None], state)
             outs.append(out[0, 0])
         rows.append(torch.stack(outs))
-    return torch.stack(rows)
+    return torch.stack(rows, 1)
 
 
 def segment(rows: int, steps: int, size: int, share: float) -> tuple[nn.LSTM, list[Tensor]]:
     """An LSTM of an input of 6, and x, hidden, cell, is_first, in float64."""
     torch.manual_seed(rows * steps + size)
     lstm = nn.LSTM(6, size, batch_first=True).double()
-    x, state = torch.randn(rows, steps, 6).double(), torch.randn(2, rows, size).double()
-    return lstm, [x, *state, torch.rand(rows, steps) < share]
+    x, state = torch.randn(steps, rows, 6).double(), torch.randn(2, rows, size).double()
+    return lstm, [x, *state, torch.rand(steps, rows) < share]
 
 
-SHAPES = [(1, 1, 3), (4, 9, 5), (3, 20, 16), (5, 7, 40)]
+SHAPES = [(1, 1, 3), (4, 9, 5), (3, 20, 16), (5, 7, 40), (200, 6, 8)]  # the last one multiplies two steps at once
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -74,13 +74,13 @@ def test_bf16_products_keep_a_float32_state() -> None:
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         found = lstm_segment(x, hidden, cell, is_first, lstm)
         steps = []
-        for t in range(x.shape[1]):
-            keep = (~is_first[:, t]).float()[:, None]
-            hidden, cell = lstm_cell(x[:, t], hidden * keep, cell * keep, lstm)
+        for t in range(len(x)):
+            keep = (~is_first[t]).float()[:, None]
+            hidden, cell = lstm_cell(x[t], hidden * keep, cell * keep, lstm)
             steps.append(hidden)
     assert found.dtype == torch.float32
     assert (found - exact).abs().max() < 0.02
-    assert (found - torch.stack(steps, 1)).abs().max() < 1e-5
+    assert (found - torch.stack(steps)).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("size", [9, 16, 33])
@@ -116,8 +116,8 @@ def test_what_is_no_number_stays_none() -> None:
     """A NaN in one row comes out of that row's gates, in a step and in a segment, and of no other's."""
     lstm, (x, hidden, cell, is_first) = segment(3, 4, 20, 0.0)
     lstm, x, hidden, cell = lstm.float(), x.float(), hidden.float(), cell.float()
-    x[1] = float("nan")
+    x[:, 1] = float("nan")
     with torch.no_grad():
-        found = [lstm_segment(x, hidden, cell, is_first, lstm), lstm_cell(x[:, 0], hidden, cell, lstm)[0]]
+        found = [lstm_segment(x, hidden, cell, is_first, lstm), lstm_cell(x[0], hidden, cell, lstm)[0][None]]
     for out in found:
-        assert out[1].isnan().all() and out[[0, 2]].isfinite().all()
+        assert out[:, 1].isnan().all() and out[:, [0, 2]].isfinite().all()
