@@ -38,13 +38,20 @@ ALLOWED = {
     "league.heatmap": BASE | {"league.payoff"},
     "league.pool": BASE
     | {"league.config", "league.davidson", "league.matchmaking", "league.metagame", "league.ratings"},
-    "league.strict": BASE,
+    "league.findings": BASE,
+    "league.finite": BASE,
+    "league.guards": BASE | {"league.config", "league.ratings"},
+    "league.strict": BASE | {"league.findings"},
+    "league.failures": BASE
+    | {"league.envs", "league.envs.registry", "league.film", "league.findings", "league.strict"}
+    | {"league.snapshots", "league.snapshots.io", "league.snapshots.manifest"},
     "league.opponents": BASE | {"league.pool"},
     "league.graphs": {"league.device", "league.opponents"},
     "league.compiling": set(),
     "league.rollout": BASE
-    | {"league.config", "league.device", "league.graphs", "league.opponents", "league.pool", "league.strict"},
-    "league.learner": BASE | MATHS | {"league.config", "league.device"},
+    | {"league.config", "league.device", "league.findings", "league.graphs", "league.opponents"}
+    | {"league.pool", "league.strict"},
+    "league.learner": BASE | MATHS | {"league.config", "league.device", "league.finite"},
     "league.film": BASE,
     "league.duel": BASE | {"league.config", "league.envs", "league.envs.base", "league.envs.registry"},
     "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
