@@ -201,9 +201,9 @@ class Guards:
             not norm <= CLIPPED * most,
             norm < UNCLIPPED * most,
             PATIENCE,
-            f"gradients are clipped to next to nothing: their norm is {norm:.2g}, learner.max_gradient_norm={most:g} (value"
-            f" loss {metrics['value_loss']:.2g}), so the policy hardly learns; rewards of about 1 a match are healthy: lower"
-            f" the weights in [rewards], or learner.learning_rate={config.learner.learning_rate:g}",
+            f"gradients are clipped to next to nothing: their norm is {norm:.2g}, learner.max_gradient_norm={most:g}"
+            f" (value loss {metrics['value_loss']:.2g}), so the policy hardly learns; lower the weights in [rewards]"
+            f" until a match brings about 1, or learner.learning_rate={config.learner.learning_rate:g}",
         )
 
     def _flat_return(self) -> _Sign:

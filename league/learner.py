@@ -38,6 +38,9 @@ class Learner:
             self._parameters, lr=config.learning_rate, eps=config.adam_epsilon, fused=is_fused
         )
         self._kept = Kept(self._parameters, self.optimizer)
+        self.is_watched = device.type == "cpu"
+        """Whether each gradient is looked at before its step. Elsewhere that would wait for the device, so an update is
+        looked at as a whole, and made once more to see what is wrong in it."""
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """One PPO update; returns its metrics (means over the minibatches, nats where it is information).
@@ -63,10 +66,8 @@ class Learner:
         targets = advantages + rollout.value
         normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         try:
-            means = self._epochs(rollout, normalised, targets, is_watched=self.device.type == "cpu")
-            if not math.isfinite(
-                means["gradient_norm"]
-            ):  # seen once an update, not to wait for the device in each step
+            means = self._epochs(rollout, normalised, targets, is_watched=self.is_watched)
+            if not math.isfinite(means["gradient_norm"]):
                 self._kept.restore()
                 self._rng.bit_generator.state = drawn
                 means = self._epochs(rollout, normalised, targets, is_watched=True)

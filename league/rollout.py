@@ -421,7 +421,7 @@ class Collector:
         """The finding with its match."""
         lane = next(lane for lane in self.lanes if lane.batch is finding.batch)
         found = lane.evidence(finding, self.run, self._ticks_per_step)
-        agents = " against ".join(agent or "an opponent not drawn yet" for agent in found["agents"])
+        agents = " against ".join(_short(agent, self.run) for agent in found["agents"])
         role = "the learner" if found["agents"][finding.seat] == self.run else "its opponent"
         message = (
             f"{finding.kind}: {self.spec.name}, match {update}.{found['row']}.{found['ordinal']} of {agents}, seed"
@@ -471,6 +471,12 @@ class Collector:
         self.nets.restore(state["nets"], np.concatenate([lane["slots"] for lane in state["lanes"]]))
         for lane, saved in zip(self.lanes, state["lanes"], strict=True):
             lane.load_state_dict(saved)
+
+
+def _short(agent: str, run: str) -> str:
+    """An agent to be read: of a snapshot, the beginning of its hash."""
+    is_name = agent == run or agent.startswith(BOT_PREFIX)
+    return (agent if is_name else agent[:12]) or "an opponent not drawn yet"
 
 
 class _Record:

@@ -134,7 +134,7 @@ def test_starting_is_light(code: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"]),
+        *(["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["events"], ["query", "SELECT 1"]),
         *(["matchup", "bot:a", "bot:b"], ["matches", "FOLDER/m.csv"]),
         *(["snapshots", "list"], ["snapshots", "prune"]),
     ],

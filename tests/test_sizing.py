@@ -82,7 +82,9 @@ def test_parts_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...
     steps = [rollout.obs, rollout.mask, rollout.action, rollout.log_prob, rollout.value, rollout.reward]
     assert foretold.rollout == size([*steps, rollout.next_value, rollout.ends, rollout.is_first])
     moments = [values[name] for values in learner.optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
-    assert foretold.learner == size(weights) + size([p.grad for p in weights]) + size(moments)
+    learner._kept.keep()
+    kept_back = [x for x in learner._kept._copies if x.dim()]
+    assert foretold.learner == size(weights) + size([p.grad for p in weights]) + size(moments) + size(kept_back)
     nets = [p for agent_id in collector.pool.targets for p in collector.pool.policy(agent_id).parameters()]
     assert foretold.frozen == 2 * 2 * size(nets), "targets and as many that drain, alone and stacked"
     activations = sum(n for pointer, n in kept.items() if pointer not in {p.data_ptr() for p in weights})
