@@ -24,7 +24,7 @@ from league.findings import mask_words, place
 from league.snapshots.io import write_atomic
 from league.snapshots.manifest import GameRecord
 from league.strict import legal
-from league.types import EXTERNAL, SEATS, BoolArray, GameSpec, MatchBatch
+from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch
 
 FORMAT = 1
 MAX_BYTES = 256 * 2**20
@@ -270,10 +270,11 @@ def _illegal(batch: MatchBatch, found: Evidence) -> tuple[str, ...]:
     if batch.mask is None or found.what != "action":
         return ()
     row, names = found.batch_row, registry.action_names(found.game.name)
-    allowed = legal(batch.spec.action, np.array([found.seen.actions], np.int32), batch.mask[row : row + 1])[0]
+    mask = batch.mask[row]
+    allowed = legal(batch.spec.action, np.array([found.seen.actions], np.int32), mask[None])[0]
     return tuple(
         f"seat {seat}: action {_action_words(batch.spec, found.seen.actions[seat], names)} where the state allows"
-        f" {mask_words(batch.spec.action, _seat_mask(batch, row, seat), names)}"
+        f" {mask_words(batch.spec.action, mask[seat], names)}"
         for seat in range(SEATS)
         if batch.controllers[row, seat] == EXTERNAL and not allowed[seat]
     )
@@ -283,11 +284,6 @@ def _action_words(spec: GameSpec, action: list[int], names: tuple[str, ...]) -> 
     if spec.action.kind == "multi_binary":
         return mask_words(spec.action, np.array(action, np.bool_), names)
     return str(action)
-
-
-def _seat_mask(batch: MatchBatch, row: int, seat: int) -> BoolArray:
-    assert batch.mask is not None
-    return batch.mask[row, seat]
 
 
 def _seen_obs(found: Evidence) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -63,7 +63,7 @@ def bad_rollout(rollout: Rollout) -> str:
 def bad_weights(named: Iterable[tuple[str, Tensor]]) -> str:
     """The first weight that is not finite, in words; empty if all are. Waits for the device once."""
     weights = {name: x.detach() for name, x in named}
-    norm = torch.nn.utils.get_total_norm(list(weights.values()), norm_type=torch.inf)
+    norm = torch.nn.utils.get_total_norm(list(weights.values()))
     return "" if bool(torch.isfinite(norm)) else first_bad("after the update, weight", weights)
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import league
+from league.cli import app
 from league.envs import registry
 from league.envs.brawl import env as brawl
 from league.errors import LeagueError, UsageError
@@ -177,6 +178,23 @@ def test_a_replay_draws_the_match(tmp_path: Path) -> None:
         assert still.size == (960, 540) and film.n_frames == 2
     with pytest.raises(UsageError, match="is there already"):
         league.replay(path, tmp_path / "a.png")
+
+
+def test_the_command_prints_what_the_function_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`league replay FILE`: the line of then, the differences, and whether it happens again; --json the same."""
+    FLAW.update(what="mask", at=1)
+    _, path = stopped(tmp_path)
+    found = league.replay(path)
+    app(["replay", str(path)], standalone_mode=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        found.message,
+        *found.differences,
+        "the step before, made once more, leads there again",
+        "it happens again",
+    ]
+    app(["replay", str(path), "--json"], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out)["differences"] == list(found.differences)
 
 
 def damage(path: Path, kind: str) -> None:

@@ -127,7 +127,7 @@ def test_auto_on_a_small_machine_is_fast() -> None:
 
 @pytest.mark.parametrize(
     ("device", "total", "cores"),
-    [(CPU, 64, 16), (CPU, 64, 48), (CPU, 512, 192), (CPU, 2, 64), *((GPU, n, 4) for n in (2, 6, 12, 24, 80, 140))],
+    [(CPU, 64, 16), (CPU, 64, 48), (CPU, 512, 192), (CPU, 3, 64), *((GPU, n, 4) for n in (3, 6, 12, 24, 80, 140))],
 )
 def test_auto_keeps_every_rule_on_every_device(device: torch.device, total: float, cores: int) -> None:
     """It passes the checks of 10m, takes at most half of the memory, and learns by the rule of 8,192 and two epochs."""
