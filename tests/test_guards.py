@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -177,13 +178,16 @@ TINY = [
 
 
 class Notes:
-    """A watcher that keeps what is said."""
+    """A watcher that keeps what is said, and stops the run after update `stop_at`."""
 
-    def __init__(self) -> None:
+    def __init__(self, stop_at: int = 0) -> None:
         self.said: list[str] = []
+        self.stop_at = stop_at
 
     def report(self, report: Report) -> None:
-        """Ignored."""
+        """Stops where that is wanted."""
+        if report.update == self.stop_at:
+            signal.raise_signal(signal.SIGINT)
 
     def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
         """Ignored."""
@@ -193,13 +197,14 @@ class Notes:
         self.said.append(message)
 
 
-def train(folder: Path, *overrides: str, env: str = "matrix", stage: str = "smoke", **more: Any) -> tuple[Any, Notes]:
+def train(
+    folder: Path, *overrides: str, env: str = "matrix", seed: int = 0, notes: Notes | None = None
+) -> tuple[Any, Notes]:
     """A run called `sick` of 30 small updates."""
-    notes, sets = Notes(), [*(TINY if env == "matrix" else ()), *overrides]
+    notes, sets = notes or Notes(), [*(TINY if env == "matrix" else ()), *overrides]
     store = folder / "league.duckdb"
-    return league.train(
-        stage, env=env, run="sick", device="cpu", overrides=sets, store=store, watcher=notes, **more
-    ), notes
+    arguments: dict[str, Any] = {"run": "sick", "device": "cpu", "store": store, "watcher": notes}
+    return league.train("smoke", env=env, seed=seed, overrides=sets, **arguments), notes
 
 
 def stored(folder: Path) -> list[tuple[str, int]]:
@@ -243,6 +248,20 @@ def test_an_alarm_stops_the_run_where_that_is_set_and_it_goes_on_cured(tmp_path:
     done = league.resume("sick", overrides=cured, store=store.path, watcher=notes)
     assert done.status == "finished" and not [line for line in notes.said if "KL blew up" in line]
     assert [kind for kind, _ in stored(tmp_path)][:2] == ["kl_blow_up", "resumed"]
+
+
+def test_a_resumed_run_raises_the_same_alarms(tmp_path: Path) -> None:
+    """Stopped after its first alarm and resumed, a sick run says the rest and nothing twice."""
+    found = []
+    for stop_at in (0, 3):
+        folder = tmp_path / str(stop_at)
+        folder.mkdir()
+        result, _ = train(folder, "learner.learning_rate=10.0", notes=Notes(stop_at))
+        if stop_at:
+            assert result.status == "stopped"
+            assert league.resume("sick", store=folder / "league.duckdb").status == "finished"
+        found.append(stored(folder))
+    assert found[0] == found[1] and {"kl_blow_up", "entropy_collapse"} <= {kind for kind, _ in found[0]}
 
 
 def test_stopping_on_alarms_changes_nothing_that_is_learned(tmp_path: Path) -> None:
