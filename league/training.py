@@ -96,10 +96,10 @@ class Run:
     """Stores the policy as it is now and returns its agent id."""
     save_state: Callable[[dict[str, Any]], None]
     """Stores what a restart needs."""
-    save_evidence: Callable[[Mapping[str, Any]], str]
-    """Writes a file of what a guard found, and returns what shows it."""
     store: Store
     watcher: Watcher
+    save_evidence: Callable[[Mapping[str, Any]], str] = field(default=lambda evidence: "what was seen is not kept")
+    """Writes a file of what a guard found, and returns words of what shows it."""
     should_stop: Callable[[], bool] = field(default=lambda: False)
     counters: Counters = field(default_factory=Counters)
     guards: Guards = field(default_factory=Guards)
