@@ -206,6 +206,9 @@ def damage(path: Path, kind: str) -> None:
     elif kind == "flipped":
         place = data.index(b'"state"') + 2_000
         path.write_bytes(data[:place] + (b"A" if data[place : place + 1] != b"A" else b"B") + data[place + 1 :])
+    elif kind == "edited":
+        head["evidence"]["tick"] += 1
+        path.write_text(json.dumps(head))
     elif kind == "gone":
         path.unlink()
     elif kind == "folder":
@@ -247,7 +250,22 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         return stopped(tmp_path_factory.mktemp("run"))[1].read_bytes()
 
 
-KINDS = ("cut", "flipped", "gone", "folder", "huge", "deep", "format", "state", "rows", "row", "seat", "more", "shape")
+KINDS = (
+    "cut",
+    "flipped",
+    "edited",
+    "gone",
+    "folder",
+    "huge",
+    "deep",
+    "format",
+    "state",
+    "rows",
+    "row",
+    "seat",
+    "more",
+    "shape",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
