@@ -471,6 +471,71 @@ def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOp
 
 
 @app.command()
+def events(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run's, also while it trains.")] = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """List alarms, what stopped a run, and changes of its settings."""
+    from league.store import Store
+
+    opened = Store.open(store)
+    if run is not None:
+        opened.find_run(run)
+    rows = opened.events(run)
+    if not rows:
+        _say("no events", quiet)
+    if as_json:
+        _print_json(rows)
+    elif rows:
+        _print_table(
+            "",
+            ("run", "at step", "update", "when (UTC)", "kind", "message"),
+            [
+                (
+                    r.run,
+                    "" if r.steps is None else f"{r.steps:,}",
+                    r.update,
+                    f"{r.happened_at:%Y-%m-%d %H:%M}",
+                    r.kind,
+                    r.message,
+                )
+                for r in rows
+            ],
+        )
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A file of RUN/failures, written when a guard stopped a run.")],
+    out: Annotated[
+        Path | None, typer.Option(help="A new file: .png draws the match there, .gif also the step before.")
+    ] = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Rebuild a match in which masks, observations or actions were wrong, and show what differs."""
+    from league.failures import replay
+
+    del store  # the file has all that is needed
+    result = replay(file, out)
+    if as_json:
+        _print_json(result)
+        return
+    typer.echo(result.message)
+    for line in (*result.differences, *result.illegal):
+        typer.echo(line)
+    if result.stepped is not None:
+        again = "leads there again" if result.stepped else "leads elsewhere"
+        typer.echo(f"the step before, made once more, {again}")
+    typer.echo("it happens again" if result.happens_again else "it does not happen again with this league's game")
+    if out is not None:
+        _say(f"{out}: drawn", quiet)
+
+
+@app.command()
 def rewards(
     run: Annotated[str, typer.Argument(help="A run, also while it trains.")],
     last: Annotated[int | None, typer.Option(help="Only its newest training matches, so many; else all.")] = None,

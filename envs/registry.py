@@ -2,7 +2,7 @@
 
 A game is a module (or any object) with three attributes: `Options`, a frozen pydantic model that forbids unknown
 keys; `spec(options) -> GameSpec`; `make(rows, threads, options) -> MatchBatch`. One that can be drawn has a fourth,
-`render`. Modules are imported when first asked for.
+`render`; `KEYS`, if there, names the keys of its actions. Modules are imported when first asked for.
 """
 
 from __future__ import annotations
@@ -136,6 +136,15 @@ def renderer(name: str) -> Render | None:
         ConfigError: no game has this name.
     """
     return getattr(_game(name), "render", None)
+
+
+def action_names(name: str) -> tuple[str, ...]:
+    """What the game calls the keys of its actions; empty where it has no names for them.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    return tuple(getattr(_game(name), "KEYS", ()))
 
 
 def game_id(name: str, options: Mapping[str, Any]) -> str:

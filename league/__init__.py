@@ -1,7 +1,7 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `evaluate`, `gate`, `watch`, `leaderboard`, `matchup`, `load`, `export` are the library; the command
-`league` calls the same.
+`train`, `resume`, `evaluate`, `gate`, `watch`, `leaderboard`, `matchup`, `load`, `export`, `replay` are the library;
+the command `league` calls the same.
 """
 
 import os as _os
@@ -22,11 +22,12 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
 if TYPE_CHECKING:
     from league.agents import evaluate, export, leaderboard, load, matchup, watch
     from league.app import resume, train
+    from league.failures import replay
     from league.gating import gate
 
 __version__ = "0.1.0"
-__all__ = ["evaluate", "export", "gate", "leaderboard", "load", "matchup", "resume", "train", "watch"]
-_HOMES = {"resume": "league.app", "train": "league.app", "gate": "league.gating"}
+__all__ = ["evaluate", "export", "gate", "leaderboard", "load", "matchup", "replay", "resume", "train", "watch"]
+_HOMES = {"resume": "league.app", "train": "league.app", "gate": "league.gating", "replay": "league.failures"}
 
 
 def __getattr__(name: str) -> Any:

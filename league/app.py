@@ -27,6 +27,7 @@ from league.device import choose_device, describe_device, read_memory
 from league.envs import registry
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, nearest
 from league.evaluation import Summary
+from league.failures import write_evidence
 from league.locks import alone
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy, is_faster
@@ -361,6 +362,7 @@ def _wire(
         torch.manual_seed(seed)
         policy = ActorCritic(architecture).to(device)
     folder = _folder(store, name)
+    game = GameRecord(name=spec.name, version=spec.version, game_id=game_id, options=options)
     paths = {row.agent_id: store.path.parent / row.path for row in store.snapshots(name)}
 
     def make_batch(rows: int) -> MatchBatch:
@@ -377,7 +379,7 @@ def _wire(
                 update=counters.update,
                 seed=seed,
                 fingerprint=fingerprint,
-                game=GameRecord(name=spec.name, version=spec.version, game_id=game_id, options=options),
+                game=game,
                 spec=spec_to_json(spec),
                 architecture=architecture.to_json(),
                 history_tokens=architecture.history_tokens,
@@ -413,6 +415,7 @@ def _wire(
         load_policy=lambda agent_id: load_policy(paths[agent_id], device)[1],
         save_snapshot=snapshot,
         save_state=lambda state: save_state(folder / "state", state),
+        save_evidence=lambda evidence: write_evidence(folder / "failures", evidence, game),
         store=store,
         watcher=watcher,
     )

@@ -231,6 +231,8 @@ class RunConfig(Frozen):
     """Minutes between checkpoints."""
     verbosity: Annotated[int, Field(ge=0, le=2)]
     """0 says nothing, 1 shows progress, 2 shows every update."""
+    on_alarm: Literal["warn", "stop"]
+    """Whether an alarm of league/guards.py is only said and written down, or also ends the run, saved."""
     continues: str
     """The stage whose newest finished run, of equal fingerprint and seed, this one carries on; empty for none."""
     allow_short: bool
@@ -262,9 +264,10 @@ AUTO = "auto"
 CHANGEABLE = (
     *("env.rows", "env.threads", "learner.rollout_steps", "learner.minibatches", "learner.precision", "pool.live_nets"),
     *("learner.overlap", "learner.compile"),
-    *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.verbosity"),
+    *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
+    *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.verbosity", "run.on_alarm"),
 )
-"""What may be set when a run is resumed: what it takes of the machine, and how often one looks at it."""
+"""What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
 COMMON_ENV_KEYS = tuple(key for key in EnvConfig.model_fields if key != "options")
 """The keys of [env] that every game has; the others are the game's own."""
 

@@ -1,7 +1,8 @@
 """The errors a user can cause. `cli.main` turns each into one line; anything else is a bug and keeps its traceback."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class LeagueError(Exception):
@@ -26,6 +27,20 @@ class StoreError(LeagueError):
 
 class SnapshotError(LeagueError):
     """A snapshot is missing, damaged or does not fit."""
+
+
+class GuardError(LeagueError):
+    """Something in a run cannot be, so it must stop.
+
+    Args:
+        message: what is wrong where, and what to try.
+        kind: of the event that is written down.
+        evidence: what a file about it shall hold; None where there is nothing to replay.
+    """
+
+    def __init__(self, message: str, kind: str, evidence: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.evidence = kind, evidence
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from league.config import LearnerConfig
-from league.device import autocast, is_out_of_memory
-from league.errors import LeagueError
+from league.device import autocast
+from league.errors import GuardError
+from league.finite import Kept, bad_rollout, bad_weights, first_bad
 from league.losses import PPOLoss, ppo
 from league.returns import gae
 from league.types import Policy, Rollout
@@ -35,14 +37,24 @@ class Learner:
         self.optimizer = torch.optim.Adam(
             self._parameters, lr=config.learning_rate, eps=config.adam_epsilon, fused=is_fused
         )
+        self._kept = Kept(self._parameters, self.optimizer)
+        self.is_watched = device.type == "cpu"
+        """Whether each gradient is looked at before its step. Elsewhere that would wait for the device, so an update is
+        looked at as a whole, and made once more to see what is wrong in it."""
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """One PPO update; returns its metrics (means over the minibatches, nats where it is information).
 
         Raises:
-            LeagueError: a gradient is not finite; the weights are those before the bad minibatch.
+            GuardError: a number in the rollout, a gradient or a weight is not finite; weights, moments and RNG are
+                those before the update.
         """
         config = self.config
+        problem = bad_rollout(rollout)
+        if problem:
+            raise self._sick(problem, rollout)
+        self._kept.keep()
+        drawn = self._rng.bit_generator.state
         advantages = gae(
             rollout.reward,
             rollout.value,
@@ -53,26 +65,51 @@ class Learner:
         )
         targets = advantages + rollout.value
         normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        try:
+            means = self._epochs(rollout, normalised, targets, is_watched=self.is_watched)
+            if not math.isfinite(means["gradient_norm"]):
+                self._kept.restore()
+                self._rng.bit_generator.state = drawn
+                means = self._epochs(rollout, normalised, targets, is_watched=True)
+            problem = bad_weights(self.policy.named_parameters())
+            if problem:
+                raise self._sick(problem, rollout)
+        except GuardError:
+            self._kept.restore()
+            self._rng.bit_generator.state = drawn
+            raise
+        return means | {
+            "entropy_in_play": -float(rollout.log_prob.mean()),
+            "explained_variance": _explained_variance(rollout.value, targets),
+            "value_mean": float(rollout.value.mean()),
+            "reward_per_step": float(rollout.reward.mean()),
+        }
+
+    def _epochs(self, rollout: Rollout, advantages: Tensor, targets: Tensor, *, is_watched: bool) -> dict[str, float]:
+        """All minibatches of an update; `is_watched`: each waits for its gradient's norm, and stops before a bad step.
+
+        Returns:
+            The means of the losses' parts and the gradient's norm, and the number of minibatches.
+        """
+        config = self.config
         sums: dict[str, Tensor] = {}
         num_minibatches = 0
         for _ in range(config.epochs):
             order = self._rng.permutation(rollout.obs.shape[1])
             for rows in np.split(order, config.minibatches):
-                loss, norm = self._minibatch(rollout, normalised, targets, torch.from_numpy(rows).to(self.device))
+                chosen = torch.from_numpy(rows).to(self.device)
+                loss, norm = self._minibatch(rollout, advantages, targets, chosen, is_watched=is_watched)
                 num_minibatches += 1
                 for name, value in _parts(loss, norm).items():
                     sums[name] = sums.get(name, torch.zeros((), device=self.device)) + value.detach()
             if config.target_kl is not None and float(loss.approx_kl) > 1.5 * config.target_kl:
                 break
-        metrics = {name: float(total) / num_minibatches for name, total in sums.items()}
-        return metrics | {
-            "explained_variance": _explained_variance(rollout.value, targets),
-            "value_mean": float(rollout.value.mean()),
-            "reward_per_step": float(rollout.reward.mean()),
-            "minibatches": float(num_minibatches),
-        }
+        means = {name: float(total) / num_minibatches for name, total in sums.items()}
+        return means | {"minibatches": float(num_minibatches)}
 
-    def _minibatch(self, rollout: Rollout, advantages: Tensor, targets: Tensor, rows: Tensor) -> tuple[PPOLoss, Tensor]:
+    def _minibatch(
+        self, rollout: Rollout, advantages: Tensor, targets: Tensor, rows: Tensor, *, is_watched: bool = True
+    ) -> tuple[PPOLoss, Tensor]:
         """One optimiser step on `rows` (n,); returns the loss and the gradient's norm before clipping."""
         config = self.config
 
@@ -100,18 +137,30 @@ class Learner:
         )
         self.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss.total)
-        try:
-            norm = nn.utils.clip_grad_norm_(self._parameters, config.max_gradient_norm, error_if_nonfinite=True)
-        except RuntimeError as error:
-            if is_out_of_memory(error):
-                raise
-            raise LeagueError(
-                f"learner: a gradient is not finite (policy loss {loss.policy.item():.3g}, value loss"
-                f" {loss.value.item():.3g}); lower learner.learning_rate={config.learning_rate} or use"
-                f" learner.precision=float32, and start from the last checkpoint"
-            ) from error
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        if is_watched and not math.isfinite(norm):
+            outputs = {"log-probabilities": log_prob, "entropies": entropy, "values": value}
+            named = {name: p.grad for name, p in self.policy.named_parameters() if p.grad is not None}
+            problem = first_bad("the network's", outputs) or first_bad("the gradient of", named)
+            raise self._sick(problem or "the gradient's norm is too large for float32", rollout, loss)
+        nn.utils.clip_grads_with_norm_(self._parameters, config.max_gradient_norm, norm)
         self.optimizer.step()
         return loss, norm
+
+    def _sick(self, problem: str, rollout: Rollout, loss: PPOLoss | None = None) -> GuardError:
+        """`problem` with the figures beside it, and what to try."""
+        config = self.config
+        reward, value = (float(x.abs().max()) for x in (rollout.reward, rollout.value))
+        figures = f"rewards up to {reward:.3g}, values up to {value:.3g}"
+        if loss is not None:
+            figures += f", policy loss {loss.policy.item():.3g}, value loss {loss.value.item():.3g}"
+        return GuardError(
+            f"not_finite: {problem} ({figures}); the update is not applied; if rewards or values are large, lower the"
+            f" weights in [rewards]; else lower learner.learning_rate={config.learning_rate:g}"
+            + (" or set learner.precision=float32" if config.precision != "float32" else ""),
+            "not_finite",
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, optimiser and RNG; tensors and plain values only.

@@ -127,6 +127,20 @@ class GateRow:
 
 
 @dataclass(frozen=True)
+class EventRow:
+    """Something worth remembering of a run: an alarm, what stopped it, a change of settings."""
+
+    run: str
+    update: int
+    """Updates made until then."""
+    steps: int | None
+    """Steps made until then, where the run's metrics tell."""
+    kind: str
+    message: str
+    happened_at: datetime
+
+
+@dataclass(frozen=True)
 class ImportRow:
     """One file of matches that was imported; its matches are evaluation rows of `run`."""
 
@@ -313,6 +327,12 @@ def snapshot_from_values(values: Sequence[Any]) -> SnapshotRow:
     run, step, update, agent_id, path, parent, fingerprint, created_at, pruned_at = values
     pruned_at = None if pruned_at is None else aware(pruned_at)
     return SnapshotRow(agent_id, run, step, update, path, fingerprint, parent, aware(created_at), pruned_at)
+
+
+def event_from_values(values: Sequence[Any]) -> EventRow:
+    """The event of one row of `sql/events.sql`, whose columns are EventRow's fields in order."""
+    row = dict(zip(EventRow.__dataclass_fields__, values, strict=True))
+    return EventRow(**row | {"happened_at": aware(row["happened_at"])})
 
 
 def gate_values(gate: GateRow) -> dict[str, Any]:

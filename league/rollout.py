@@ -20,6 +20,8 @@ from torch import Tensor
 
 from league.config import Config
 from league.device import autocast
+from league.errors import GuardError
+from league.findings import Finding, check_finite, seed_of
 from league.graphs import StepGraphs
 from league.opponents import NO_SLOT, Group, Opponents
 from league.pool import Pool
@@ -213,6 +215,7 @@ class Lane:
         if self._strict is not None:
             self._strict.check()
         self.batch.step()
+        check_finite(self.batch, is_played=True, before=None if self._strict is None else self._strict.now)
 
     def value(self) -> Tensor:
         """(B,): what the learner's net expects from now on."""
@@ -250,6 +253,38 @@ class Lane:
         self.ordinals[row] += 1
         self.seats[row] = 1 - seat
         return result
+
+    def evidence(self, finding: Finding, run: str, ticks_per_step: int) -> dict[str, Any]:
+        """Whose match a finding is in, what was seen there, and the state to see it again from; spoils the batch.
+
+        Where the match has just ended, an observation is already the next one's, whose opponent is not drawn yet.
+        """
+        batch, row = self.batch, finding.row
+        state, before = batch.get_state(), finding.before
+        seen = {"obs": batch.obs[row].tolist(), "actions": batch.actions[row].tolist()}
+        has_ended = finding.is_played and bool(batch.terminated[row] | batch.truncated[row])
+        is_next = has_ended and finding.what == "obs"
+        steps = 0 if is_next else int(self.steps[row]) + finding.is_played
+        seat = int(self.seats[row]) ^ is_next
+        agents = [run, run]
+        agents[1 - seat] = "" if is_next else self.opponents[row]
+        return {
+            "what": finding.what,
+            "agents": agents,
+            "row": self.first_row + row,
+            "ordinal": int(self.ordinals[row]) + is_next,
+            "seat": finding.seat,
+            "index": finding.index,
+            "step": steps,
+            "tick": steps * ticks_per_step,
+            "rows": batch.num_rows,
+            "batch_row": row,
+            "seen": {**seen, "mask": None if batch.mask is None else batch.mask[row].tolist()},
+            "reward_terms": batch.reward_terms[row].tolist() if finding.is_played else None,
+            "state": state,
+            "before": None if before is None else {"state": before.state, "actions": before.actions.tolist()},
+            "seed": int(batch.result["seed"][row]) if has_ended and not is_next else seed_of(batch, row),
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """All that the lane's next step depends on."""
@@ -292,6 +327,7 @@ class Collector:
         stack: plays the frozen nets in one call; without it each plays its rows in a call of its own.
         graphs: replays the nets' step as CUDA graphs; needs a `stack`, without which no two steps are alike.
         strict: checked before every step, one a lane, if given.
+        ticks_per_step: of the game, to tell where in its match something was found.
     """
 
     def __init__(
@@ -308,12 +344,16 @@ class Collector:
         stack: PolicyStack | None = None,
         graphs: StepGraphs[Step] | None = None,
         strict: Sequence[StrictMasks] = (),
+        ticks_per_step: int = 1,
     ) -> None:
         self.policy, self.pool = policy, pool
         self.run, self.game_id = run, game_id
         self.generator, self.precision = generator, precision
         self.device, self.spec = generator.device, batches[0].spec
         self.nets = Opponents(pool, stack, self.device)
+        self._ticks_per_step = ticks_per_step
+        self.finished: list[MatchResult] = []
+        """Matches that ended in the rollout under way, or in the last one."""
         self._weights = np.array([weights.get(term, 0.0) for term in self.spec.reward_terms], np.float32)
         width = batches[0].num_rows
         self.lanes = [
@@ -345,13 +385,20 @@ class Collector:
         """Plays `num_steps` steps of every row for the update number `update`, counted from 1.
 
         Match rows carry it; the learner's weights are those after `update` - 1 updates.
+
+        Raises:
+            GuardError: the game gave a number that is not finite, or `strict` found something; the collector has
+                `finished` and is of no more use.
         """
         first, *others = (lane.state for lane in self.lanes)
         record = _Record(num_steps, self.num_rows, first.join(others), self.device)
         games: dict[int, Future[None]] = {}
+        self.finished = record.finished
         for lane in self.lanes:
             lane.ordinals[:] = 0
         try:
+            for lane in self.lanes:
+                check_finite(lane.batch, is_played=False)
             with autocast(self.device, self.precision):
                 for t in range(num_steps + 1):
                     for lane in self.lanes:
@@ -363,10 +410,26 @@ class Collector:
                             games[lane.first_row] = self._submit(lane.play)
                         else:
                             record.keep_last(lane)
+        except Finding as finding:
+            raise self._stopped_by(finding, update) from None
         finally:
             for game in games.values():  # after an error: no game is left stepping
                 game.exception()
         return record.rollout()
+
+    def _stopped_by(self, finding: Finding, update: int) -> GuardError:
+        """The finding with its match."""
+        lane = next(lane for lane in self.lanes if lane.batch is finding.batch)
+        found = lane.evidence(finding, self.run, self._ticks_per_step)
+        agents = " against ".join(_short(agent, self.run) for agent in found["agents"])
+        role = "the learner" if found["agents"][finding.seat] == self.run else "its opponent"
+        message = (
+            f"{finding.kind}: {self.spec.name}, match {update}.{found['row']}.{found['ordinal']} of {agents}, seed"
+            f" {found['seed']}, tick {found['tick']} (step {found['step']}), seat {finding.seat} ({role}):"
+            f" {finding.text}"
+        )
+        match = {"message": message, "kind": finding.kind, "run": self.run, "game_id": self.game_id, "update": update}
+        return GuardError(message, finding.kind, {**match, **found})
 
     def _submit(self, play: Callable[[], None]) -> Future[None]:
         if self.worker is not None:
@@ -408,6 +471,12 @@ class Collector:
         self.nets.restore(state["nets"], np.concatenate([lane["slots"] for lane in state["lanes"]]))
         for lane, saved in zip(self.lanes, state["lanes"], strict=True):
             lane.load_state_dict(saved)
+
+
+def _short(agent: str, run: str) -> str:
+    """An agent to be read: of a snapshot, the beginning of its hash."""
+    is_name = agent == run or agent.startswith(BOT_PREFIX)
+    return (agent if is_name else agent[:12]) or "an opponent not drawn yet"
 
 
 class _Record:
@@ -506,6 +575,7 @@ def make_collector(
     lanes, learner = num_lanes(config, device), config.learner
     batches = [make_batch(config.env.rows // lanes) for _ in range(lanes)]
     generator = torch.Generator(device).manual_seed(seed)
+    ticks = config.env.options.get("ticks_per_step", 1)
     has_graphs = learner.compile == "graphs" or (device.type == "cuda" and learner.compile != "off")
     return Collector(
         batches,
@@ -519,6 +589,7 @@ def make_collector(
         stack=make_stack(),
         graphs=StepGraphs(generator, learner.precision, say) if has_graphs else None,
         strict=[StrictMasks(b, make_batch(b.num_rows)) for b in batches] if config.env.strict_masks else (),
+        ticks_per_step=ticks if isinstance(ticks, int) else 1,
     )
 
 

@@ -74,7 +74,7 @@ class Estimate:
     """Bytes that a run takes on its device at most."""
 
     learner: int
-    """Weights, gradients and Adam's two moments."""
+    """Weights, gradients and Adam's two moments, and what weights and moments were before the update."""
     frozen: int
     """Live nets: the targets, and as many that drain, all once more where they play stacked."""
     rows: int
@@ -126,7 +126,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     if device.type == "cpu":
         works.append(2 * (2 * states + 3 * footprint.weights))  # copied, then written into one string of bytes
     return Estimate(
-        learner=4 * footprint.weights,
+        learner=7 * footprint.weights,
         frozen=4 * config.pool.live_nets * footprint.weights,
         rows=3 * states + footprint.state,  # stacked nets have a spare row
         rollout=samples * step,

@@ -28,6 +28,7 @@ from league.ratings import PairCounts
 from league.records import (
     COLUMNS,
     AgentRow,
+    EventRow,
     GateRow,
     ImportRow,
     RatingRow,
@@ -39,6 +40,7 @@ from league.records import (
     TrainingRecord,
     as_arrays,
     aware,
+    event_from_values,
     gate_from_values,
     gate_values,
     match_from_values,
@@ -55,6 +57,7 @@ from league.types import MatchResult
 
 __all__ = [
     "AgentRow",
+    "EventRow",
     "GateRow",
     "ImportRow",
     "RatingRow",
@@ -531,6 +534,12 @@ class Store:
         with self._read() as con:
             rows = con.execute(sql("gates"), {"run": run}).fetchall()
         return [gate_from_values(row) for row in rows]
+
+    def events(self, run: str | None = None) -> list[EventRow]:
+        """What is worth remembering of one run, or of all, oldest first."""
+        with self._read() as con:
+            rows = con.execute(sql("events"), {"run": run}).fetchall()
+        return [event_from_values(row) for row in rows]
 
     def payoff(self, game_id: str, run: str | None = None) -> list[tuple[str, str, int, int, int]]:
         """The cross table of a game's evaluation matches: agent, opponent, and the agent's wins, draws and losses.

@@ -6,7 +6,7 @@ import math
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -16,8 +16,9 @@ import torch
 from league.compiling import compiled
 from league.config import Config, next_snapshot_mark, smaller
 from league.device import is_out_of_memory
-from league.errors import LeagueError, SnapshotError, StoreError
+from league.errors import GuardError, LeagueError, SnapshotError, StoreError
 from league.evaluation import Contestant, Summary, play, summarise
+from league.guards import Alarm, Guards
 from league.learner import Learner
 from league.pool import Pool
 from league.records import RewardTerm
@@ -97,8 +98,11 @@ class Run:
     """Stores what a restart needs."""
     store: Store
     watcher: Watcher
+    save_evidence: Callable[[Mapping[str, Any]], str] = field(default=lambda evidence: "what was seen is not kept")
+    """Writes a file of what a guard found, and returns words of what shows it."""
     should_stop: Callable[[], bool] = field(default=lambda: False)
     counters: Counters = field(default_factory=Counters)
+    guards: Guards = field(default_factory=Guards)
 
 
 def train(run: Run, state: dict[str, Any] | None = None) -> None:
@@ -110,7 +114,8 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
             for bit on a CPU.
 
     Raises:
-        LeagueError: the memory is used up; the state has been saved, and it says what to lower.
+        LeagueError: the memory is used up, a guard found what cannot be, or an alarm ends the run; the state has been
+            saved, and it says what to change.
     """
     config = run.config
     pool_rng, learner_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(run.seed).spawn(2))
@@ -136,6 +141,8 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
             _restore(run, state, learner, pool, collector)
             is_whole = True
         _loop(run, learner, pool, collector, is_resumed)
+    except GuardError as error:
+        raise _stopped_by(error, run, learner, pool, collector.finished) from None
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
@@ -153,6 +160,7 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
     config, counters = run.config, run.counters
     recent = Recent(pool, run.name, config.rewards)
     saved_at = time.monotonic() if is_resumed else -math.inf  # a new run can be resumed from its first update on
+    alarms: list[Alarm] = []
 
     while True:
         is_stopped = run.should_stop()
@@ -162,13 +170,20 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
             pool.admit(take_snapshot(run, counters))
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
         if is_evaluation_due(counters, config, is_last and not is_stopped):
-            evaluate_newest(run, pool, counters)
-        if is_last or (counters.update and time.monotonic() - saved_at > 60 * config.run.checkpoint_minutes):
-            checkpoint(run, _state(counters, learner, pool, collector), must_succeed=is_last)
+            alarms += evaluate_newest(run, pool, counters)
+        must_stop = bool(alarms) and config.run.on_alarm == "stop" and not is_last
+        must_save = is_last or must_stop
+        if must_save or (counters.update and time.monotonic() - saved_at > 60 * config.run.checkpoint_minutes):
+            checkpoint(run, _state(counters, learner, pool, collector), must_succeed=must_save)
             saved_at = time.monotonic()
         if is_last:
             warn_of_silent_rewards(run)
             return
+        if must_stop:
+            raise LeagueError(
+                f"run={run.name}: stopped at step {counters.steps:,}, saved, since run.on_alarm=stop:"
+                f" {alarms[0].message} (`league resume {run.name} --set run.on_alarm=warn` goes on all the same)"
+            )
 
         pool.refresh_targets(collector.opponents_in_use())
         if counters.update == 0:
@@ -191,6 +206,7 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
         run.store.update_run(run.name, status="running", steps=counters.steps, update=counters.update)
         run.store.flush()
         run.watcher.report(_report(counters, config, metrics, recent, learned - started))
+        alarms = _tell(run, run.guards.judge(config, metrics, rollout.finished))
         del rollout  # else it stays in memory until the next one is whole
 
 
@@ -214,7 +230,7 @@ def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> None:
             raise
         run.watcher.say(f"no checkpoint now: {error}")
         return
-    run.save_state(state)
+    run.save_state({**state, "guards": run.guards.state_dict()})
 
 
 def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> bool:
@@ -223,23 +239,26 @@ def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> 
     return is_finished or bool(every and counters.steps >= counters.next_evaluation)
 
 
-def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
+def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:
     """Plays the newest snapshot against every native bot and the step-0 snapshot, unless that was done already.
 
     A finished stage without a snapshot of its last weights takes one first; it does not join the pool.
+
+    Returns:
+        The alarms that it raised.
     """
     config = run.config
     if counters.steps >= config.run.total_steps and counters.newest_steps != counters.steps:
         take_snapshot(run, counters)
     newest = counters.newest
-    if newest != counters.evaluated:
-        _evaluate(run, pool, counters, newest)
+    alarms = _evaluate(run, pool, counters, newest) if newest != counters.evaluated else []
     counters.evaluated = newest
     if config.run.evaluate_every:
         counters.next_evaluation = (counters.steps // config.run.evaluate_every + 1) * config.run.evaluate_every
+    return alarms
 
 
-def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> None:
+def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Alarm]:
     config = run.config
     started = time.monotonic()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
@@ -259,13 +278,26 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> None:
         precision=config.learner.precision,
     )
     run.store.add_matches(results)
+    alarms: list[Alarm] = []
     for opponent in opponents:
         label = opponent.agent_id if opponent.policy is None else f"{run.name}@0"
         met = [result for result in results if opponent.agent_id in result.agents]
-        run.watcher.evaluated(counters.newest_steps, label, summarise(met, newest))
+        summary = summarise(met, newest)
+        run.watcher.evaluated(counters.newest_steps, label, summary)
+        found = run.guards.judge_evaluation(counters.newest_steps, opponent.agent_id, summary.score, summary.games)
+        alarms += _tell(run, found)
     seconds = {"evaluate_seconds": time.monotonic() - started}
     run.store.add_metrics(run.name, counters.update, counters.steps, seconds)
     run.store.flush()
+    return alarms
+
+
+def _tell(run: Run, alarms: list[Alarm]) -> list[Alarm]:
+    """Says alarms and writes them down."""
+    for alarm in alarms:
+        run.store.add_event(run.name, run.counters.update, alarm.kind, alarm.message)
+        run.watcher.say(f"alarm at step {run.counters.steps:,}: {alarm.message}")
+    return alarms
 
 
 def warn_of_silent_rewards(run: Run) -> None:
@@ -279,10 +311,12 @@ def warn_of_silent_rewards(run: Run) -> None:
         return
     for term in terms:
         if term.weight and not term.fired:
-            run.watcher.say(
+            message = (
                 f"rewards.{term.term} (weight {term.weight:g}) never fired in {term.matches:,} training matches, so it"
                 f" taught nothing; train longer, see if the game can bring it about, or --set rewards.{term.term}=0"
             )
+            run.store.add_event(run.name, run.counters.update, f"silent_reward:{term.term}", message)
+            run.watcher.say(message)
 
 
 class Recent:
@@ -366,6 +400,7 @@ def _state(counters: Counters, learner: Learner, pool: Pool, collector: Collecto
 def _restore(run: Run, state: dict[str, Any], learner: Learner, pool: Pool, collector: Collector) -> None:
     """Takes `state` over and empties it. Where it has no matches, or other rows or lanes than now, new ones begin."""
     counters = run.counters = Counters(**state.pop("counters"))
+    run.guards.load_state_dict(state.pop("guards", None))
     learner.load_state_dict(state.pop("learner"))
     pool.load_state_dict(state.pop("pool"))
     matches = state.pop("collector")
@@ -375,6 +410,20 @@ def _restore(run: Run, state: dict[str, Any], learner: Learner, pool: Pool, coll
         seed = int(np.random.SeedSequence([run.seed, counters.update, run.config.env.rows]).generate_state(1)[0])
         collector.generator.manual_seed(seed)
         collector.start(seed, updates_made=counters.update)
+
+
+def _stopped_by(
+    error: GuardError, run: Run, learner: Learner, pool: Pool, finished: Sequence[MatchResult]
+) -> LeagueError:
+    """What a guard's finding ends the run with: the matches so far, an event, the evidence and the state are stored."""
+    run.store.add_matches(finished)
+    run.store.add_event(run.name, run.counters.update, error.kind, str(error))
+    shown = f"; {run.save_evidence(error.evidence)}" if error.evidence is not None else ""
+    saved = _save_without_matches(run, learner, pool)
+    return LeagueError(
+        f"run={run.name}: stopped after step {run.counters.steps:,}: {error}{shown}; {saved}; go on with"
+        f" `league resume {run.name}`, which takes --set"
+    )
 
 
 def _save_without_matches(run: Run, learner: Learner, pool: Pool) -> str:

@@ -202,6 +202,9 @@ class Policy(Protocol):
     def parameters(self) -> Iterator[torch.nn.Parameter]:
         """What the learner changes."""
 
+    def named_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """The same with names."""
+
     def state_dict(self) -> dict[str, Any]:
         """The weights by name."""
 

@@ -311,6 +311,37 @@ def test_rewards_shows_each_term_plain_and_weighted(call: Call, unchanged: Path)
     assert {t["matches"] for t in call("rewards", "matrix-1", "--last", "5", "--json", cwd=unchanged).json} == {5}
 
 
+def test_events_are_listed(call: Call, copied: Path) -> None:
+    """Of one run or all, oldest first, with the step of their update; none is said so, an unknown run refused."""
+    assert call("events", "matrix-1", cwd=copied).err == "no events\n"
+    store = Store.open(copied / "runs/league.duckdb")
+    store.add_event("other", 1, "resumed", "resumed with a=1")
+    store.add_event("matrix-1", 4, "kl_blow_up", "KL blew up: 2 nats")
+    store.flush(force=True)
+    shown = call("events", cwd=copied).out
+    assert re.search(r"other +128 +1 .*resumed with a=1\n.*matrix-1 +512 +4 .*kl_blow_up +KL blew up: 2 nats", shown)
+    (event,) = call("events", "matrix-1", "--json", cwd=copied).json
+    assert (event["kind"], event["steps"], event["update"]) == ("kl_blow_up", 512, 4)
+    need_refusal(call("events", "matrx-1", cwd=copied), 2, "did you mean `matrix-1`?")
+
+
+def test_an_alarm_that_stops_a_run_is_an_exit_code(call: Call, tmp_path: Path) -> None:
+    """One line on stderr with what to try, exit code 1, the event in the store, and the run can be resumed."""
+    sick = ("--set", "learner.learning_rate=10.0", "--set", "run.on_alarm=stop")
+    stopped = call(*TRAIN, "--quiet", *sick, cwd=tmp_path)
+    need_refusal(stopped, 1, "run=matrix-1: stopped at step 128, saved", "KL blew up", "--set run.on_alarm=warn")
+    assert [event["kind"] for event in call("events", "--json", cwd=tmp_path).json] == ["kl_blow_up"]
+    cure = ("--set", "run.on_alarm=warn", "--set", "learner.learning_rate=1e-3")
+    assert call("resume", "matrix-1", "--quiet", *cure, cwd=tmp_path).code == 0
+
+
+def test_what_cannot_be_replayed_is_refused(call: Call, tmp_path: Path) -> None:
+    """A file that is not there or is something else is one line with its path."""
+    (tmp_path / "x.json").write_text("{}")
+    need_refusal(call("replay", "none.json", cwd=tmp_path), 1, "none.json", "RUN/failures")
+    need_refusal(call("replay", "x.json", cwd=tmp_path), 1, "x.json", "RUN/failures")
+
+
 def test_rewards_that_cannot_be_shown_are_refused(call: Call, unchanged: Path) -> None:
     """An unknown run and a number of matches below 1 are one line each."""
     need_refusal(call("rewards", "matrx-1", cwd=unchanged), 2, "`matrx-1`", "did you mean `matrix-1`?")

@@ -38,13 +38,20 @@ ALLOWED = {
     "league.heatmap": BASE | {"league.payoff"},
     "league.pool": BASE
     | {"league.config", "league.davidson", "league.matchmaking", "league.metagame", "league.ratings"},
-    "league.strict": BASE,
+    "league.findings": BASE,
+    "league.finite": BASE,
+    "league.guards": BASE | {"league.config", "league.ratings"},
+    "league.strict": BASE | {"league.findings"},
+    "league.failures": BASE
+    | {"league.envs", "league.envs.registry", "league.film", "league.findings", "league.strict"}
+    | {"league.snapshots", "league.snapshots.io", "league.snapshots.manifest"},
     "league.opponents": BASE | {"league.pool"},
     "league.graphs": {"league.device", "league.opponents"},
     "league.compiling": set(),
     "league.rollout": BASE
-    | {"league.config", "league.device", "league.graphs", "league.opponents", "league.pool", "league.strict"},
-    "league.learner": BASE | MATHS | {"league.config", "league.device"},
+    | {"league.config", "league.device", "league.findings", "league.graphs", "league.opponents"}
+    | {"league.pool", "league.strict"},
+    "league.learner": BASE | MATHS | {"league.config", "league.device", "league.finite"},
     "league.film": BASE,
     "league.duel": BASE | {"league.config", "league.envs", "league.envs.base", "league.envs.registry"},
     "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
@@ -127,7 +134,7 @@ def test_starting_is_light(code: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"]),
+        *(["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["events"], ["query", "SELECT 1"]),
         *(["matchup", "bot:a", "bot:b"], ["matches", "FOLDER/m.csv"]),
         *(["snapshots", "list"], ["snapshots", "prune"]),
     ],

@@ -38,7 +38,8 @@ def test_a_mask_or_observation_that_differs_from_the_state_stops(name: str) -> N
     batch, check = started()
     array = getattr(batch, name)
     array[2, 1, 5] = ~array[2, 1, 5] if name == "mask" else array[2, 1, 5] + 0.25
-    with pytest.raises(LeagueError, match=re.escape(f"row 2, seat 1: {name}[5] is")):
+    owner = "" if name == "mask" else " (the seat's own)"
+    with pytest.raises(LeagueError, match=re.escape(f"row 2, seat 1: {name}[5]{owner} is")):
         check.check()
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import signal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 import league
 from league import config as settings
 from league.envs import registry
-from league.errors import LeagueError
+from league.errors import GuardError
 from league.learner import Learner
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import Pool
@@ -191,6 +192,15 @@ def test_evaluating_changes_nothing_that_is_learned(trained: Store, tmp_path: Pa
     assert other.matches("tiny", "training") == trained.matches("tiny", "training")
 
 
+def flat_state(learner: Learner) -> dict[str, torch.Tensor]:
+    """Copies of all that a learner's next update depends on."""
+    state = learner.state_dict()
+    flat = {f"policy.{name}": x.clone() for name, x in state["policy"].items()}
+    flat |= {f"{i}.{name}": x.clone() for i, values in state["optimizer"].items() for name, x in values.items()}
+    rng = state["rng"]["state"]
+    return flat | {"rng": torch.tensor([rng[name] >> shift & 0xFFFF for name in rng for shift in range(0, 128, 16)])}
+
+
 def learner_and_rollout() -> tuple[Learner, Rollout]:
     """A small learner on the matrix game with one rollout."""
     config = settings.load("smoke", env="matrix", overrides=TINY)
@@ -216,18 +226,41 @@ def learner_and_rollout() -> tuple[Learner, Rollout]:
     return learner, collector.collect(8, 0)
 
 
-@pytest.mark.parametrize("name", ["reward", "value", "log_prob"])
-def test_a_gradient_that_is_not_finite_stops_with_the_weights_as_they_were(name: str) -> None:
-    """NaN in a minibatch raises one clear line and not a single weight is touched by it."""
+@pytest.mark.parametrize("name", ["reward", "value", "next_value", "log_prob"])
+def test_a_rollout_that_is_not_finite_is_named_and_touches_no_weight(name: str) -> None:
+    """The tensor, its row and its step stand in one clear line, and not a single weight is changed."""
     learner, rollout = learner_and_rollout()
-    learner.config = learner.config.model_copy(update={"minibatches": 1})
     before = {key: value.clone() for key, value in learner.policy.state_dict().items()}
     broken = getattr(rollout, name).clone()
     broken[3, 2] = float("nan")
-    with pytest.raises(LeagueError, match=r"gradient is not finite.*learning_rate") as caught:
+    with pytest.raises(GuardError, match=rf"not_finite: {name} of row 2 in step 3 .* is nan.*learning_rate") as caught:
         learner.update(dataclasses.replace(rollout, **{name: broken}))
     assert "\n" not in str(caught.value)
     assert all(torch.equal(value, before[key]) for key, value in learner.policy.state_dict().items())
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_a_gradient_that_is_not_finite_is_named_and_the_update_undone(is_watched: bool, is_warm: bool) -> None:
+    """A bad second minibatch takes the good first one back: weights, moments and RNG; also as it is done on CUDA."""
+    learner, rollout = learner_and_rollout()
+    if is_warm:
+        learner.update(rollout)
+    learner.is_watched = is_watched
+    before = flat_state(learner)
+    whole, calls = learner.sequence, []
+
+    def spoil(*arguments: Any) -> Any:
+        log_prob, entropy, value = whole(*arguments)
+        calls.append(1)
+        return log_prob, entropy, value * float("inf") if len(calls) % 4 == 2 else value
+
+    learner.sequence = spoil  # type: ignore[method-assign]
+    with pytest.raises(GuardError, match=r"network's values is not finite.*value loss (inf|nan)") as caught:
+        learner.update(rollout)
+    assert "\n" not in str(caught.value) and caught.value.kind == "not_finite"
+    after = flat_state(learner)
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_restored_learner_takes_the_same_next_step() -> None:

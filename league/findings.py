@@ -1,0 +1,121 @@
+"""What cannot be in one row of a batch, and whose match it is: numbers that are not finite, and what `strict` finds."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from league.errors import LeagueError
+from league.types import SEATS, ActionSpec, BoolArray, GameSpec, MatchBatch
+
+MAX_DECISIONS = 20_000
+"""A match that takes longer to its end keeps its seed to itself."""
+
+
+class Moment(NamedTuple):
+    """A batch just before a step: from here the step can be made once more."""
+
+    state: bytes
+    actions: npt.NDArray[np.int32]
+
+
+class Finding(LeagueError):
+    """Something in one row of a batch that cannot be.
+
+    Args:
+        text: what, in words.
+        batch, row, seat: where.
+        what: `obs`, `mask`, `action`, `reward_terms` or `final_obs`.
+        index: its place in that array; None for an action.
+        kind: of the event: `strict_masks` or `not_finite`.
+        is_played: the batch has just made a step; otherwise it is about to.
+        before: what that step was made from, or the one before, where it was kept.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        batch: MatchBatch,
+        row: int,
+        seat: int,
+        *,
+        what: str,
+        index: int | None,
+        kind: str,
+        is_played: bool,
+        before: Moment | None,
+    ) -> None:
+        super().__init__(f"{batch.spec.name} row {row}, seat {seat}: {text}")
+        self.text, self.batch, self.row, self.seat = text, batch, row, seat
+        self.what, self.index, self.kind, self.is_played, self.before = what, index, kind, is_played, before
+
+
+def check_finite(batch: MatchBatch, *, is_played: bool, before: Moment | None = None) -> None:
+    """Looks through all that the nets and the learner read of a batch after its step (`is_played`) or its reset.
+
+    Raises:
+        Finding: a number that is not finite.
+    """
+    arrays = {"obs": batch.obs}
+    if is_played:
+        arrays["reward_terms"] = batch.reward_terms
+        if batch.truncated.any():
+            arrays["final_obs"] = np.where(batch.truncated[:, None, None], batch.final_obs, 0)
+    for what, array in arrays.items():
+        if np.isfinite(array).all():
+            continue
+        row, seat, index = (int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        name = _term(batch.spec, index) if what == "reward_terms" else place(batch.spec, what, index)
+        text = f"{name} is {array[row, seat, index]}, not a finite number; the game has a bug, or its state overflowed"
+        raise Finding(
+            text, batch, row, seat, what=what, index=index, kind="not_finite", is_played=is_played, before=before
+        )
+
+
+def place(spec: GameSpec, what: str, index: int) -> str:
+    """An entry of an observation by its place, and by that in the part which shows the opponent."""
+    start, stop = spec.opponent_slice
+    part = f"the opponent's, {index - start}" if start <= index < stop else "the seat's own"
+    return f"{what}[{index}] ({part})"
+
+
+def _term(spec: GameSpec, index: int) -> str:
+    return f"reward_terms[{index}] ({spec.reward_terms[index]})"
+
+
+def mask_words(spec: ActionSpec, mask: BoolArray, names: tuple[str, ...] = ()) -> str:
+    """What a mask (M,) allows, in words; `names` are those of the keys, which are else numbered."""
+    if spec.kind == "multi_binary":
+        return f"keys {_listed(mask, names)}"
+    parts = np.split(mask, np.cumsum(spec.choices)[:-1])
+    return "; ".join(f"part {i}: {_listed(part)}" for i, part in enumerate(parts))
+
+
+def _listed(allowed: BoolArray, names: tuple[str, ...] = ()) -> str:
+    return " ".join(names[i] if names else str(i) for i in np.flatnonzero(allowed)) or "none"
+
+
+def seed_of(batch: MatchBatch, row: int) -> int | None:
+    """The seed of the match in `row`, or None where it cannot be had.
+
+    A game tells it with the result, so the match is played to its end by the first legal actions: the batch is spoilt.
+    """
+    with suppress(Exception):  # the game has a bug, and what it breaks next must not hide what was found
+        for _ in range(MAX_DECISIONS):
+            batch.actions[:] = _first_legal(batch.spec.action, batch.mask, batch.num_rows)
+            batch.step()
+            if batch.terminated[row] or batch.truncated[row]:
+                return int(batch.result["seed"][row])
+    return None
+
+
+def _first_legal(spec: ActionSpec, mask: BoolArray | None, num_rows: int) -> npt.NDArray[np.int32]:
+    """(B, S, A): no key pressed; of each part's choices the first that may be taken."""
+    actions = np.zeros((num_rows, SEATS, spec.num_parts), np.int32)
+    if mask is not None and spec.kind == "multi_discrete":
+        for i, part in enumerate(np.split(mask, np.cumsum(spec.choices)[:-1], axis=-1)):
+            actions[..., i] = part.argmax(-1)
+    return actions
