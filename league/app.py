@@ -119,7 +119,6 @@ def train(
     if reason:
         watcher.say(reason)
     name = earlier.run if earlier else claim_run_name(opened, run, config.env.name)
-    has_begun = earlier is not None
     try:
         watcher.say(f"run {name}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
         if explanation:
@@ -130,11 +129,11 @@ def train(
             return _go_on(parts, stage)
         with alone(name, _folder(opened, name)):
             opened.begin_run(_run_row(parts, stage))
-            has_begun = True
             return _run(parts, None)
     except BaseException:
-        if not has_begun:  # the name stays free
-            shutil.rmtree(_folder(opened, name), ignore_errors=True)
+        with suppress(LeagueError):
+            if name not in {row.run for row in opened.runs()}:  # it never began, and its name stays free
+                shutil.rmtree(_folder(opened, name), ignore_errors=True)
         raise
 
 

@@ -2,6 +2,7 @@
 
 `python tests/phases.py FD ARGUMENTS...` is `league ARGUMENTS...`, but that each entry into one of `PHASES` writes its
 name and the monotonic time as a line to the file descriptor FD, and leaving it those of the one around it after `BACK`.
+In the phase that the environment's LEAGUE_HOLD names it waits, before it does anything, to be interrupted.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ BACK = "back to "
 class Told:
     """What a process that runs under this script does, read from its pipe until `until` or its end."""
 
-    def __init__(self, *arguments: object, cwd: Path, **options: Any) -> None:
+    def __init__(self, *arguments: object, cwd: Path, hold: str = "", **options: Any) -> None:
         reader, writer = os.pipe()
         self.process = subprocess.Popen(
             [sys.executable, str(HERE), str(writer), *map(str, arguments)],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(HERE.parent.parent)},
+            env={**os.environ, "PYTHONPATH": str(HERE.parent.parent), "LEAGUE_HOLD": hold},
             pass_fds=[writer],
             text=True,
             **options,
@@ -115,6 +116,8 @@ def main() -> None:
             around.append(phase)
             tell(phase)
             try:
+                while phase == os.environ.get("LEAGUE_HOLD"):
+                    time.sleep(0.01)
                 return function(*args, **kwargs)
             finally:
                 around.pop()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
 import time
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,7 +111,7 @@ def arguments(case: Case, run: str) -> list[str]:
     return [*given, *(word for setting in sets for word in ("--set", setting))]
 
 
-def league(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A `league` command in `folder` that nobody disturbs."""
     command = [sys.executable, "-m", "league", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
@@ -123,7 +125,7 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()
     broken.mkdir()
-    assert league(whole, *arguments(case, "it")).returncode == 0
+    assert call(whole, *arguments(case, "it")).returncode == 0
     rng = random.Random(case.kills)
     first = Told(*arguments(case, "it"), cwd=broken)
     assert first.until("save the state", 3)
@@ -148,8 +150,11 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
             assert manifest.agent_id == snapshot.agent_id
 
         life = Told("resume", "it", "--quiet", cwd=broken)
-        if number % 2:
+        if number % 4 == 1:
             time.sleep(rng.uniform(0, case.seconds))
+        elif number % 4 == 3:
+            assert life.until("play")
+            time.sleep(rng.uniform(0, case.seconds / 4))
         else:
             target = TARGETS[number // 2 % len(TARGETS)]
             is_there = life.until(target) if target in STARTING else life.until("play") and life.until(target)
@@ -160,7 +165,7 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
         hits[phase] += 1
         recoveries += [seconds for seconds in [life.after("play")] if seconds is not None]
 
-    end = league(broken, "resume", "it")
+    end = call(broken, "resume", "it")
     assert end.returncode == 0, end.stderr
     unbroken = Store.open(whole / "runs" / "league.duckdb")
     for table in TABLES:
@@ -178,3 +183,90 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
     where = ", ".join(f"{phase} {count}" for phase, count in sorted(hits.items()))
     print(f"\n{case.env}: {sum(hits.values())} kills: {where}")
     print(f"seconds to be back at play: median {statistics.median(recoveries):.2f}, worst {max(recoveries):.2f}")
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [
+        *("wire", "play", "save the state"),
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("write the run", "snapshot", "learn", "write rows")),
+    ],
+)
+def test_a_run_killed_before_its_first_state(phase: str, tmp_path: Path) -> None:
+    """`resume` says in one line what to do, `runs` that it died, and `train` begins another run that finishes."""
+    case = Case("matrix", 1_280, 0, 0, ())
+    life = Told(*arguments(case, "it"), cwd=tmp_path, hold=phase)
+    assert life.until(phase) and life.kill() == phase
+    resumed = call(tmp_path, "resume", "it")
+    assert resumed.returncode in (1, 2) and resumed.stderr.count("\n") == 1, resumed.stderr
+    assert "league train" in resumed.stderr or "known: none" in resumed.stderr
+    shown = json.loads(call(tmp_path, "runs", "--json").stdout)
+    assert [(run["run"], run["status"]) for run in shown] == [("it", "died")] * (phase not in ("wire", "write the run"))
+    again = call(tmp_path, *arguments(case, "again"), "--json")
+    assert again.returncode == 0 and json.loads(again.stdout)["status"] == "finished"
+    assert Store.open(tmp_path / "runs/league.duckdb").find_run("again").steps == 1_280
+
+
+GAMES = '{"seat0": "x", "seat1": "bot:random", "winner": 0}\n{"seat0": "bot:random", "seat1": "x", "winner": 1}\n'
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run `it` and a file of matches; nobody may change it."""
+    folder = tmp_path_factory.mktemp("trained")
+    case = Case("matrix", 1_280, 0, 0, ("pool.snapshot_every=128",))
+    assert call(folder, *arguments(case, "it")).returncode == 0
+    (folder / "games.jsonl").write_text(GAMES)
+    return folder
+
+
+@pytest.mark.parametrize(("phase", "times"), [("meet", 1), ("meet", 2), ("end a gate", 1)])
+def test_a_killed_gate_is_broken_off(phase: str, times: int, trained: Path, tmp_path: Path) -> None:
+    """It counts as an attempt and promotes nobody; the next gate writes that it was broken off, with its stored games."""
+    folder = shutil.copytree(trained, tmp_path / "copy")
+    gate = ("gate", "it", "--max-games", "200")
+    life = Told(*gate, cwd=folder)
+    assert life.until(phase, times)
+    life.kill()
+    store = Store.open(folder / "runs/league.duckdb")
+    (row,) = store.gates()
+    assert row.decision == "running" and store.champion("it") is None
+    assert store.find_run("it").status == "finished"
+    assert call(folder, *gate).returncode in (0, 3, 4)
+    first, second = store.gates()
+    assert (first.decision, first.is_promoted, first.attempt) == ("broken off", False, 1)
+    assert first.games == len(store.matches(first.gate, "evaluation")) and first.games % 2 == 0
+    assert second.attempt == 2 and second.decision in ("passed", "failed", "undecided")
+    assert not list((folder / "runs").glob(".gate*"))
+
+
+def test_a_killed_import_is_whole_or_not_there(trained: Path, tmp_path: Path) -> None:
+    """Killed before its transaction, it left nothing; killed at any time after, all; and it can be run again."""
+    rng = random.Random(1)
+    for number in range(4):
+        folder = shutil.copytree(trained, tmp_path / str(number))
+        life = Told("import", "games.jsonl", cwd=folder)
+        assert life.until("import")
+        time.sleep(rng.uniform(0, 0.06))
+        life.kill()
+        store = Store.open(folder / "runs/league.duckdb")
+        count = "SELECT (SELECT count(*) FROM match WHERE run = 'import-1'), (SELECT sum(matches) FROM import)"
+        assert store.query(count)[1] in ([(0, None)], [(2, 2)])
+        assert call(folder, "import", "games.jsonl").returncode in (0, 2)
+        assert store.query(count)[1] == [(2, 2)]
+
+
+@pytest.mark.parametrize(("phase", "times"), [("mark pruned", 1), ("delete files", 1), ("delete files", 3)])
+def test_a_killed_pruning_is_finished_by_the_next(phase: str, times: int, trained: Path, tmp_path: Path) -> None:
+    """No agent ever seems to have files that are gone, and pruning again leaves what pruning once leaves."""
+    folder, once = (shutil.copytree(trained, tmp_path / name) for name in ("killed", "once"))
+    prune = ("snapshots", "prune", "--keep", "1")
+    life = Told(*prune, cwd=folder)
+    assert life.until(phase, times)
+    life.kill()
+    store = Store.open(folder / "runs/league.duckdb")
+    for row in store.snapshots("it"):
+        assert row.pruned_at is not None or snapshot_files.load(folder / "runs" / row.path)[0].agent_id == row.agent_id
+    assert call(folder, *prune).returncode == call(once, *prune).returncode == 0
+    left = [sorted(path.name for path in (place / "runs/it/snapshots").iterdir()) for place in (folder, once)]
+    assert left[0] == left[1] and len(left[0]) < len(store.snapshots("it"))
