@@ -94,7 +94,9 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
         assert [update for update, _ in counted] == list(range(1, len(counted) + 1)), "no update is missing"
         played = store.matches(run, "training")
         assert len(played) == sum(value for _, value in counted) > 0
-    print(f"\n{seconds} s: looks {[look['looks'] for look in looks]}, longest {max(l['longest'] for l in looks):.2f} s")
+    print(
+        f"\n{seconds} s: looks {[look['looks'] for look in looks]}, longest {max(look['longest'] for look in looks):.2f} s"
+    )
 
 
 HOLD = """
@@ -114,7 +116,6 @@ def test_a_reader_that_stays_does_not_stop_the_training(tmp_path: Path) -> None:
     reader = start(tmp_path, "-c", HOLD)
     assert reader.stdout is not None and trainer.stderr is not None
     assert reader.stdout.readline() == "held\n"
-    written = None
     lines = 0
     for line in trainer.stderr:
         lines += "/100,000,000 steps" in line

@@ -71,7 +71,7 @@ def end(told: Told, *numbers: int) -> tuple[int, str, str]:
     ],
 )
 def test_a_training_is_saved_and_ends(phase: str, number: int, tmp_path: Path) -> None:
-    """In whatever phase the signal comes, the run is saved as of a whole update, resumes there, and says what is next."""
+    """In whatever phase the signal comes, the run is saved as of a whole update, and says what is next."""
     told = Told(*LONG, cwd=tmp_path, **PIPES)
     assert told.until("learn", 3) and told.until(phase)
     code, out, err = end(told, number)
