@@ -1,4 +1,4 @@
-"""Several processes on one store: trainers, readers that poll, and one that is killed; nobody fails, nothing is lost."""
+"""Several processes on one store: trainers, readers that poll, one that is killed; nobody fails, nothing is lost."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def wait_for(store: Path, count: int) -> Store:
 @pytest.mark.skipif(sys.platform == "win32", reason="flock and signals are POSIX")
 @pytest.mark.parametrize("seconds", [15, pytest.param(240, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
 def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
-    """Nobody fails; every run's match rows are as many as its learner counted, update by update; `runs` knows who lives:
-    both at first, then one that was killed has died, and one that was stopped is stopped."""
+    """Nobody fails; every run's match rows are as many as its learner counted, no update is missing; `runs` knows who
+    lives: both at first, then one that was killed has died, and one that was stopped is stopped."""
     trainers = [start(tmp_path, "-m", "league", *TRAIN, "--seed", str(seed)) for seed in range(2)]
     store = wait_for(tmp_path / "runs/league.duckdb", 2)
     assert {run.run: status for run, status in runs(store)} == {"matrix-1": "running", "matrix-2": "running"}
@@ -94,9 +94,8 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
         assert [update for update, _ in counted] == list(range(1, len(counted) + 1)), "no update is missing"
         played = store.matches(run, "training")
         assert len(played) == sum(value for _, value in counted) > 0
-    print(
-        f"\n{seconds} s: looks {[look['looks'] for look in looks]}, longest {max(look['longest'] for look in looks):.2f} s"
-    )
+    longest = max(look["longest"] for look in looks)
+    print(f"\n{seconds} s: looks {[look['looks'] for look in looks]}, the longest {longest:.2f} s")
 
 
 HOLD = """
