@@ -223,7 +223,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("phase", "times"), [("meet", 1), ("meet", 2), ("end a gate", 1)])
 def test_a_killed_gate_is_broken_off(phase: str, times: int, trained: Path, tmp_path: Path) -> None:
-    """It counts as an attempt and promotes nobody; the next gate writes that it was broken off, and its stored games."""
+    """It counts as an attempt and promotes nobody; the next gate writes that it was broken off, its games too."""
     folder = shutil.copytree(trained, tmp_path / "copy")
     gate = ("gate", "it", "--max-games", "200")
     life = Told(*gate, cwd=folder)
