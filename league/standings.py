@@ -296,8 +296,8 @@ class _Facts:
     """Agent id -> name and kind."""
     own: frozenset[str] | None
     """The snapshots of the run that was asked for."""
-    training: tuple[tuple[RunRow, list[tuple[str, float]]], ...]
-    """Every run shown with its training games."""
+    training: tuple[tuple[RunRow, str, list[tuple[str, float]]], ...]
+    """Every run shown with its status and its training games."""
 
 
 def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Sampling) -> _Facts:
