@@ -64,6 +64,7 @@ class Told:
         os.close(writer)
         self._pipe: IO[str] = os.fdopen(reader)
         self.seen: list[str] = []
+        self.at = 0.0  # of the last line, in monotonic time
         self._started, self._first = time.monotonic(), dict[str, float]()
 
     def until(self, phase: str, times: int = 1) -> bool:
@@ -90,7 +91,8 @@ class Told:
     def _note(self, line: str) -> str:
         phase, _, at = line.strip().rpartition(" ")
         self.seen.append(phase)
-        self._first.setdefault(phase, float(at))
+        self.at = float(at)
+        self._first.setdefault(phase, self.at)
         return phase
 
     def close(self) -> None:
