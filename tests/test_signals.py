@@ -196,7 +196,7 @@ def test_a_second_signal_shows_the_cursor_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [[], ["--json"]])
 def test_a_reader_that_leaves_is_no_error(how: list[str], folder: Path) -> None:
     """`league query ... | head` ends without a traceback when nobody reads on."""
-    sql = "SELECT a.range, b.range FROM range(2000) a, range(100) b"
+    sql = "SELECT a.range, b.range FROM range(600) a, range(20) b"
     process = subprocess.Popen(
         [sys.executable, "-m", "league", "query", sql, *how], cwd=folder, env=ENVIRONMENT, **PIPES, text=True
     )
@@ -204,7 +204,7 @@ def test_a_reader_that_leaves_is_no_error(how: list[str], folder: Path) -> None:
     process.stdout.read(100)
     process.stdout.close()
     err = process.stderr.read()
-    assert process.wait(timeout=60) in (1, 141) and "Traceback" not in err and "Error" not in err, err
+    assert process.wait(timeout=120) in (0, 1) and "Traceback" not in err and "Error" not in err, err
 
 
 def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
