@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from league.errors import LeagueError
+from league.signals import interrupt, on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -442,14 +443,15 @@ def matches(
 
 @app.command()
 def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """List the runs of the store."""
+    """List the runs of the store; one that is `running` is alive, one whose process was killed has `died`."""
+    from league.liveness import runs
     from league.store import Store
 
-    rows = Store.open(store).runs()
-    if not rows:
+    found = runs(Store.open(store))
+    if not found:
         _say("no runs yet", quiet)
     if as_json:
-        _print_json([{**asdict(row), "config": json.loads(row.config)} for row in rows])
+        _print_json([{**asdict(r), "status": status, "config": json.loads(r.config)} for r, status in found])
         return
     _print_table(
         "",
@@ -459,13 +461,13 @@ def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOp
                 r.run,
                 r.game,
                 r.stage,
-                r.status,
+                status,
                 f"{r.steps:,}",
                 r.seed,
                 r.fingerprint[:8],
                 f"{r.started_at:%Y-%m-%d %H:%M}",
             )
-            for r in rows
+            for r, status in found
         ],
     )
 
@@ -881,12 +883,23 @@ def _print_table(
 
 
 def main() -> None:
-    """The console script: a known error is one line on stderr and its exit code; a bug keeps its traceback."""
-    try:
-        app()
-    except LeagueError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    """The console script: a known error is one line on stderr and its exit code; a bug keeps its traceback.
+
+    A signal to end breaks a command off: one line, and 128 + its number as the exit code. Training handles it itself.
+    """
+    with on_signal(interrupt) as received:
+        try:
+            app()
+        except SystemExit:
+            raise
+        except BaseException as error:
+            if received:  # whatever it became on its way: a library may wrap it
+                print("interrupted; what was stored before is kept", file=sys.stderr)
+                sys.exit(128 + received[0])
+            if not isinstance(error, LeagueError):
+                raise
+            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 import shutil
-import signal
-import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -32,6 +27,7 @@ from league.locks import alone
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy, is_faster
 from league.records import RunRow, RunStatus, SnapshotRow
+from league.signals import on_signal
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import load_policy
 from league.snapshots.manifest import About, GameRecord, spec_to_json
@@ -124,20 +120,22 @@ def train(
     if reason:
         watcher.say(reason)
     name = earlier.run if earlier else claim_run_name(opened, run, config.env.name)
-    watcher.say(f"run {name}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
-    if explanation:
-        watcher.say(explanation)
-    watcher.say(memory)
-    parts = _wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
-    if earlier is not None:
-        return _go_on(parts, stage)
-    with alone(name, _folder(opened, name)):
-        try:
+    try:
+        watcher.say(f"run {name}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
+        if explanation:
+            watcher.say(explanation)
+        watcher.say(memory)
+        parts = _wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
+        if earlier is not None:
+            return _go_on(parts, stage)
+        with alone(name, _folder(opened, name)):
             opened.begin_run(_run_row(parts, stage))
-        except LeagueError:
-            shutil.rmtree(_folder(opened, name))
-            raise
-        return _run(parts, None)
+            return _run(parts, None)
+    except BaseException:
+        with suppress(LeagueError):
+            if name not in {row.run for row in opened.runs()}:  # it never began, and its name stays free
+                shutil.rmtree(_folder(opened, name), ignore_errors=True)
+        raise
 
 
 def resume(
@@ -441,8 +439,17 @@ def _run_row(run: Run, stage: str) -> RunRow:
 
 
 def _run(run: Run, state: dict[str, Any] | None) -> TrainResult:
-    """Trains, and leaves the run's true status in the store whatever happens."""
-    with _stop_on_signals(run) as received:
+    """Trains, and leaves the run's true status in the store whatever happens.
+
+    The first signal to end stops the run at its next update, saved; a second one ends the process at once.
+    """
+
+    def say_so(number: int) -> None:
+        with suppress(RuntimeError, OSError):  # it came in the middle of another write, or nobody reads any more
+            run.watcher.say("stopping after this update; press again to quit at once")
+
+    with on_signal(say_so) as received:
+        run.should_stop = lambda: bool(received)
         try:
             run_training(run, state)
         except BaseException:
@@ -489,35 +496,6 @@ def _need_whole_pool(run: Run) -> None:
 def _folder(store: Store, run: str) -> Path:
     """Where a run's files lie: beside the store."""
     return store.path.parent / run
-
-
-@contextmanager
-def _stop_on_signals(run: Run) -> Iterator[list[int]]:
-    """The first SIGINT or SIGTERM stops the run at its next update, saved; the second one ends the process at once.
-
-    Yields the signals received so far. Outside the main thread, where Python takes no handlers, nothing changes.
-    """
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if received:
-            if sys.stderr.isatty():
-                os.write(2, b"\x1b[?25h\r\n")  # a progress bar hides the cursor
-            os._exit(128 + number)
-        received.append(number)
-        with suppress(RuntimeError):  # the signal came in the middle of another write
-            run.watcher.say("stopping after this update; press again to quit at once")
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    run.should_stop = lambda: bool(received)
-    try:
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _last_state(run: Run) -> dict[str, Any]:

@@ -624,7 +624,11 @@ def export_matches(
     rows = [_row(match, at, known, names) for match, at in matches]
     try:
         with path.open("x", encoding="utf-8", newline="") as out:
-            out.writelines(write(rows))
+            try:
+                out.writelines(write(rows))
+            except BaseException:  # a part of the matches is not what the file would seem to be
+                path.unlink()
+                raise
     except FileExistsError:
         raise UsageError(f"{path}: is there already; name a new file") from None
     except (OSError, ValueError) as error:

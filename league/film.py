@@ -74,7 +74,15 @@ def shoot(
 
 
 def save(pictures: Sequence[Picture], out: Path, picture_seconds: float) -> None:
-    """Writes a GIF that repeats, the last picture held for a second; or the last picture as a PNG."""
+    """Writes a GIF that repeats, the last picture held for a second, or the last as a PNG; whole or not at all."""
+    try:
+        _write(pictures, out, picture_seconds)
+    except BaseException:
+        out.unlink(missing_ok=True)
+        raise
+
+
+def _write(pictures: Sequence[Picture], out: Path, picture_seconds: float) -> None:
     from PIL import Image
 
     if out.suffix == ".png":

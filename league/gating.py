@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from league.agents import (
     DEFAULT_STORE,
@@ -22,8 +24,10 @@ from league.agents import (
     sampling_of,
     store_for,
 )
-from league.errors import UsageError
+from league.errors import StoreError, UsageError
 from league.evaluation import check_games
+from league.liveness import gate_lock
+from league.locks import held, is_held
 from league.records import Decision, GateRow, SnapshotRow
 from league.sprt import Sprt, elo_interval, pair_counts
 from league.standings import best_rated, find_named
@@ -150,38 +154,41 @@ def _run(
         sampling=sampling_of(greedy),
     )
     champion = None
-    if store is not None:
-        champion = store.champion(run) if run else None
-        introduce(store, meeting)
-        row = store.begin_gate(row, lambda attempt: spent_alpha(test.alpha, attempt) if run else test.alpha)
-        test = replace(test, alpha=row.alpha)
-    if say is not None:
-        title = f", attempt {row.attempt} at the title of {run}'s champion" if run else ""
-        say(f"playing up to {max_games:,} games of {first.label} against {second.label}{title}")
-    pairs, llr, decision = np.zeros(5, np.int64), 0.0, None
-    for batch, games in enumerate(_batches(max_games)):
-        # Both words: a repeated seed plays fresh games at every attempt, and every batch has games of its own.
-        drawn = np.random.SeedSequence([seed, row.attempt, batch]).generate_state(1, np.uint64)[0]
-        results = play_meeting(meeting, games, seed=int(drawn >> 1), run=row.gate, update=batch, greedy=greedy)
-        pairs += pair_counts(_pairs(results, first.agent_id))
-        llr = test.llr(pairs.tolist())
-        decision = test.decide(llr)
+    with ExitStack() as stack:
         if store is not None:
-            store.add_matches(results)
-            store.flush()
+            end_broken_off(store)
+            champion = store.champion(run) if run else None
+            introduce(store, meeting)
+            stack.enter_context(_under_way(store, row.gate))
+            row = store.begin_gate(row, lambda attempt: spent_alpha(test.alpha, attempt) if run else test.alpha)
+            test = replace(test, alpha=row.alpha)
         if say is not None:
-            say(f"{2 * pairs.sum():,} games: LLR {llr:.2f} of {test.lower:.2f} to {test.upper:.2f}")
-        if decision is not None:
-            break
-    row = replace(
-        row,
-        games=int(2 * pairs.sum()),
-        llr=llr,
-        decision=decision or "undecided",
-        is_promoted=run is not None and decision == "passed",
-    )
-    if store is not None:
-        row = store.end_gate(row, champion)
+            title = f", attempt {row.attempt} at the title of {run}'s champion" if run else ""
+            say(f"playing up to {max_games:,} games of {first.label} against {second.label}{title}")
+        pairs, llr, decision = np.zeros(5, np.int64), 0.0, None
+        try:
+            for batch, games in enumerate(_batches(max_games)):
+                # Both words: a repeated seed plays fresh games at every attempt, and every batch has games of its own.
+                drawn = np.random.SeedSequence([seed, row.attempt, batch]).generate_state(1, np.uint64)[0]
+                results = play_meeting(meeting, games, seed=int(drawn >> 1), run=row.gate, update=batch, greedy=greedy)
+                pairs += pair_counts(_pairs(results, first.agent_id))
+                llr = test.llr(pairs.tolist())
+                decision = test.decide(llr)
+                if store is not None:
+                    store.add_matches(results)
+                    store.flush()
+                if say is not None:
+                    say(f"{2 * pairs.sum():,} games: LLR {llr:.2f} of {test.lower:.2f} to {test.upper:.2f}")
+                if decision is not None:
+                    break
+        except BaseException:
+            if store is not None:
+                with suppress(StoreError):  # what ended the gate is the error to tell
+                    store.end_gate(_came_to(row, pairs, llr, "broken off"), champion)
+            raise
+        row = _came_to(row, pairs, llr, decision or "undecided")
+        if store is not None:
+            row = store.end_gate(row, champion)
     lost, one, two, three, won = pairs.tolist()
     return GateResult(
         gate=row.gate if store else None,
@@ -202,6 +209,39 @@ def _run(
         attempt=row.attempt,
         seed=seed,
     )
+
+
+def end_broken_off(store: Store) -> None:
+    """Writes of every gate whose process is gone that it was broken off, with what its stored games say.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
+    for row in store.gates():
+        lock = gate_lock(store, row.gate)
+        if row.decision != "running" or is_held(lock) is not False:
+            continue
+        games = store.matches(row.gate, "evaluation")
+        pairs = np.array(pair_counts(_pairs(games, row.challenger)))
+        test = Sprt(row.elo0, row.elo1, row.alpha, row.beta, row.elo_model)  # type: ignore[arg-type]  # as it was begun
+        store.end_gate(_came_to(row, pairs, test.llr(pairs.tolist()), "broken off"), None)
+        lock.unlink(missing_ok=True)
+
+
+@contextmanager
+def _under_way(store: Store, gate: str) -> Iterator[None]:
+    """Holds the gate's lock, so that others see that it is played."""
+    lock = gate_lock(store, gate)
+    try:
+        with held(lock):
+            yield
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+def _came_to(row: GateRow, pairs: npt.NDArray[np.int64], llr: float, decision: Decision) -> GateRow:
+    is_promoted = row.run is not None and decision == "passed"
+    return replace(row, games=int(2 * pairs.sum()), llr=llr, decision=decision, is_promoted=is_promoted)
 
 
 def _snapshot(store: Store | None, name: str) -> SnapshotRow | None:

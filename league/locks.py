@@ -1,11 +1,14 @@
-"""A run's lock: one process at a time changes the files of a run."""
+"""Locks that the system lets go of when their process ends, however it ends: one process at a time changes the files of
+a run, and whoever holds a lock is alive."""
 
 from __future__ import annotations
 
 import os
+import platform
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from league.errors import StoreError, UsageError
@@ -13,10 +16,15 @@ from league.errors import StoreError, UsageError
 if sys.platform != "win32":
     import fcntl
 
+LOCK = "lock"
+"""In a run's folder."""
+LOOK_SECONDS = 0.5
+"""`is_held` has a lock for a moment itself, so a lock is refused only when it stays held for so long."""
+
 
 @contextmanager
 def alone(run: str, folder: Path) -> Iterator[None]:
-    """Keeps other processes from training or pruning a run; the system lets go when this process ends, however it ends.
+    """Keeps other processes from training or pruning a run.
 
     On Windows nothing is locked.
 
@@ -28,20 +36,70 @@ def alone(run: str, folder: Path) -> Iterator[None]:
         UsageError: another process trains or prunes it.
         StoreError: the folder cannot be written.
     """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(folder / LOCK))
+        except BlockingIOError:
+            raise UsageError(
+                f"run={run}: another process trains it, or prunes it; let that finish, or stop it"
+            ) from None
+        yield
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Holds the lock at `path`, in which the machine's name is written.
+
+    Raises:
+        BlockingIOError: another process holds it.
+        StoreError: the file cannot be written.
+    """
     if sys.platform == "win32":
         yield
         return
-    path = folder / "lock"
     try:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
     except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}; make the run's folder writable") from None
+        raise StoreError(f"{path}: {error.strerror}; make its folder writable") from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise UsageError(f"run={run}: another process trains it, or prunes it; let that finish, or stop it") from None
-    try:
+        _lock(descriptor)
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, platform.node().encode())
         yield
     finally:
         os.close(descriptor)
+
+
+def is_held(path: Path) -> bool | None:
+    """Whether a process holds the lock at `path`; None where that cannot be known.
+
+    That is on Windows, without the file, and where the last holder was on another machine, whose locks this one may
+    not see.
+    """
+    if sys.platform == "win32":
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False if os.read(descriptor, 256).decode(errors="replace") == platform.node() else None
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    deadline = time.monotonic() + LOOK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)

@@ -17,7 +17,7 @@ from league.types import DRAW, SEATS, MatchResult
 RunStatus = Literal["running", "finished", "stopped", "failed"]
 AgentKind = Literal["snapshot", "bot", "import"]
 Sampling = Literal["sample", "greedy"]
-Decision = Literal["running", "passed", "failed", "undecided"]
+Decision = Literal["running", "passed", "failed", "undecided", "broken off"]
 
 UNKNOWN = -1
 """In a column of counts on its way to the database: no value (NULL there)."""

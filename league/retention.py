@@ -17,7 +17,8 @@ from pathlib import Path
 
 from league import config as settings
 from league.errors import StoreError, UsageError
-from league.locks import alone
+from league.liveness import gate_lock
+from league.locks import alone, is_held
 from league.records import RunRow, SnapshotRow
 from league.standings import best_rated
 from league.store import Store
@@ -173,7 +174,8 @@ def _holdings(store: Store, run: RunRow, keep: int, games: Mapping[str, int]) ->
         return []
     champion, is_live = store.champion(run.run), can_go_on(run)
     rated = best_rated(store, run.run)
-    tried = {gate.challenger for gate in store.gates(run.run) if gate.decision == "running"}
+    gates = (gate for gate in store.gates(run.run) if gate.decision == "running")
+    tried = {gate.challenger for gate in gates if is_held(gate_lock(store, gate.gate)) is not False}
     why: dict[str, set[str | None]] = {"champion": {champion}, "best rated": {rated}, "in a gate": {*tried}}
     protected = {
         row.step: ["pool"] * is_live + [reason for reason, agents in why.items() if row.agent_id in agents]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from league.errors import StoreError, UsageError, nearest
+from league.liveness import run_status
 from league.ratings import ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
 from league.records import RunRow, Sampling, SnapshotRow
 from league.store import Store
@@ -295,8 +296,8 @@ class _Facts:
     """Agent id -> name and kind."""
     own: frozenset[str] | None
     """The snapshots of the run that was asked for."""
-    training: tuple[tuple[RunRow, list[tuple[str, float]]], ...]
-    """Every run shown with its training games."""
+    training: tuple[tuple[RunRow, str, list[tuple[str, float]]], ...]
+    """Every run shown with its status and its training games."""
 
 
 def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Sampling) -> _Facts:
@@ -313,7 +314,7 @@ def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Samp
         champions=frozenset(champion for row in runs if (champion := store.champion(row.run))),
         known=known | {agent_id: (name, "snapshot") for agent_id, name in own.items()},
         own=None if run is None else frozenset(own),
-        training=tuple((row, store.training_games(row.run)) for row in runs),
+        training=tuple((row, run_status(store, row), store.training_games(row.run)) for row in runs),
     )
 
 
@@ -341,7 +342,7 @@ def _board(facts: _Facts, other: tuple[str, str] | None) -> Board:
         sampling=facts.sampling,
         anchor=ratings.anchor,
         entries=_entries(ratings, shown, facts, against),
-        learners=tuple(_learner(row, games) for row, games in facts.training),
+        learners=tuple(_learner(*run) for run in facts.training),
         groups=tuple(Group(k + 1, anchor, int(sizes[k])) for k, anchor in enumerate(ratings.anchors)),
         against=None if against is None or other is None else other[1],
         seat=ratings.seat,
@@ -440,7 +441,7 @@ def _unknown(agent_id: str) -> tuple[str, str]:
     return (agent_id, "bot") if agent_id.startswith(BOT_PREFIX) else (agent_id[:SHORT_HASH], "unknown")
 
 
-def _learner(run: RunRow, games: Sequence[tuple[str, float]]) -> Learner:
+def _learner(run: RunRow, status: str, games: Sequence[tuple[str, float]]) -> Learner:
     ratings, _ = elo_series((run.run, opponent, score) for opponent, score in games)
     scores = [score for _, score in games]
     return Learner(
@@ -451,7 +452,7 @@ def _learner(run: RunRow, games: Sequence[tuple[str, float]]) -> Learner:
         draws=scores.count(0.5),
         losses=scores.count(0.0),
         steps=run.steps,
-        status=run.status,
+        status=status,
     )
 
 

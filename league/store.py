@@ -529,8 +529,8 @@ class Store:
             row = con.execute(sql("champion"), {"run": run}).fetchone()
         return None if row is None else row[0]
 
-    def gates(self, run: str) -> list[GateRow]:
-        """All gates at which the title of the run's champion was at stake, oldest first."""
+    def gates(self, run: str | None = None) -> list[GateRow]:
+        """All gates, or those at which the title of the run's champion was at stake, oldest first."""
         with self._read() as con:
             rows = con.execute(sql("gates"), {"run": run}).fetchall()
         return [gate_from_values(row) for row in rows]

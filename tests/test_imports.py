@@ -30,10 +30,15 @@ ALLOWED = {
     "league.sql": ERRORS,
     "league.store": BASE | {"league.ratings", "league.records", "league.sql"},
     "league.exchange": BASE | {"league.records", "league.store"},
-    "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
+    "league.liveness": {"league.locks", "league.records", "league.store"},
+    "league.signals": set(),
+    "league.standings": BASE | {"league.liveness", "league.ratings", "league.records", "league.store"},
     "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
     "league.locks": ERRORS,
-    "league.retention": BASE | {"league.config", "league.locks", "league.records", "league.standings", "league.store"},
+    "league.retention": BASE
+    | {
+        *("league.config", "league.liveness", "league.locks", "league.records", "league.standings", "league.store"),
+    },
     "league.payoff": BASE | {"league.metagame", "league.ratings", "league.standings", "league.store"},
     "league.heatmap": BASE | {"league.payoff"},
     "league.pool": BASE

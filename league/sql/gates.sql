@@ -1,7 +1,7 @@
--- All gates at a run's title, oldest first.
+-- All gates at a run's title, or of all kinds where no run is given, oldest first.
 SELECT
     gate, game_id, run, challenger, opponent, attempt, elo0, elo1, elo_model, alpha, beta, seed, sampling, games, llr,
     decision, is_promoted, begun_at
 FROM gate
-WHERE run = $run
+WHERE $run::VARCHAR IS NULL OR run = $run
 ORDER BY begun_at, gate;
