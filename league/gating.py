@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from league.agents import (
 )
 from league.errors import UsageError
 from league.evaluation import check_games
-from league.records import Decision, GateRow, SnapshotRow
+from league.records import Decision, GateRow, SnapshotRow, unique_name
 from league.sprt import Sprt, elo_interval, pair_counts
 from league.standings import best_rated, find_named
 from league.store import Store
@@ -135,7 +134,7 @@ def _run(
 ) -> GateResult:
     first, second = meeting.sides
     row = GateRow(
-        gate=f"gate-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}",
+        gate=unique_name("gate"),
         game_id=meeting.game.game_id,
         run=run,
         challenger=first.agent_id,
