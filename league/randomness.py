@@ -18,9 +18,10 @@ import torch
 def get_state(device: torch.device) -> dict[str, Any]:
     """The states of all global generators, of every GPU's where `device` is one."""
     version, words, gauss = random.getstate()
+    name, key, *rest = np.random.get_state(legacy=True)
     state: dict[str, Any] = {
         "python": [version, list(words), gauss],
-        "numpy": np.random.get_state(legacy=False),
+        "numpy": [name, key.tolist(), *rest],
         "torch": torch.get_rng_state(),
     }
     if device.type == "cuda":
@@ -32,7 +33,8 @@ def set_state(state: dict[str, Any], device: torch.device) -> None:
     """The inverse of `get_state`; GPUs keep theirs where the state has another number of them."""
     version, words, gauss = state["python"]
     random.setstate((version, tuple(words), gauss))
-    np.random.set_state(state["numpy"])
+    name, key, *rest = state["numpy"]
+    np.random.set_state((name, np.array(key, np.uint32), *rest))
     torch.set_rng_state(state["torch"])
     if device.type == "cuda" and len(state.get("cuda", ())) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all(state["cuda"])

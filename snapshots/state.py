@@ -104,8 +104,8 @@ def load_state(folder: Path, say: Callable[[str], None] | None = None) -> dict[s
 
 
 def states_bytes(folder: Path) -> int:
-    """Bytes of all states in `folder`, 0 where there are none."""
-    return sum(path.stat().st_size for path in folder.glob("*") if path.is_file())
+    """Bytes of the states in `folder`, those set aside left out; 0 where there are none."""
+    return sum(path.stat().st_size for path in folder.glob("state-*.safetensors"))
 
 
 def _write_proved(draft: Path, tensors: dict[str, torch.Tensor]) -> str:

@@ -330,11 +330,13 @@ def test_the_disk_is_foretold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_too_small_a_disk_is_refused_with_the_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could never be saved is refused before anything is written; what may become too much is a warning."""
     usage = app_module.shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=10_000))
+    config, spec, device, _ = app_module.settle("long", "fast", "matrix", None, [*SMALL, *TINY])
+    needs = sizing.disk_needs(config, app_module._footprint(config, spec, device), 0, 2, 3)
+    monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=needs.least - 1))
     with pytest.raises(ConfigError, match=r"disk: .* = 3 states of .* \+ 11 snapshots of .*; make room") as caught:
         train(tmp_path, "long", *TINY)
     assert "\n" not in str(caught.value) and list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=200_000))
+    monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=needs.least))
     _, said = train(tmp_path, "long", *TINY, notes=Notes(1))
     assert any("the run will fill the disk" in line for line in said)
     monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=1_000))
