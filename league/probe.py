@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from league import randomness
 from league.device import autocast
 from league.rollout import Collector
 
@@ -23,7 +24,7 @@ def foresee(collector: Collector) -> dict[str, Any]:
     """
     generator = torch.Generator(collector.device)
     generator.set_state(collector.generator.get_state())
-    with autocast(collector.device, collector.precision):
+    with randomness.untouched(collector.device), autocast(collector.device, collector.precision):
         steps = [lane.foresee(generator) for lane in collector.lanes]
     name = torch.cuda.get_device_name(collector.device) if collector.device.type == "cuda" else platform.machine()
     threads = f", {torch.get_num_threads()} threads" if collector.device.type == "cpu" else ""

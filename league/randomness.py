@@ -18,10 +18,10 @@ import torch
 def get_state(device: torch.device) -> dict[str, Any]:
     """The states of all global generators, of every GPU's where `device` is one."""
     version, words, gauss = random.getstate()
-    name, key, *rest = np.random.get_state(legacy=True)
+    generator = np.random.get_state(legacy=True)
     state: dict[str, Any] = {
         "python": [version, list(words), gauss],
-        "numpy": [name, key.tolist(), *rest],
+        "numpy": [generator[0], np.asarray(generator[1]).tolist(), *generator[2:]],
         "torch": torch.get_rng_state(),
     }
     if device.type == "cuda":

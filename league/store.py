@@ -137,7 +137,7 @@ class Store:
         """
         store = cls(Path(path))
         if not store.path.exists():
-            raise StoreError(f"no store at {store.path}; run `league train` first, or pass --store")
+            raise StoreError(_missing(store.path))
         store._bring_up_to_date()
         return store
 
@@ -759,6 +759,17 @@ def _connect(path: Path, read_only: bool, deadline: float, wait: float) -> duckd
                 raise StoreBusy(_busy(path, text, wait)) from None
         time.sleep(pause)
         pause = min(pause * 1.5, 0.2)
+
+
+def _missing(path: Path) -> str:
+    runs = sorted(index.parents[1].name for index in path.parent.glob("*/state/state.json"))
+    if not runs:
+        return f"no store at {path}; run `league train` first, or pass --store"
+    named = ", ".join(runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
+    return (
+        f"no store at {path}, but files of {named} are beside it; put a copy of the store back to carry on, or pass"
+        f" --store; their snapshots play by their folders' paths"
+    )
 
 
 def _file_number(path: Path) -> int | None:

@@ -136,10 +136,10 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
             seed=run.seed,
             say=run.watcher.say,
         )
-        if state:
-            _restore(run, state, learner, pool, collector)
-            is_whole = True
         with randomness.of_a_run(run.seed, run.device, generators):
+            if state:
+                _restore(run, state, learner, pool, collector)
+                is_whole = True
             _loop(run, learner, pool, collector, is_resumed)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):

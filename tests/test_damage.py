@@ -28,7 +28,8 @@ from league import store as store_module
 from league.config import SOURCE
 from league.envs import registry
 from league.envs.classic.matrix import MatrixBatch
-from league.errors import ConfigError, LeagueError, SnapshotError
+from league.errors import ConfigError, LeagueError, SnapshotError, StoreError
+from league.policies.actor_critic import ActorCritic
 from league.recovery import lost_rows
 from league.rollout import Collector
 from league.snapshots.io import WEIGHTS
@@ -107,6 +108,13 @@ def test_stops_at_any_update_change_nothing(case: str, tmp_path: Path, monkeypat
     """Stopped after 1, 4 and 9 of 10 updates and saved by the clock at each, a run is the one without a stop."""
     if case == "global generators":
         monkeypatch.setattr(registry, "make", lambda name, *, rows, threads, options: noisy(rows, options))
+        quiet = ActorCritic.step
+
+        def step(self: ActorCritic, *arguments: Any, **more: Any) -> Any:
+            action, log_prob, value = quiet(self, *arguments, **more)
+            return action, log_prob, value + torch.rand_like(value)
+
+        monkeypatch.setattr(ActorCritic, "step", step)
     more = (*TINY, "env.rounds=7", *CASES[case])
     for folder in ("whole", "parts"):
         (tmp_path / folder).mkdir()
@@ -495,6 +503,19 @@ def test_a_damaged_snapshot_is_named_and_evaluations_go_on_without(tmp_path: Pat
     assert result.status == "finished" and not any("damaged" in line for line in said)
 
 
+def test_a_lost_store_is_named_with_what_is_left(tmp_path: Path) -> None:
+    """Without its store a run cannot go on, and says so; its snapshots still play, and no new run takes its place."""
+    train(tmp_path, "long", *TINY, notes=Notes(2))
+    (tmp_path / "league.duckdb").unlink()
+    with pytest.raises(StoreError, match=r"no store at .*, but files of matrix-1 are beside it; put a copy") as caught:
+        resume(tmp_path)
+    assert "\n" not in str(caught.value)
+    snapshot = str(tmp_path / "matrix-1" / "snapshots" / f"{128:010d}")
+    played = league.evaluate(snapshot, "bot:random", games=2, store=tmp_path / "league.duckdb", device="cpu")
+    assert played.summary.games == 2
+    assert train(tmp_path, "long", *TINY, notes=Notes(1))[0].run == "matrix-2"
+
+
 WRITE_AND_DIE = """
 import os, sys
 import duckdb
@@ -593,22 +614,28 @@ def test_a_store_held_for_long_stops_no_training(
     assert everything(tmp_path / "held") == everything(tmp_path / "whole")
 
 
-def as_nobody(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs `code` in `folder` with it and all below it read-only; root becomes nobody for that, having imported."""
-    prologue = (
-        "import os, sys, logging\nimport league, league.app, league.progress, league.standings, league.agents\n"
-        "from league.cli import main\nimport league.store\n"
-        "if os.geteuid() == 0:\n    os.setegid(65534); os.seteuid(65534)\n"
-    )
-    for path in [folder, *folder.rglob("*")]:
+def drop_override() -> None:
+    """Takes from root the right to write what the modes forbid; anybody else never had it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(24, 1)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+
+
+def with_read_only(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python with `words` in `folder`, which is read-only with all below it meanwhile."""
+    paths = [folder, *folder.rglob("*")]
+    for path in paths:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    for parent in folder.parents:
-        if parent.stat().st_uid == os.getuid() and parent.name.startswith(("pytest-", "test_")):
-            parent.chmod(0o755)
     try:
-        return python(prologue + code, cwd=folder)
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            preexec_fn=drop_override,
+        )
     finally:
-        for path in [folder, *folder.rglob("*")]:
+        for path in paths:
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 

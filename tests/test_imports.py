@@ -50,7 +50,7 @@ ALLOWED = {
     "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
     "league.zoo": BASE | {"league.duel", "league.envs.base"},
     "league.randomness": set(),
-    "league.probe": {"league.device", "league.rollout"},
+    "league.probe": {"league.device", "league.randomness", "league.rollout"},
     "league.evaluation": BASE | {"league.device", "league.ratings", "league.rollout"},
     "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
