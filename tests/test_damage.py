@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -65,6 +68,18 @@ def resume(folder: Path, run: str = "matrix-1", notes: Notes | None = None, **mo
 def everything(folder: Path, run: str = "matrix-1") -> tuple[Any, ...]:
     """All that learning left: snapshots (their ids are hashes of weights), matches, and each update's measurements."""
     return (*learned(folder, run), Store.open(folder / "league.duckdb").query(METRICS)[1])
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
+    """Everything that the long stage of the tiny agent leaves when nothing interrupts it."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    source = folder / "hyperparameters.toml"
+    source.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config_module, "SOURCE", source)
+        train(folder, "long", *TINY)
+    return everything(folder)
 
 
 def flip(path: Path, place: int = -1) -> None:
@@ -200,12 +215,9 @@ def test_the_probe_says_how_far_another_machine_is(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("damage", ["data bit", "data cut", "data gone", "index bit", "index empty", "index gone"])
-def test_a_damaged_state_falls_back_to_the_one_before(damage: str, tmp_path: Path) -> None:
+def test_a_damaged_state_falls_back_to_the_one_before(damage: str, unbroken: Any, tmp_path: Path) -> None:
     """The run goes on from the previous state, aloud, to the very same end; what was damaged is kept."""
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    for folder in (whole, cut):
-        folder.mkdir()
-    train(whole, "long", *TINY)
+    cut = tmp_path
     train(cut, "long", *TINY, notes=Notes(3))
     resume(cut, notes=Notes(6))
     state = cut / "matrix-1" / "state"
@@ -232,7 +244,7 @@ def test_a_damaged_state_falls_back_to_the_one_before(damage: str, tmp_path: Pat
     if damage == "index empty":
         assert content in [path.read_bytes() for path in bad]
     resume(cut)
-    assert everything(cut) == everything(whole)
+    assert everything(cut) == unbroken
     assert sorted(path for path in state.iterdir() if ".bad-" in path.name) == sorted(bad)
 
 
@@ -321,7 +333,7 @@ def test_a_state_is_saved_without_a_copy(tmp_path: Path) -> None:
 def test_the_disk_is_foretold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The state's size and the snapshots' number and size are said before the run, and are what is there after it."""
     (tmp_path / "runs").mkdir()
-    _, said = train(tmp_path / "runs", "long", ALWAYS)
+    _, said = train(tmp_path / "runs", "long", ALWAYS, "agent.lstm_size=256")
     (line,) = [line for line in said if line.startswith("disk: ")]
     config = config_module.from_json(json.loads(Store.open(tmp_path / "runs" / "league.duckdb").runs()[0].config))
     spec, device = registry.spec("matrix", config.env.options), torch.device("cpu")
@@ -371,7 +383,7 @@ training.RETRY_SECONDS = 0.0
 sys.argv[1:] = sys.argv[3:]
 sys.exit(main())
 """
-QUICK = ("agent.lstm_size=64", "agent.encoder_layers=1", "agent.encoder_width=64", "agent.encoder_heads=2")
+QUICK = ("agent.lstm_size=512", "agent.encoder_layers=1", "agent.encoder_width=64", "agent.encoder_heads=2")
 
 
 def command(*words: str, **settings: str) -> list[str]:
@@ -415,10 +427,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
-def test_a_real_small_disk(small_disk: Path, tmp_path: Path) -> None:
+def test_a_real_small_disk(small_disk: Path, unbroken: Any) -> None:
     """On a disk that fills, store and states included, a run fails in one line and goes on bit for bit with room."""
-    (tmp_path / "whole").mkdir()
-    train(tmp_path / "whole", "long", *TINY)
     train(small_disk, "long", *TINY, notes=Notes(2))
     ballast = small_disk / "ballast"
     with suppress(OSError), open(ballast, "wb", buffering=0) as file:
@@ -429,18 +439,15 @@ def test_a_real_small_disk(small_disk: Path, tmp_path: Path) -> None:
     assert isinstance(caught.value, LeagueError) and "\n" not in str(caught.value), caught.value
     ballast.unlink()
     resume(small_disk)
-    assert everything(small_disk) == everything(tmp_path / "whole")
+    assert everything(small_disk) == unbroken
 
 
 # The store
 
 
-def test_rows_that_a_store_has_lost_are_counted(tmp_path: Path) -> None:
+def test_rows_that_a_store_has_lost_are_counted(unbroken: Any, tmp_path: Path) -> None:
     """Matches gone since the checkpoint are said with their numbers, kept as an event, and training goes on."""
-    for folder in ("whole", "cut"):
-        (tmp_path / folder).mkdir()
-    train(tmp_path / "whole", "long", *TINY)
-    cut = tmp_path / "cut"
+    cut = tmp_path
     train(cut, "long", *TINY, notes=Notes(6))
     with duckdb.connect(cut / "league.duckdb") as con:
         count = con.execute("SELECT count(*) FROM match WHERE kind = 'training'").fetchone()
@@ -451,7 +458,7 @@ def test_rows_that_a_store_has_lost_are_counted(tmp_path: Path) -> None:
     assert count is not None and f"of {count[0]} training matches up to update 6" in line
     assert "evaluation matches" in line and events(cut)[0] == ("damage", line)
     snapshots, matches, metrics = everything(cut)
-    expected = everything(tmp_path / "whole")
+    expected = unbroken
     assert (snapshots, metrics) == (expected[0], expected[2])
     assert matches == [m for m in expected[1] if m["row"] != 3 or m["update"] > 6]
 
@@ -460,17 +467,13 @@ def test_losses_are_told_from_growth() -> None:
     """Fewer rows than were counted are a loss, as many or more are not."""
     saved = {"training": [10, 5], "evaluation": [4, 2]}
     assert lost_rows("a", saved, {"training": [10, 5], "evaluation": [9, 5]}) == ""
-    assert "2 of 10 training matches up to update 5 and 4 of 4 evaluation" in lost_rows(
-        "a", saved, {"training": [8, 5]}
-    )
+    lost = lost_rows("a", saved, {"training": [8, 5]})
+    assert "4 of 4 evaluation matches up to update 2 and 2 of 10 training matches up to update 5 that" in lost
 
 
-def test_lost_rows_of_snapshots_are_restored_from_their_files(tmp_path: Path) -> None:
+def test_lost_rows_of_snapshots_are_restored_from_their_files(unbroken: Any, tmp_path: Path) -> None:
     """The manifests hold what the rows did: the run goes on with its whole pool, and the rows are what they were."""
-    for folder in ("whole", "cut"):
-        (tmp_path / folder).mkdir()
-    train(tmp_path / "whole", "long", *TINY)
-    cut = tmp_path / "cut"
+    cut = tmp_path
     train(cut, "long", *TINY, notes=Notes(6))
     before = Store.open(cut / "league.duckdb").snapshots("matrix-1")
     with duckdb.connect(cut / "league.duckdb") as con:
@@ -482,25 +485,36 @@ def test_lost_rows_of_snapshots_are_restored_from_their_files(tmp_path: Path) ->
     assert [(row.path, row.parent, row.fingerprint) for row in after[: len(before)]] == [
         (row.path, row.parent, row.fingerprint) for row in before
     ]
-    assert everything(cut) == everything(tmp_path / "whole")
+    assert everything(cut) == unbroken
 
 
 def test_a_damaged_snapshot_is_named_and_evaluations_go_on_without(tmp_path: Path) -> None:
-    """A member of the pool is named at the start; evaluation leaves it out; the run stops where it must play it."""
-    more = (*TINY, "pool.sampler=uniform", "pool.live_nets=2", "run.evaluate_every=128")
-    train(tmp_path, "long", *more, notes=Notes(6))
-    first = tmp_path / "matrix-1" / "snapshots" / f"{0:010d}" / WEIGHTS
-    content = first.read_bytes()
-    flip(first)
-    notes = Notes()
-    with pytest.raises(SnapshotError, match=rf"{first} is damaged.*then `league resume matrix-1`") as caught:
-        resume(tmp_path, notes=notes)
-    assert "\n" not in str(caught.value)
-    assert any(str(first.parent) in line and "until it is drawn" in line for line in notes.said)
-    assert any(line.startswith("evaluating without matrix-1@0: ") for line in notes.said)
-    first.write_bytes(content)
+    """A member of the pool that is not drawn any more is named at the start, left out of evaluations, and no more."""
+    train(tmp_path, "long", *TINY, "pool.sampler=latest", notes=Notes(6))
+    folder = tmp_path / "matrix-1" / "snapshots" / f"{0:010d}"
+    flip(folder / WEIGHTS)
     result, said = resume(tmp_path)
-    assert result.status == "finished" and not any("damaged" in line for line in said)
+    assert result.status == "finished"
+    (line,) = [line for line in said if "until it is drawn" in line]
+    assert f"{folder} is damaged" in line and ("damage", line) in events(tmp_path)
+    assert any(line.startswith(f"evaluating without matrix-1@0: {folder / WEIGHTS} is damaged") for line in said)
+
+
+def test_a_run_stops_where_it_must_play_a_damaged_snapshot(unbroken: Any, tmp_path: Path) -> None:
+    """What is drawn is never replaced by another: one line names the file, and put back it makes the run whole."""
+    cut = tmp_path
+    train(cut, "long", *TINY, notes=Notes(6))
+    content = {path: path.read_bytes() for path in (cut / "matrix-1" / "snapshots").glob(f"*/{WEIGHTS}")}
+    assert len(content) == 6
+    for path in content:
+        flip(path)
+    with pytest.raises(SnapshotError, match=rf"{WEIGHTS} is damaged.*then `league resume matrix-1`") as caught:
+        resume(cut)
+    assert "\n" not in str(caught.value) and status(cut, "matrix-1") == ("failed", 768)
+    for path, data in content.items():
+        path.write_bytes(data)
+    resume(cut)
+    assert everything(cut) == unbroken
 
 
 def test_a_lost_store_is_named_with_what_is_left(tmp_path: Path) -> None:
@@ -580,17 +594,14 @@ def test_a_cut_log_is_found_by_the_counts(tmp_path: Path) -> None:
 
 
 def test_a_store_held_for_long_stops_no_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While another process keeps it rows wait in memory; warnings come ever more seldom; the end is the same."""
-    for folder in ("whole", "held"):
-        (tmp_path / folder).mkdir()
-    train(tmp_path / "whole", "long", *TINY)
-    path, stack = tmp_path / "held" / "league.duckdb", ExitStack()
+    path, stack = tmp_path / "league.duckdb", ExitStack()
     monkeypatch.setattr(store_module, "PATIENCE_SECONDS", 0.01)
     monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.02)
     clock = [0.0]
-    monkeypatch.setattr(store_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(store_module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
 
     class Meddler(Notes):
         process: Any = None
@@ -606,12 +617,12 @@ def test_a_store_held_for_long_stops_no_training(
 
     notes = Meddler()
     with stack:
-        train(tmp_path / "held", "long", ALWAYS, *TINY, notes=notes)
+        train(tmp_path, "long", ALWAYS, *TINY, notes=notes)
     failed = [line for line in notes.said if line.startswith("no checkpoint now, but the last one stands: store")]
     assert len(failed) in range(1, 7)
     warnings = [record.getMessage() for record in caplog.records if "rows wait in memory" in record.getMessage()]
     assert [w.split(" s:")[0].split()[-1] for w in warnings][:4] == ["5", "10", "20", "40"][: len(warnings)]
-    assert everything(tmp_path / "held") == everything(tmp_path / "whole")
+    assert everything(tmp_path) == unbroken
 
 
 def drop_override() -> None:
@@ -651,7 +662,7 @@ def test_a_read_only_folder_can_be_read_and_says_what_cannot(tmp_path: Path) -> 
         (["resume", "matrix-1"], 1, str(Path("matrix-1") / "lock")),
         (["train", "--env", "matrix", "--stage", "smoke"], 1, "matrix-2"),
     ):
-        done = as_nobody(f"sys.argv[1:] = {[*words, '--store', 'league.duckdb']!r}\nsys.exit(main())", folder)
+        done = with_read_only(folder, "-m", "league", *words, "--store", "league.duckdb")
         assert done.returncode == code and "Traceback" not in done.stderr, (words, done.stderr)
         assert said in done.stderr
     resume(folder)
@@ -660,16 +671,18 @@ def test_a_read_only_folder_can_be_read_and_says_what_cannot(tmp_path: Path) -> 
 def test_a_store_that_became_read_only_stops_no_training(tmp_path: Path) -> None:
     """When the store's rights are taken away, rows wait in memory and one line at the end says what to do."""
     code = """
-store = league.store.Store(league.store.Path("league.duckdb"))
+from pathlib import Path
+from league.store import Store, StoreError
+store = Store(Path("league.duckdb"))
 store.add_metrics("a", 1, 1, {"loss": 1.0})
 assert not store.flush() and store.num_waiting == 1
 try:
     store.flush(force=True)
-except league.store.StoreError as error:
+except StoreError as error:
     print(str(error).count(chr(10)), error)
 """
     Store.create(tmp_path / "runs" / "league.duckdb")
-    done = as_nobody(code, tmp_path / "runs")
+    done = with_read_only(tmp_path / "runs", "-c", code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("0 store league.duckdb cannot be used") and "rights" in done.stdout
     assert "1 rows wait in memory" in done.stderr
