@@ -18,10 +18,10 @@ import torch
 def get_state(device: torch.device) -> dict[str, Any]:
     """The states of all global generators, of every GPU's where `device` is one."""
     version, words, gauss = random.getstate()
-    generator = np.random.get_state(legacy=True)
+    generator: dict[str, Any] = np.random.get_state(legacy=False)
     state: dict[str, Any] = {
         "python": [version, list(words), gauss],
-        "numpy": [generator[0], np.asarray(generator[1]).tolist(), *generator[2:]],
+        "numpy": {**generator, "state": {**generator["state"], "key": generator["state"]["key"].tolist()}},
         "torch": torch.get_rng_state(),
     }
     if device.type == "cuda":
@@ -33,8 +33,9 @@ def set_state(state: dict[str, Any], device: torch.device) -> None:
     """The inverse of `get_state`; GPUs keep theirs where the state has another number of them."""
     version, words, gauss = state["python"]
     random.setstate((version, tuple(words), gauss))
-    name, key, *rest = state["numpy"]
-    np.random.set_state((name, np.array(key, np.uint32), *rest))
+    generator = state["numpy"]
+    key = np.array(generator["state"]["key"], np.uint32)
+    np.random.set_state({**generator, "state": {**generator["state"], "key": key}})
     torch.set_rng_state(state["torch"])
     if device.type == "cuda" and len(state.get("cuda", ())) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all(state["cuda"])
