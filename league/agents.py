@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from league.evaluation import Contestant, Summary, check_games, play, summarise
 from league.headtohead import Matchup
 from league.headtohead import matchup as compare
 from league.policies.actor_critic import ActorCritic
-from league.records import AgentKind, AgentRow, Sampling
+from league.records import AgentKind, AgentRow, Sampling, unique_name
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import MAX_SEED, Agent, load_policy
 from league.snapshots.export import export as export_snapshot
@@ -177,7 +176,7 @@ def evaluate(
     check_different(a, against, meeting)
     if say is not None:
         say(f"playing {games} games of {first.label} against {second.label}")
-    name = f"evaluation-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+    name = unique_name("evaluation")
     results = play_meeting(meeting, games, seed=seed, run=name, update=0, greedy=greedy)
     if opened is not None:
         introduce(opened, meeting)

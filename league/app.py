@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from league import config as settings
-from league import sizing
+from league import recovery, sizing
 from league.agents import DEFAULT_STORE, check_seed
 from league.config import AUTO, Config, Layer
 from league.device import choose_device, describe_device, read_memory
@@ -31,7 +31,7 @@ from league.signals import on_signal
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import load_policy
 from league.snapshots.manifest import About, GameRecord, spec_to_json
-from league.snapshots.state import load_state, save_state
+from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, load_state, save_state, states_bytes
 from league.store import Store
 from league.training import Counters, Run, Watcher
 from league.training import train as run_training
@@ -115,6 +115,7 @@ def train(
             f" pass another --run"
         )
     memory = check_memory(config, spec, torch_device)
+    disk = check_disk(config, spec, torch_device, Path(store))
     opened = Store.create(Path(store))
     earlier, reason = find_earlier(opened, config, seed, run, fresh)
     if reason:
@@ -125,6 +126,7 @@ def train(
         if explanation:
             watcher.say(explanation)
         watcher.say(memory)
+        watcher.say(disk)
         parts = _wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
         if earlier is not None:
             return _go_on(parts, stage)
@@ -179,8 +181,10 @@ def resume(
     torch_device = choose_device(device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
     memory = check_memory(config, spec, torch_device)
+    disk = check_disk(config, spec, torch_device, opened.path, run, row.steps)
     watcher.say(f"run {run}: resuming {row.stage}, seed {row.seed}, on {describe_device(torch_device)}")
     watcher.say(memory)
+    watcher.say(disk)
     parts = _wire(run, config, spec, row.seed, torch_device, opened, watcher, fingerprint)
     if parts.game_id != row.game_id:
         raise UsageError(
@@ -222,6 +226,18 @@ def check_memory(config: Config, spec: GameSpec, device: torch.device) -> str:
     needed = sizing.check_memory(config, spec, _footprint(config, spec, device), memory, device)
     free = f", {sizing.show(memory.free)} free" if memory.total else ""
     return f"memory: {needed.describe()}{free}"
+
+
+def check_disk(config: Config, spec: GameSpec, device: torch.device, store: Path, run: str = "", steps: int = 0) -> str:
+    """One line of what the run takes of the disk, and a warning in it where that is more than is free.
+
+    Raises:
+        ConfigError: nothing could be saved there.
+    """
+    folder = next(path for path in (store.absolute().parent, *store.absolute().parents) if path.is_dir())
+    needs = sizing.disk_needs(config, _footprint(config, spec, device), steps, STATES_KEPT, STATES_AT_ONCE)
+    used = states_bytes(store.parent / run / "state") if run else 0
+    return sizing.check_disk(needs, shutil.disk_usage(folder).free, used, str(folder))
 
 
 def _footprint(config: Config, spec: GameSpec, device: torch.device) -> sizing.Footprint:
@@ -272,7 +288,7 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
         return None, f"starting at step 0: no finished {stage} has seed {seed} (there are: {seeds})"
     same = [row for row in seeded if (row.fingerprint, row.game_id) == (mark, game_id)]
     if not same:
-        newest = max(seeded, key=lambda row: row.started_at)
+        newest = seeded[-1]
         why = _differences(settings.to_json(config), json.loads(newest.config))
         if not why:
             is_mixed = newest.fingerprint != mark
@@ -282,7 +298,7 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
             f"starting at step 0: {newest.run}, the newest finished {stage} of seed {seed}, differs in {why}{hint}",
         )
     whole = [row for row in same if not is_pruned(store, row.run)]
-    newest = max(whole or same, key=lambda row: row.started_at)
+    newest = (whole or same)[-1]
     if not whole:
         return None, f"starting at step 0: snapshots of {newest.run} were pruned, so it cannot go on{hint}"
     return newest, f"carrying on {newest.run} ({stage}, same fingerprint and seed) from step {newest.steps:,}"
@@ -361,10 +377,23 @@ def _wire(
         policy = ActorCritic(architecture).to(device)
     folder = _folder(store, name)
     game = GameRecord(name=spec.name, version=spec.version, game_id=game_id, options=options)
-    paths = {row.agent_id: store.path.parent / row.path for row in store.snapshots(name)}
+    paths: dict[str, Path] = {}
 
     def make_batch(rows: int) -> MatchBatch:
         return registry.make(env.name, rows=rows, threads=env.threads, options=options)
+
+    def frozen(agent_id: str) -> ActorCritic:
+        if agent_id not in paths:
+            paths.update({row.agent_id: store.path.parent / row.path for row in store.snapshots(name)})
+        try:
+            return load_policy(paths[agent_id], device)[1]
+        except KeyError:
+            raise SnapshotError(
+                f"run={name}: its snapshot {agent_id[:16]}... is neither in {store.path} nor in {folder}; put it back,"
+                f" then `league resume {name}`"
+            ) from None
+        except SnapshotError as error:
+            raise SnapshotError(f"{error}; then `league resume {name}`") from None
 
     def snapshot(counters: Counters) -> str:
         path = folder / "snapshots" / f"{counters.steps:010d}"
@@ -410,7 +439,7 @@ def _wire(
         spec=spec,
         make_batch=make_batch,
         make_stack=lambda: make_stack(policy, config) if is_faster(device, config.learner.precision) else None,
-        load_policy=lambda agent_id: load_policy(paths[agent_id], device)[1],
+        load_policy=frozen,
         save_snapshot=snapshot,
         save_state=lambda state: save_state(folder / "state", state),
         save_evidence=lambda evidence: write_evidence(folder / "failures", evidence, game),
@@ -477,12 +506,35 @@ def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
         )
     with alone(run.name, _folder(run.store, run.name)):
         _need_whole_pool(run)
-        state = _last_state(run)
+        notes: list[str] = []
+        state = _last_state(run, notes.append)
+        notes += _examine(run, state)
         config = json.dumps(settings.to_json(run.config))
         run.store.extend_run(run.name, stage=stage, config=config, fingerprint=run.fingerprint)
         if event:
             run.store.add_event(run.name, state["counters"]["update"], "resumed", event)
+        for note in notes:
+            run.watcher.say(note)
+            run.store.add_event(run.name, state["counters"]["update"], "damage", note)
         return _run(run, state)
+
+
+def _examine(run: Run, state: dict[str, Any]) -> list[str]:
+    """Restores rows of snapshots that the store has lost, and says what else of the run is lost or damaged."""
+    update, saved = state["counters"]["update"], state.pop("rows", {})
+    notes = []
+    restored = recovery.restore_snapshots(run.store, run.name, update)
+    if restored:
+        steps = ", ".join(f"{step:,}" for step in restored)
+        notes.append(
+            f"run={run.name}: the store had lost the snapshots at {steps} steps; their files have them restored"
+        )
+    lost = recovery.lost_rows(run.name, saved, run.store.row_counts(run.name, update))
+    if lost:
+        notes.append(lost)
+    for damage in recovery.damaged_snapshots(run.store, run.name, state["pool"]["snapshots"]):
+        notes.append(f"{damage}; the run goes on until it is drawn as an opponent: put it back from a copy before that")
+    return notes
 
 
 def _need_whole_pool(run: Run) -> None:
@@ -498,14 +550,16 @@ def _folder(store: Store, run: str) -> Path:
     return store.path.parent / run
 
 
-def _last_state(run: Run) -> dict[str, Any]:
+def _last_state(run: Run, say: Callable[[str], None]) -> dict[str, Any]:
     """The run's saved state; what was written past it is removed, since it will be played again.
+
+    `say` is told where the newest state is damaged and the one before it is taken.
 
     Raises:
         SnapshotError: the state is missing, damaged or of another version; nothing has been removed.
     """
     folder = _folder(run.store, run.name)
-    state = load_state(folder / "state")
+    state = load_state(folder / "state", say)
     try:
         counters = Counters(**state["counters"])
     except (KeyError, TypeError) as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from league.errors import StoreError, UsageError
 from league.evaluation import check_games
 from league.liveness import gate_lock
 from league.locks import held, is_held
-from league.records import Decision, GateRow, SnapshotRow
+from league.records import Decision, GateRow, SnapshotRow, unique_name
 from league.sprt import Sprt, elo_interval, pair_counts
 from league.standings import best_rated, find_named
 from league.store import Store
@@ -139,7 +138,7 @@ def _run(
 ) -> GateResult:
     first, second = meeting.sides
     row = GateRow(
-        gate=f"gate-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}",
+        gate=unique_name("gate"),
         game_id=meeting.game.game_id,
         run=run,
         challenger=first.agent_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,6 +28,11 @@ MAX_SEED = 2**64 - 1
 def now() -> datetime:
     """This moment, in UTC."""
     return datetime.now(UTC)
+
+
+def unique_name(kind: str) -> str:
+    """`KIND-DATE-TIME-RANDOM`: a name that no other rows have, though a clock that is set back tells a time twice."""
+    return f"{kind}-{now():%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True)

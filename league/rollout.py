@@ -205,6 +205,14 @@ class Lane:
         view.actions[rows, 1 - seats] = self._chosen[:-1]  # where a bot plays, the game ignores it
         return Step(obs, mask, action, log_prob.float(), value.float())
 
+    def foresee(self, generator: torch.Generator) -> Step:
+        """The learner's part of the next `think`, without taking it: on a copy of its memory, drawn by `generator`."""
+        self.view.pull()
+        rows, seats = self._rows, self._seats_there
+        obs, mask = self.view.obs[rows, seats], None if self.view.mask is None else self.view.mask[rows, seats]
+        action, log_prob, value = self.policy.step(obs, self.state.select(None), mask=mask, generator=generator)
+        return Step(obs, mask, action, log_prob.float(), value.float())
+
     def stop_graphs(self) -> None:
         """From now on the nets' steps run as they are."""
         self._graphs = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from league.config import Config, Layer, steps_per_rollout
+from league.config import Config, Layer, snapshot_marks, steps_per_rollout
 from league.device import Memory, autocast
 from league.errors import ConfigError
 from league.evaluation import MAX_PAIRS
@@ -82,7 +82,7 @@ class Estimate:
     rollout: int
     """What is stored of the steps."""
     work: int
-    """The most that one act of the loop needs beside these: play, learning, evaluation or, on a CPU, saving."""
+    """The most that one act of the loop needs beside these: play, learning, evaluation or, on a CPU, resuming."""
 
     @property
     def total(self) -> int:
@@ -124,7 +124,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
         2 * footprint.weights + 2 * evaluated * footprint.state,
     ]
     if device.type == "cpu":
-        works.append(2 * (2 * states + 3 * footprint.weights))  # copied, then written into one string of bytes
+        works.append(2 * states + 3 * footprint.weights)  # a saved state, while what it says is taken over
     return Estimate(
         learner=7 * footprint.weights,
         frozen=4 * config.pool.live_nets * footprint.weights,
@@ -179,6 +179,74 @@ def check_memory(
             raise ConfigError(f"{line}; set env.rows={rows}")
         rows //= 2
     raise ConfigError(f"{line}; lower learner.rollout_steps, pool.live_nets or the sizes in [agent] as well")
+
+
+@dataclass(frozen=True)
+class DiskNeeds:
+    """Bytes that a run takes on the disk beside its rows in the store."""
+
+    state: int
+    """One saved state: weights, Adam's moments, and the memories and LSTM states of both seats of every row."""
+    states_kept: int
+    states_at_once: int
+    """While a new one is written."""
+    snapshot: int
+    num_snapshots: int
+    """That the run keeps from now on: none may go while it can go on, since its pool may draw any."""
+
+    @property
+    def least(self) -> int:
+        """Below which nothing could be saved: all states, and two snapshots."""
+        return self.states_at_once * self.state + 2 * self.snapshot
+
+    @property
+    def total(self) -> int:
+        """At the run's end."""
+        return self.states_at_once * self.state + self.num_snapshots * self.snapshot
+
+    def describe(self) -> str:
+        """The sum, in words."""
+        return (
+            f"{show(self.total)} = {self.states_at_once} states of {show(self.state)} ({self.states_kept} are kept, one"
+            f" more while it is written) + {self.num_snapshots:,} snapshots of {show(self.snapshot)}"
+        )
+
+
+def disk_needs(config: Config, footprint: Footprint, steps: int, states_kept: int, states_at_once: int) -> DiskNeeds:
+    """What the run of `config` still writes from step `steps` on; a game's own state is not counted."""
+    total = config.run.total_steps
+    marks = [mark for mark in snapshot_marks(config, total) if mark > steps]
+    is_last_a_mark = bool(marks) and marks[-1] == total
+    return DiskNeeds(
+        state=3 * footprint.weights + (2 * config.env.rows + 1) * footprint.state,
+        states_kept=states_kept,
+        states_at_once=states_at_once,
+        snapshot=footprint.weights,
+        num_snapshots=(steps == 0) + len(marks) + (not is_last_a_mark),
+    )
+
+
+def check_disk(needs: DiskNeeds, free: int, used: int, folder: str) -> str:
+    """One line of what the run takes of the disk, with a warning where that is more than is free.
+
+    Args:
+        needs: what it takes.
+        free: bytes that the disk has left.
+        used: bytes of the run's states that lie there already and will be replaced.
+        folder: where its files lie.
+
+    Raises:
+        ConfigError: not even a first state and two snapshots would fit.
+    """
+    line = f"disk: {needs.describe()}; {show(free)} free at {folder}"
+    if needs.least > free + used:
+        raise ConfigError(
+            f"{line}: too little even for {needs.states_at_once} states and 2 snapshots ({show(needs.least)}); make"
+            f" room, pass another --store, or lower env.rows, whose memories are most of a wide run's state"
+        )
+    if needs.total > free + used:
+        return f"{line}: the run will fill the disk; make room, or it ends where a snapshot finds none"
+    return line
 
 
 def auto(

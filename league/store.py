@@ -11,6 +11,7 @@ import itertools
 import logging
 import os
 import re
+import secrets
 import threading
 import time
 import uuid
@@ -75,6 +76,8 @@ PATIENCE_SECONDS = 1.0
 """How long a write that can be put off waits."""
 FLUSH_SECONDS = 5.0
 """The least time between two writes that can be put off."""
+MAX_RETRY_SECONDS = 60.0
+"""The most that is waited before the next try where such writes fail again and again; each failure is warned about."""
 QUERY_SECONDS = 30.0
 MAX_QUERY_ROWS = 1_000_000
 
@@ -88,6 +91,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "lock_configuration": True,
 }
 _BUGS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
+_BROKEN_LOG_SIGNS = ("Failure while replaying WAL", "This WAL was created for")
 _BUSY_SIGNS = ("Could not set lock", "used by another process", "different configuration")
 _log = logging.getLogger(__name__)
 _process_lock = threading.RLock()
@@ -111,6 +115,7 @@ class Store:
         self._progress: dict[str, dict[str, Any]] = {}
         self._status: dict[str, RunStatus] = {}
         self._next_flush = 0.0
+        self._retry_seconds = FLUSH_SECONDS
         self._reader: duckdb.DuckDBPyConnection | None = None
 
     @classmethod
@@ -135,7 +140,7 @@ class Store:
         """
         store = cls(Path(path))
         if not store.path.exists():
-            raise StoreError(f"no store at {store.path}; run `league train` first, or pass --store")
+            raise StoreError(_missing(store.path))
         store._bring_up_to_date()
         return store
 
@@ -344,8 +349,8 @@ class Store:
         """Writes everything that waits, in one transaction.
 
         Without `force` it does nothing within 5 seconds of the last time, and a store that cannot be written is only
-        warned about: the rows stay in memory for the next time. With `force` it writes now or raises; the rows stay
-        in memory all the same.
+        warned about: the rows stay in memory for the next time, which comes later with every failure. With `force` it
+        writes now or raises; the rows stay in memory all the same.
 
         Returns:
             Whether nothing waits any more.
@@ -364,14 +369,36 @@ class Store:
         except StoreError as error:
             if force:
                 raise
-            _log.warning("%d rows wait in memory: %s", self.num_waiting, error)
+            self._next_flush = time.monotonic() + self._retry_seconds
+            _log.warning(
+                "%d rows wait in memory, tried again in %g s: %s", self.num_waiting, self._retry_seconds, error
+            )
+            self._retry_seconds = min(2 * self._retry_seconds, MAX_RETRY_SECONDS)
             return False
-        finally:
-            self._next_flush = time.monotonic() + FLUSH_SECONDS
+        self._next_flush, self._retry_seconds = time.monotonic() + FLUSH_SECONDS, FLUSH_SECONDS
         for rows in self._rows.values():
             rows.clear()
         self._progress.clear()
         return True
+
+    def checkpoint(self, run: str, update: int) -> dict[str, list[int]]:
+        """Writes everything that waits, and DuckDB's log into the file itself, so that nothing is left in the log.
+
+        Returns:
+            `row_counts` of the run.
+
+        Raises:
+            StoreError: as `flush` with `force`.
+        """
+        self.flush(force=True)
+        with self._session(read_only=False, wait=LOCK_SECONDS) as con:
+            con.execute("CHECKPOINT")
+            return _row_counts(con, run, update)
+
+    def row_counts(self, run: str, update: int) -> dict[str, list[int]]:
+        """Kind of match -> how many a run has (of training, up to `update`), and the last update among them."""
+        with self._read() as con:
+            return _row_counts(con, run, update)
 
     def delete_after(self, run: str, update: int) -> None:
         """Forgets what a run's training wrote past `update`, in the file and in memory, in one transaction.
@@ -712,10 +739,20 @@ def _schema_number(con: duckdb.DuckDBPyConnection, path: Path) -> int:
     return row[0]
 
 
+def _row_counts(con: duckdb.DuckDBPyConnection, run: str, update: int) -> dict[str, list[int]]:
+    rows = con.execute(sql("row_counts"), {"run": run, "update": update}).fetchall()
+    return {kind: counts for kind, *counts in rows}
+
+
 def _connect(path: Path, read_only: bool, deadline: float, wait: float) -> duckdb.DuckDBPyConnection:
-    """Opens the store, trying again until the deadline while somebody else has it."""
+    """Opens the store, trying again until the deadline while somebody else has it.
+
+    A log that cannot be replayed is set aside, with a warning.
+    """
     pause = 0.01
+    log = path.with_name(path.name + ".wal")
     while True:
+        file_number = _file_number(log)
         try:
             if not path.is_file():
                 kind = "is a folder, not a league store" if path.is_dir() else "is gone or no file"
@@ -723,12 +760,54 @@ def _connect(path: Path, read_only: bool, deadline: float, wait: float) -> duckd
             return duckdb.connect(path, read_only=read_only, config=_CONFIG)
         except duckdb.Error as error:
             text = str(error)
+            if any(sign in text for sign in _BROKEN_LOG_SIGNS) and _set_aside(path, log, file_number, error):
+                continue
             if not any(sign in text for sign in _BUSY_SIGNS):
                 raise StoreError(_damage(path, error)) from None
             if time.monotonic() + pause > deadline:
                 raise StoreBusy(_busy(path, text, wait)) from None
         time.sleep(pause)
         pause = min(pause * 1.5, 0.2)
+
+
+def _missing(path: Path) -> str:
+    runs = sorted(index.parents[1].name for index in path.parent.glob("*/state/state.json"))
+    if not runs:
+        return f"no store at {path}; run `league train` first, or pass --store"
+    named = ", ".join(runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
+    return (
+        f"no store at {path}, but files of {named} are beside it; put a copy of the store back to carry on, or pass"
+        f" --store; their snapshots play by their folders' paths"
+    )
+
+
+def _file_number(path: Path) -> int | None:
+    """The inode; None where there is no file."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def _set_aside(path: Path, log: Path, file_number: int | None, error: duckdb.Error) -> bool:
+    """Renames the log that could not be replayed, so that the store opens without it; it is never deleted.
+
+    file_number: of that log. Where another process was faster there is another log now, or none: that one stays.
+    """
+    if file_number is None or _file_number(log) != file_number:
+        return file_number is not None
+    aside = log.with_name(f"{log.name}.bad-{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}")
+    try:
+        size = log.stat().st_size
+        log.rename(aside)
+    except OSError:
+        return False
+    _log.warning(
+        "store %s: its log cannot be replayed (%s), so what was written since the last checkpoint is lost;"
+        " `league resume` says what a run misses. The log is kept: %s (%d bytes)",
+        path, _first_line(error), aside.name, size,
+    )  # fmt: skip
+    return True
 
 
 def _busy(path: Path, text: str, wait: float) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from league import probe, randomness
 from league.compiling import compiled
 from league.config import Config, next_snapshot_mark, smaller
 from league.device import is_out_of_memory
@@ -26,6 +27,8 @@ from league.rollout import Collector, make_collector
 from league.store import Store
 from league.types import BOT_PREFIX, DRAW, GameSpec, MatchBatch, MatchResult, Policy, PolicyStack, Rollout
 
+RETRY_SECONDS = 60.0
+"""After a checkpoint that failed, until the next try."""
 WINDOW = 100
 """Matches that a displayed win-rate or mean reward looks back on."""
 
@@ -124,6 +127,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
         learner.sequence = compiled(run.policy.sequence, run.watcher.say)
     pool = Pool(config.pool, run.load_policy, pool_rng)
     is_resumed, is_whole = bool(state), not state
+    generators = state.pop("generators", None) if state else None
     try:
         collector = make_collector(
             config,
@@ -137,10 +141,11 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
             seed=run.seed,
             say=run.watcher.say,
         )
-        if state:
-            _restore(run, state, learner, pool, collector)
-            is_whole = True
-        _loop(run, learner, pool, collector, is_resumed)
+        with randomness.of_a_run(run.seed, run.device, generators):
+            if state:
+                _restore(run, state, learner, pool, collector)
+                is_whole = True
+            _loop(run, learner, pool, collector, is_resumed)
     except GuardError as error:
         raise _stopped_by(error, run, learner, pool, collector.finished) from None
     except (MemoryError, RuntimeError) as error:
@@ -159,7 +164,8 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
 def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resumed: bool) -> None:
     config, counters = run.config, run.counters
     recent = Recent(pool, run.name, config.rewards)
-    saved_at = time.monotonic() if is_resumed else -math.inf  # a new run can be resumed from its first update on
+    pause = 60 * config.run.checkpoint_minutes
+    save_at = time.monotonic() + pause if is_resumed else -math.inf  # a new run can be resumed from its first update on
     alarms: list[Alarm] = []
 
     while True:
@@ -170,12 +176,15 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
             pool.admit(take_snapshot(run, counters))
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
         if is_evaluation_due(counters, config, is_last and not is_stopped):
-            alarms += evaluate_newest(run, pool, counters)
+            with randomness.untouched(run.device):
+                alarms += evaluate_newest(run, pool, counters)
         must_stop = bool(alarms) and config.run.on_alarm == "stop" and not is_last
         must_save = is_last or must_stop
-        if must_save or (counters.update and time.monotonic() - saved_at > 60 * config.run.checkpoint_minutes):
-            checkpoint(run, _state(counters, learner, pool, collector), must_succeed=must_save)
-            saved_at = time.monotonic()
+        if must_save or (counters.update and time.monotonic() > save_at):
+            state = _state(run, learner, pool, collector)
+            is_saved = checkpoint(run, state, must_succeed=must_save)
+            del state
+            save_at = time.monotonic() + (pause if is_saved else min(pause, RETRY_SECONDS))
         if is_last:
             warn_of_silent_rewards(run)
             return
@@ -217,20 +226,26 @@ def take_snapshot(run: Run, counters: Counters) -> str:
     return counters.newest
 
 
-def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> None:
+def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> bool:
     """Writes what waits for the store, then the state: a restart never goes on from a state whose matches are lost.
 
+    The state holds how many match rows the store has then, so that a restart sees whether it has lost some.
+
+    Returns:
+        Whether it was written; if not, the older states stand, and training goes on.
+
     Raises:
-        StoreError: `must_succeed`, and the store stayed busy or refused; otherwise the older state just stands.
+        StoreError, SnapshotError: `must_succeed`, and the store stayed busy, or it or the disk refused.
     """
     try:
-        run.store.flush(force=True)
-    except StoreError as error:
+        rows = run.store.checkpoint(run.name, run.counters.update)
+        run.save_state({**state, "rows": rows})
+    except (StoreError, SnapshotError) as error:
         if must_succeed:
             raise
-        run.watcher.say(f"no checkpoint now: {error}")
-        return
-    run.save_state({**state, "guards": run.guards.state_dict()})
+        run.watcher.say(f"no checkpoint now, but the last one stands: {error}")
+        return False
+    return True
 
 
 def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> bool:
@@ -263,7 +278,10 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     started = time.monotonic()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
     if pool.snapshots[0] != newest:
-        opponents.append(Contestant(pool.snapshots[0], run.load_policy(pool.snapshots[0])))
+        try:
+            opponents.append(Contestant(pool.snapshots[0], run.load_policy(pool.snapshots[0])))
+        except SnapshotError as error:
+            run.watcher.say(f"evaluating without {run.name}@0: {error}")
     contestant = Contestant(newest, run.load_policy(newest))
     results = play(
         run.make_batch,
@@ -388,12 +406,15 @@ def _report(counters: Counters, config: Config, metrics: dict[str, float], recen
     return Report(counters.steps, total, counters.update, rate, left, metrics, recent.rates(), recent.rewards())
 
 
-def _state(counters: Counters, learner: Learner, pool: Pool, collector: Collector) -> dict[str, Any]:
+def _state(run: Run, learner: Learner, pool: Pool, collector: Collector) -> dict[str, Any]:
     return {
-        "counters": asdict(counters),
+        "counters": asdict(run.counters),
         "learner": learner.state_dict(),
         "pool": pool.state_dict(),
         "collector": collector.state_dict(),
+        "guards": run.guards.state_dict(),
+        "generators": randomness.get_state(run.device),
+        "probe": probe.foresee(collector) if run.counters.update else None,
     }
 
 
@@ -403,9 +424,14 @@ def _restore(run: Run, state: dict[str, Any], learner: Learner, pool: Pool, coll
     run.guards.load_state_dict(state.pop("guards", None))
     learner.load_state_dict(state.pop("learner"))
     pool.load_state_dict(state.pop("pool"))
-    matches = state.pop("collector")
+    matches, saved = state.pop("collector"), state.pop("probe", None)
     if matches is not None and collector.fits(matches):
         collector.load_state_dict(matches)
+        if saved is not None:
+            is_same, sentence = probe.compare(saved, probe.foresee(collector))
+            run.watcher.say(sentence)
+            if not is_same:
+                run.store.add_event(run.name, counters.update, "probe", sentence)
     elif counters.update:
         seed = int(np.random.SeedSequence([run.seed, counters.update, run.config.env.rows]).generate_state(1)[0])
         collector.generator.manual_seed(seed)

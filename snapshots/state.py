@@ -1,13 +1,20 @@
 """The state of a run on disk: a tree of dicts, lists, tensors, arrays, bytes and plain values as safetensors + JSON.
 
-`state.json` names the data file and its sha256 and is renamed into place last, so it always points at a whole one; the
-data file that it no longer points at is removed after that.
+`state.json` names the newest data file and its sha256, `previous.json` those of the state before it. A new data file is
+written beside both, synced and read back before any index changes, and only then the one before the previous is
+removed: at every moment, and after a kill, there is an earlier whole state to fall back to.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +23,21 @@ import safetensors.torch
 import torch
 
 from league.errors import SnapshotError
-from league.snapshots.io import clean, write_atomic
+from league.snapshots.io import TEMPORARY, clean, write_atomic
 
 INDEX = "state.json"
+PREVIOUS = "previous.json"
+STATES_KEPT, STATES_AT_ONCE = 2, 3
+"""States on disk between two saves, and for a moment within one."""
 FORMAT = 1
 _KIND, _NAME = "$kind", "$name"
 _NEXT = "the run cannot go on; begin a new one with `league train --fresh`"
 
 
 def save_state(folder: Path, tree: dict[str, Any]) -> None:
-    """Writes `tree` into `folder`, replacing the state that is there once the new one is safe on disk.
+    """Writes `tree` into `folder` as the newest state; the one that was newest is kept as the previous one.
+
+    Nothing is copied but tensors that are not on the CPU or share their memory, so none may change meanwhile.
 
     Args:
         folder: The state's own folder; its parents are made.
@@ -34,45 +46,113 @@ def save_state(folder: Path, tree: dict[str, Any]) -> None:
 
     Raises:
         TypeError: the tree holds something else.
-        SnapshotError: the disk refuses; the old state stands.
+        SnapshotError: the disk refuses, or does not give back what was written; the old states stand.
     """
     tensors: dict[str, torch.Tensor] = {}
     index = json.dumps(_encode(tree, tensors))
-    data = safetensors.torch.save(tensors)
-    digest = hashlib.sha256(data).hexdigest()
-    name = f"state-{digest[:16]}.safetensors"
-    head = {"format": FORMAT, "data": name, "sha256": digest, "tree_sha256": _sha256(index), "tree": index}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         clean(folder)
-        write_atomic(folder / name, data)
+        draft = folder / f".state{TEMPORARY}{secrets.token_hex(4)}"
+        try:
+            digest = _write_proved(draft, tensors)
+            name = f"state-{digest[:16]}.safetensors"
+            os.replace(draft / "data", folder / name)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        newest = _data_of(folder / INDEX)
+        if newest not in (None, name):
+            write_atomic(folder / PREVIOUS, (folder / INDEX).read_bytes())
+        head = {"format": FORMAT, "data": name, "sha256": digest, "tree_sha256": _sha256(index), "tree": index}
         write_atomic(folder / INDEX, json.dumps(head).encode())
-        for old in folder.glob("state-*.safetensors"):
-            if old.name != name:
-                old.unlink()
-    except OSError as error:
+        _remove_unnamed(folder)
+    except (OSError, safetensors.SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise SnapshotError(
-            f"{folder}: the run's state cannot be written ({error.strerror or error}); make room, then `league resume`"
+            f"{folder}: the run's state cannot be written ({reason}); make room, then `league resume`"
         ) from error
 
 
-def load_state(folder: Path) -> dict[str, Any]:
-    """What `save_state` wrote.
+def load_state(folder: Path, say: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """What `save_state` wrote last; where that is damaged, what it wrote before.
+
+    Args:
+        folder: The state's own folder.
+        say: Is told when the newest state is damaged. It is then set aside, under a name with `.bad-`, and the previous
+            one takes its place.
+
+    Raises:
+        SnapshotError: neither is whole; nothing has been changed.
+    """
+    try:
+        return _read(folder / INDEX)
+    except SnapshotError as error:
+        damage = error
+    try:
+        tree = _read(folder / PREVIOUS)
+    except SnapshotError:
+        raise damage from None
+    try:
+        aside = _set_aside(folder)
+    except OSError as error:
+        raise SnapshotError(f"{folder}: cannot be changed ({error.strerror or error}); make it writable") from error
+    if say is not None:
+        reason = str(damage).removesuffix(f"; {_NEXT}")
+        kept = f"the newest state is kept as {', '.join(aside)}; " if aside else ""
+        say(f"{reason}: going on from the state before it; {kept}what was learned since is learned again")
+    return tree
+
+
+def states_bytes(folder: Path) -> int:
+    """Bytes of the states in `folder`, those set aside left out; 0 where there are none."""
+    return sum(path.stat().st_size for path in folder.glob("state-*.safetensors"))
+
+
+def _write_proved(draft: Path, tensors: dict[str, torch.Tensor]) -> str:
+    """Writes `draft/data`, syncs it, reads it back from the disk and compares; returns its sha256.
+
+    Raises:
+        OSError, SafetensorError: the disk refuses or gives back something else.
+    """
+    draft.mkdir()  # safetensors makes a temporary file of its own, which goes with the folder after a kill
+    path = draft / "data"
+    safetensors.torch.save_file(tensors, path)
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+        if hasattr(os, "posix_fadvise"):  # else what comes back is what is still in memory
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    with safetensors.safe_open(path, framework="pt") as back:
+        for name, tensor in tensors.items():
+            if not _same_bytes(back.get_tensor(name), tensor):
+                raise OSError(errno.EIO, "what was written reads back otherwise: the disk is failing")
+    return _digest(path)
+
+
+def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors are the same, NaNs included."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The state of one index.
 
     Raises:
         SnapshotError: a file is missing, damaged or not such a state.
     """
-    path = folder / INDEX
     try:
         head = json.loads(path.read_bytes())
         if head["format"] != FORMAT:
             raise ValueError(f"format {head['format']!r}, not {FORMAT}")
-        data = (folder / Path(head["data"]).name).read_bytes()
-        if hashlib.sha256(data).hexdigest() != head["sha256"]:
+        data = path.parent / Path(head["data"]).name
+        if _digest(data) != head["sha256"]:
             raise ValueError("the data file's sha256 differs")
         if _sha256(head["tree"]) != head["tree_sha256"]:
             raise ValueError("the tree's sha256 differs")
-        tree = _decode(json.loads(head["tree"]), safetensors.torch.load(data))
+        with safetensors.safe_open(data, framework="pt") as file:
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  # no mapping
+        tree = _decode(json.loads(head["tree"]), tensors)
     except OSError as error:
         raise SnapshotError(f"{error.filename}: {error.strerror or error}; {_NEXT}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
@@ -80,6 +160,39 @@ def load_state(folder: Path) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise SnapshotError(f"{path}: not a state (the tree is a {type(tree).__name__}); {_NEXT}")
     return tree
+
+
+def _set_aside(folder: Path) -> list[str]:
+    """Renames the newest state's files and puts the previous state in its place; returns the new names."""
+    mark = f".bad-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    previous = _data_of(folder / PREVIOUS)
+    files = [folder / INDEX, *folder.glob("state-*.safetensors")]
+    damaged = [path for path in files if path.exists() and path.name != previous]
+    for path in damaged:
+        path.rename(path.with_name(path.name + mark))
+    write_atomic(folder / INDEX, (folder / PREVIOUS).read_bytes())
+    return [path.name + mark for path in damaged]
+
+
+def _data_of(index: Path) -> str | None:
+    """The name of the data file that an index names; None where it is missing or damaged."""
+    try:
+        return Path(json.loads(index.read_bytes())["data"]).name
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _remove_unnamed(folder: Path) -> None:
+    """Removes the data files that neither index names."""
+    named = {_data_of(folder / INDEX), _data_of(folder / PREVIOUS)}
+    for path in folder.glob("state-*.safetensors"):
+        if path.name not in named:
+            path.unlink()
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sha256(text: str) -> str:
@@ -98,7 +211,7 @@ def _encode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, torch.Tensor):
-        kind, tensor = "tensor", value.detach().to("cpu").contiguous().clone()
+        kind, tensor = "tensor", _own_memory(value.detach().to("cpu").contiguous(), tensors)
     elif isinstance(value, np.ndarray):
         kind, tensor = "array", torch.from_numpy(np.array(value, order="C"))
     elif isinstance(value, bytes):
@@ -108,6 +221,16 @@ def _encode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
     name = str(len(tensors))
     tensors[name] = tensor
     return {_KIND: kind, _NAME: name}
+
+
+def _own_memory(tensor: torch.Tensor, others: dict[str, torch.Tensor]) -> torch.Tensor:
+    """`tensor`, copied where it is a part of a larger memory or shares that of another one."""
+    storage = tensor.untyped_storage()
+    is_part = storage.nbytes() != tensor.nbytes
+    pointer = storage.data_ptr()
+    if is_part or (tensor.numel() and any(pointer == x.untyped_storage().data_ptr() for x in others.values())):
+        return tensor.clone()
+    return tensor
 
 
 def _decode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:

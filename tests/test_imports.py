@@ -61,11 +61,13 @@ ALLOWED = {
     "league.duel": BASE | {"league.config", "league.envs", "league.envs.base", "league.envs.registry"},
     "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
     "league.zoo": BASE | {"league.duel", "league.envs.base"},
+    "league.randomness": set(),
+    "league.probe": {"league.device", "league.randomness", "league.rollout"},
     "league.evaluation": BASE | {"league.device", "league.ratings", "league.rollout"},
     "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
 ENGINE = {"league.training", "league.progress"}
-WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "gating", "__init__", "__main__")}
+WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "gating", "recovery", "__init__", "__main__")}
 
 
 def modules() -> dict[str, ast.Module]:

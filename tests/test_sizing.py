@@ -94,7 +94,7 @@ def test_parts_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...
 
 
 def test_estimate_grows_with_what_takes_memory() -> None:
-    """More rows, longer rollouts, fewer minibatches and more live nets take more; saving counts on a CPU only."""
+    """More rows, longer rollouts, fewer minibatches and more live nets take more; resuming counts on a CPU only."""
     config, spec = brawl("10m")
     least = sizing.estimate(config, spec, FULL, CPU)
     for override in ("env.rows=128", "learner.rollout_steps=64", "learner.minibatches=1", "pool.live_nets=8"):

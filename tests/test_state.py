@@ -65,13 +65,15 @@ def test_everything_comes_back_as_it_was(tmp_path: Path) -> None:
     assert rng.random() == np.random.default_rng(3).random()
 
 
-def test_a_second_state_replaces_the_first(tmp_path: Path) -> None:
-    """After a save only its two files are there, and left-overs of killed writers are gone."""
-    save_state(tmp_path, {"x": torch.tensor(1)})
-    (tmp_path / f".{INDEX}.tmp-dead").write_bytes(b"half")
-    save_state(tmp_path, {"x": torch.tensor(2)})
+def test_the_newest_two_states_are_kept(tmp_path: Path) -> None:
+    """After a save the newest two are there, each an index and a data file; older ones and left-overs are gone."""
+    for number in range(4):
+        (tmp_path / f".{INDEX}.tmp-dead").write_bytes(b"half")
+        save_state(tmp_path, {"x": torch.tensor(number)})
+        assert load_state(tmp_path)["x"] == number
+    assert len(list(tmp_path.iterdir())) == 4
+    (tmp_path / INDEX).unlink()
     assert load_state(tmp_path)["x"] == 2
-    assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, np.float32(1.0), {1: 2}, {"$kind": "tensor"}])
@@ -99,7 +101,7 @@ def test_a_crash_between_the_two_files_leaves_the_old_state(tmp_path: Path, monk
     assert load_state(tmp_path)["x"] == 1
     assert len(list(tmp_path.glob("*.safetensors"))) == 2
     save_state(tmp_path, {"x": torch.tensor(3)})
-    assert load_state(tmp_path)["x"] == 3 and len(list(tmp_path.iterdir())) == 2
+    assert load_state(tmp_path)["x"] == 3 and len(list(tmp_path.iterdir())) == 4
 
 
 def refusal(folder: Path) -> str:

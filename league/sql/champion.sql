@@ -4,5 +4,5 @@ FROM gate
 WHERE
     run = $run AND is_promoted
     AND challenger IN (SELECT agent_id FROM snapshot WHERE run = $run AND pruned_at IS NULL)
-ORDER BY decided_at DESC, gate DESC
+ORDER BY decided DESC
 LIMIT 1;

@@ -5,5 +5,5 @@ WHERE
     run IS NOT DISTINCT FROM $run
     AND CASE
         WHEN $run::VARCHAR IS NULL THEN game_id = $game_id AND challenger = $challenger AND opponent = $opponent
-        ELSE begun_at > coalesce((SELECT max(decided_at) FROM gate WHERE run = $run AND is_promoted), '-infinity')
+        ELSE begun > coalesce((SELECT max(decided) FROM gate WHERE run = $run AND is_promoted), 0)
     END;

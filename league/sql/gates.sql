@@ -4,4 +4,4 @@ SELECT
     decision, is_promoted, begun_at
 FROM gate
 WHERE $run::VARCHAR IS NULL OR run = $run
-ORDER BY begun_at, gate;
+ORDER BY begun, gate;

@@ -3,4 +3,4 @@ INSERT OR IGNORE INTO agent (game_id, agent_id, kind, name)
 SELECT run.game_id, snapshot.agent_id, 'snapshot', snapshot.run || '@' || snapshot.step
 FROM snapshot
 JOIN run USING (run)
-ORDER BY snapshot.created_at, snapshot.run, snapshot.step;
+ORDER BY run.number, snapshot.run, snapshot.step;

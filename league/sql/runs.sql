@@ -3,4 +3,4 @@ SELECT
     run, game, game_id, fingerprint, seed, stage, config, status, steps, "update", device, started_at, updated_at,
     parent
 FROM run
-ORDER BY started_at, run;
+ORDER BY number, run;
