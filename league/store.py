@@ -88,7 +88,6 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "temp_directory": "",  # DuckDB refuses it before enable_external_access
-    "lock_configuration": True,
 }
 _BUGS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
 _BROKEN_LOG_SIGNS = ("Failure while replaying WAL", "This WAL was created for")
@@ -677,7 +676,7 @@ class Store:
         if not _process_lock.acquire(timeout=wait):
             raise StoreBusy(f"store {self.path} is in use by another thread; wait for it and try again")
         try:
-            con = _connect(self.path, read_only, deadline, wait)
+            con = _wait_to_connect(self.path, read_only, deadline, wait)
             try:
                 yield con
             except _BUGS:
@@ -690,12 +689,19 @@ class Store:
             _process_lock.release()
 
 
+def _connect(path: Path, read_only: bool = False) -> duckdb.DuckDBPyConnection:
+    """A connection whose settings nobody can change; a statement that takes long shows no progress on stdout."""
+    con = duckdb.connect(path, read_only=read_only, config=_CONFIG)
+    con.execute("SET enable_progress_bar = false; SET lock_configuration = true")
+    return con
+
+
 def _make(path: Path) -> None:
     """Builds a store beside `path` and moves it there, so that whatever lies at `path` is always whole."""
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _process_lock, contextlib.closing(duckdb.connect(draft, config=_CONFIG)) as con:
+        with _process_lock, contextlib.closing(_connect(draft)) as con:
             _migrate(con, migrations(), draft, number=0)
         try:
             os.link(draft, path)
@@ -744,7 +750,7 @@ def _row_counts(con: duckdb.DuckDBPyConnection, run: str, update: int) -> dict[s
     return {kind: counts for kind, *counts in rows}
 
 
-def _connect(path: Path, read_only: bool, deadline: float, wait: float) -> duckdb.DuckDBPyConnection:
+def _wait_to_connect(path: Path, read_only: bool, deadline: float, wait: float) -> duckdb.DuckDBPyConnection:
     """Opens the store, trying again until the deadline while somebody else has it.
 
     A log that cannot be replayed is set aside, with a warning.
@@ -757,7 +763,7 @@ def _connect(path: Path, read_only: bool, deadline: float, wait: float) -> duckd
             if not path.is_file():
                 kind = "is a folder, not a league store" if path.is_dir() else "is gone or no file"
                 raise StoreError(f"{path} {kind}; pass another --store")
-            return duckdb.connect(path, read_only=read_only, config=_CONFIG)
+            return _connect(path, read_only)
         except duckdb.Error as error:
             text = str(error)
             if any(sign in text for sign in _BROKEN_LOG_SIGNS) and _set_aside(path, log, file_number, error):
