@@ -1,7 +1,7 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `evaluate`, `gate`, `watch`, `leaderboard`, `matchup`, `load`, `export` are the library; the command
-`league` calls the same.
+`train`, `resume`, `evaluate`, `tournament`, `gate`, `watch`, `leaderboard`, `matchup`, `load`, `export` are the
+library; the command `league` calls the same.
 """
 
 import os as _os
@@ -23,10 +23,16 @@ if TYPE_CHECKING:
     from league.agents import evaluate, export, leaderboard, load, matchup, watch
     from league.app import resume, train
     from league.gating import gate
+    from league.tournaments import tournament
 
 __version__ = "0.1.0"
-__all__ = ["evaluate", "export", "gate", "leaderboard", "load", "matchup", "resume", "train", "watch"]
-_HOMES = {"resume": "league.app", "train": "league.app", "gate": "league.gating"}
+__all__ = ["evaluate", "export", "gate", "leaderboard", "load", "matchup", "resume", "tournament", "train", "watch"]
+_HOMES = {
+    "resume": "league.app",
+    "train": "league.app",
+    "gate": "league.gating",
+    "tournament": "league.tournaments",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -388,7 +388,7 @@ def introduce(store: Store, meeting: Meeting) -> None:
 def _common_game(games: Sequence[GameRecord], env: str | None) -> GameRecord:
     """The one game of all the agents; between bots, `env` with the options of the hyperparameter source."""
     if len({game.game_id for game in games}) > 1:
-        names = " and ".join(f"{game.name} {game.game_id[:8]}" for game in games)
+        names = " and ".join(dict.fromkeys(f"{game.name} {game.game_id[:8]}" for game in games))
         raise UsageError(f"the agents play different games ({names}), so they cannot meet; name agents of one game")
     if games and env not in (None, games[0].name):
         raise UsageError(f"env={env}: the agents named play {games[0].name}; leave --env out")

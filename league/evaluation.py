@@ -121,10 +121,10 @@ def play(
             steps += 1
             sums += batch.reward_terms
             ended = np.flatnonzero((batch.terminated | batch.truncated) & playing)
-            for row in ended:
+            for row in ended.tolist():
                 result = match_result(
                     batch,
-                    int(row),
+                    row,
                     sums[row],
                     run=run,
                     kind="evaluation",

@@ -58,7 +58,7 @@ def spread(left: Ints, size: int) -> Ints:
 
 
 def widths(covariance: Floats, wanted: Floats) -> Floats:
-    """(M,): the widths of the 95 % intervals, in Elo points, of the wanted contrasts (M, N + 2) of a model's parameters.
+    """(M,): the widths in Elo points of the 95 % intervals of wanted contrasts (M, N + 2) of a model's parameters.
 
     covariance: (N + 2, N + 2) as in `Model`, in log-odds.
     """
@@ -111,8 +111,8 @@ class Information:
     def after(self, covariance: Floats, pair: int, times: float) -> Floats:
         """The covariance that `times` pairs of games of one pair are expected to leave of `covariance`.
 
-        C - C K (I / times + M K^T C K)^-1 M K^T C: Woodbury's identity, with one direction that of Sherman and Morrison.
-        M has no inverse where nothing is drawn.
+        C - C K (I / times + M K^T C K)^-1 M K^T C: Woodbury's identity; with one direction Sherman and Morrison's. No
+        inverse of M is taken: where nothing is drawn it has none.
         """
         directions = np.zeros((len(covariance), 3))
         np.add.at(directions, (self.places[pair], np.arange(3)[:, None]), SIGNS)
@@ -121,9 +121,7 @@ class Information:
         return np.asarray(covariance - carried @ np.linalg.solve(inner, middle) @ carried.T, np.float64)
 
 
-def narrowest(
-    model: Model, pairs: Ints, wanted: Floats, size: int, until: float = 0.0
-) -> Ints:
+def narrowest(model: Model, pairs: Ints, wanted: Floats, size: int, until: float = 0.0) -> Ints:
     """Hands out at most `size` pairs of games so that the widest wanted interval shrinks most: (P,) of the next batch.
 
     Greedily, `UNIT` at a time: where the wanted interval that is widest now is expected to shrink most; then the
@@ -155,8 +153,8 @@ def goals(want: Want, ratings: Ratings, entrants: Sequence[str], between: tuple[
 
     Args:
         want: `all`: everyone to the agent held at 1000, or to the mean of the entrants where that is none of them.
-            `order`: everyone to the next on the board. `top`: the best rated to each other that may be as good, which is
-            when the 95 % interval of their difference holds 0.
+            `order`: everyone to the next on the board. `top`: the best rated to each other that may be as good: the
+            95 % interval of their difference holds 0.
         ratings: has all entrants.
         entrants: at least two ids.
         between: only the difference of these two, whatever `want` says.
@@ -177,15 +175,18 @@ def goals(want: Want, ratings: Ratings, entrants: Sequence[str], between: tuple[
     if want == "top":
         rivals = [goal(board[0], other) for other in board[1:]]
         return [g for g in rivals if not g.is_linked or _holds_zero(ratings, g)]
-    if ratings.anchor in entrants:
-        return [goal(agent, ratings.anchor) for agent in board if agent != ratings.anchor]
+    anchor = ratings.anchor
+    if anchor is not None and anchor in entrants:
+        return [goal(agent, anchor) for agent in board if agent != anchor]
     places = [ratings.index(agent) for agent in board]
     mean = np.zeros(n + 2)
     mean[places] = 1.0 / len(places)
     is_linked = len(set(ratings.group[places].tolist())) == 1
-    return [Goal(agent, None, np.eye(n + 2)[place] - mean, is_linked) for agent, place in zip(board, places, strict=True)]
+    return [
+        Goal(agent, None, np.eye(n + 2)[place] - mean, is_linked) for agent, place in zip(board, places, strict=True)
+    ]
 
 
 def _holds_zero(ratings: Ratings, goal: Goal) -> bool:
     gap = float(goal.contrast[:-2] @ ratings.model.strength) * ELO_SCALE
-    return abs(gap) <= widths(ratings.model.covariance, goal.contrast[None])[0] / 2.0
+    return abs(gap) <= float(widths(ratings.model.covariance, goal.contrast[None])[0]) / 2.0

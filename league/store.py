@@ -507,6 +507,11 @@ class Store:
         columns = (found[name][order].astype(np.int64) for name in ("wins", "draws", "losses"))
         return PairCounts(tuple(names[first[order]].tolist()), tuple(names[second[order]].tolist()), *columns)
 
+    def meetings(self, game_id: str) -> dict[tuple[str, str], int]:
+        """Evaluation rows of one game between each two agents (the lesser id first), repeated games included."""
+        with self._read() as con:
+            return {(a, b): games for a, b, games in con.execute(sql("meetings"), {"game_id": game_id}).fetchall()}
+
     def samplings(self, game_id: str) -> dict[str, int]:
         """Evaluation rows of one game in which a net played, by how it chose."""
         with self._read() as con:

@@ -32,6 +32,9 @@ ALLOWED = {
     "league.exchange": BASE | {"league.records", "league.store"},
     "league.standings": BASE | {"league.ratings", "league.records", "league.store"},
     "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
+    "league.scheduling": {"league.davidson", "league.ratings"},
+    "league.alarms": BASE
+    | {f"league.{name}" for name in ("davidson", "metagame", "ratings", "records", "sql", "standings", "store")},
     "league.locks": ERRORS,
     "league.retention": BASE | {"league.config", "league.locks", "league.records", "league.standings", "league.store"},
     "league.payoff": BASE | {"league.metagame", "league.ratings", "league.standings", "league.store"},
@@ -39,7 +42,7 @@ ALLOWED = {
     "league.pool": BASE
     | {"league.config", "league.davidson", "league.matchmaking", "league.metagame", "league.ratings"},
     "league.strict": BASE,
-    "league.opponents": BASE | {"league.pool"},
+    "league.opponents": BASE,
     "league.graphs": {"league.device", "league.opponents"},
     "league.compiling": set(),
     "league.rollout": BASE
@@ -49,11 +52,13 @@ ALLOWED = {
     "league.duel": BASE | {"league.config", "league.envs", "league.envs.base", "league.envs.registry"},
     "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
     "league.zoo": BASE | {"league.duel", "league.envs.base"},
-    "league.evaluation": BASE | {"league.device", "league.ratings", "league.rollout"},
+    "league.evaluation": BASE | {"league.device", "league.opponents", "league.ratings", "league.rollout"},
     "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
 ENGINE = {"league.training", "league.progress"}
-WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "gating", "__init__", "__main__")}
+WIRING = {
+    f"league.{name}" for name in ("agents", "app", "bench", "cli", "gating", "tournaments", "__init__", "__main__")
+}
 
 
 def modules() -> dict[str, ast.Module]:
