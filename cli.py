@@ -138,8 +138,12 @@ def leaderboard(
         return
     for board in result.boards:
         if not board.entries:
-            _say(f"{board.game}: no evaluation matches yet", quiet)
-        _print_ratings(board)
+            _say(
+                f"{board.game}: no evaluation matches yet; play some with `league evaluate` or `league tournament`",
+                quiet,
+            )
+        else:
+            _print_ratings(board)
         for note in board.notes:
             _say(f"note: {note}", quiet)
         surprising = [s for s in board.surprises if s.z >= SURPRISING][:5]

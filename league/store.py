@@ -540,6 +540,8 @@ class Store:
     def payoff(self, game_id: str, run: str | None = None) -> list[tuple[str, str, int, int, int]]:
         """The cross table of a game's evaluation matches: agent, opponent, and the agent's wins, draws and losses.
 
+        Of games in which nets sampled, or bots alone played; one that was played before counts once.
+
         Every pair that met stands in it both ways round. With `run`, only that run's snapshots and whoever they met.
         """
         with self._read() as con:

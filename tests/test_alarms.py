@@ -39,7 +39,7 @@ def make_store(folder: Path, name: str = "s", runs: Sequence[str] = ("r",)) -> S
 def evaluations(
     rng: np.random.Generator, chance: Chance, games: int = 40, draws: float = 0.1, seat: float = 0.0, run: str = "r"
 ) -> list[MatchResult]:
-    """Everybody against everybody, bot included, in pairs that share a seed; `seat` is added to the first one's chance."""
+    """Everybody against everybody and a bot, in pairs that share a seed; `seat` is added to the first seat's chance."""
     agents = [f"{run}-{i}" for i in range(SNAPSHOTS)] + ["bot:based"]
     results, row = [], 0
     for i in range(SNAPSHOTS):
