@@ -133,7 +133,7 @@ def test_starting_is_light(code: str) -> None:
     "arguments",
     [
         *(["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["query", "SELECT 1"]),
-        *(["matchup", "bot:a", "bot:b"], ["matches", "FOLDER/m.csv"]),
+        *(["matchup", "bot:a", "bot:b"], ["matches", "FOLDER/m.csv"], ["alarms"], ["alarms", "a"]),
         *(["snapshots", "list"], ["snapshots", "prune"]),
     ],
 )

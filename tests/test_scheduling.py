@@ -8,7 +8,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from league.davidson import ELO_SCALE, Games, Model, Prior, fit
+from benchmarks.schedule import simulate
+from league.davidson import Games, Model, Prior, fit
 from league.ratings import PairCounts, Ratings, bradley_terry
 from league.scheduling import UNIT, Information, Want, gauntlet, goals, narrowest, round_robin, spread, widths
 
@@ -185,37 +186,7 @@ def test_agents_without_games_are_wanted_first() -> None:
     assert "new" in {ratings.agents[i] for i in pairs[np.argmax(given)]}
 
 
-def simulate(schedule: str, seed: int, until: float) -> int:
-    """Games until every interval between neighbours on the board is narrower than `until`: 12 agents, batches of 16."""
-    rng = np.random.default_rng(seed)
-    names = [f"agent-{i:02d}" for i in range(12)]
-    truth = rng.normal(0.0, 250.0, 12) / ELO_SCALE
-    pairs = np.array(round_robin(12))
-    won = np.zeros((len(pairs), 2), np.int64)  # by the first of the pair, in either seating
-    played = np.zeros(len(pairs), np.int64)
-    while True:
-        counts = PairCounts(
-            tuple(names[i] for i in pairs.T.ravel()),
-            tuple(names[i] for i in pairs.T[::-1].ravel()),
-            np.concatenate([won[:, 0], played - won[:, 1]]),
-            np.zeros(2 * len(pairs), np.int64),
-            np.concatenate([played - won[:, 0], won[:, 1]]),
-        )
-        ratings = bradley_terry(counts, agents=names)
-        wanted = goals("order", ratings, names)
-        contrasts = np.array([goal.contrast for goal in wanted])
-        if all(goal.is_linked for goal in wanted) and widths(ratings.model.covariance, contrasts).max() <= until:
-            return int(2 * played.sum())
-        if schedule == "adaptive":
-            given = narrowest(ratings.model, pairs, contrasts, 16)
-        else:
-            given = spread(np.full(len(pairs), 10_000) - played, 16)
-        chance = 1.0 / (1.0 + np.exp(truth[pairs[:, 1]] - truth[pairs[:, 0]]))
-        won += rng.binomial(given[:, None], chance[:, None], won.shape)
-        played += given
-
-
 def test_the_adaptive_schedule_takes_fewer_games() -> None:
     """For neighbours known to within 200 points a round robin takes over twice as many games (docs/ratings.md)."""
-    games = {kind: [simulate(kind, seed, 200.0) for seed in range(5)] for kind in ("adaptive", "round-robin")}
+    games = {kind: [simulate(kind, "order", seed, 200.0) for seed in range(5)] for kind in ("adaptive", "round-robin")}
     assert sum(games["round-robin"]) > 2 * sum(games["adaptive"]), games
