@@ -12,15 +12,16 @@ import torch
 
 from league.device import autocast
 from league.errors import UsageError
-from league.opponents import NO_SLOT, Group, Opponents
+from league.opponents import NO_SLOT, Group, Opponents, stacked_shape
 from league.ratings import wilson
 from league.rollout import SeatView, bot_id, match_result
 from league.types import DRAW, SEATS, MatchBatch, MatchResult, Policy, PolicyStack, PolicyState
 
 MAX_PAIRS = 32
 """Pairs of matches of one pairing that are played side by side."""
-MAX_PADDING = 1.5
-"""Nets are stacked where that plays at most so many times their rows: each slot has as many as the fullest."""
+MAX_PADDING = 1.25
+"""On a CPU nets are stacked where that plays at most so many times their rows, each slot having as many as the fullest
+net. A stacked row takes 0.7 to 0.8 of the time (docs/performance.md); on CUDA rows count for less than calls."""
 
 
 @dataclass(frozen=True)
@@ -200,8 +201,8 @@ class _Family:
         ]
         like, num_places, device = next(iter(nets.values())), len(found), view.device
         agents = [agent for _, _, agent in found]
-        crowded = max(agents.count(agent) for agent in nets) * len(nets)
-        is_even = len(nets) > 1 and crowded <= MAX_PADDING * num_places
+        slots, width = stacked_shape(len(nets), max(map(agents.count, nets)))
+        is_even = len(nets) > 1 and (device.type == "cuda" or slots * width <= MAX_PADDING * num_places)
         self._played = Opponents(self, make_stack(like) if make_stack and is_even else None, device)
         self._slots = np.array([self._played.enter(agent) for agent in agents])
         # One place more than there are: padded entries of stacked nets play it, and what it holds means nothing.

@@ -110,8 +110,7 @@ class Opponents:
             parts = np.split(rows, counts.cumsum()[:-1])
             return [Group(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
         capacity = self._stack.num_slots
-        num_slots = len(counts) if len(counts) < SLOT_STEP else _round_up(len(counts), SLOT_STEP)
-        width = _round_up(int(counts.max()), ROW_STEP)
+        num_slots, width = stacked_shape(len(counts), int(counts.max()))
         places = np.full((num_slots, width), len(slots))
         within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
         places[slots[rows], within] = rows
@@ -135,6 +134,12 @@ class Opponents:
 
     def _to_device(self, rows: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(rows).to(self._device, non_blocking=True)
+
+
+def stacked_shape(num_nets: int, most_rows: int) -> tuple[int, int]:
+    """The slots, and the rows of each, of a stacked step of so many nets, the fullest of which has `most_rows`."""
+    slots = num_nets if num_nets < SLOT_STEP else _round_up(num_nets, SLOT_STEP)
+    return slots, _round_up(most_rows, ROW_STEP)
 
 
 def _round_up(number: int, step: int) -> int:

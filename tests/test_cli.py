@@ -512,7 +512,7 @@ def test_tournament_lets_a_run_meet_and_is_rated(call: Call, copied: Path) -> No
     assert {s["name"] for s in result["standings"]} == entrants
     assert result["games"] == len(entrants) * (len(entrants) - 1) and result["ended"] == "complete"
     assert f"{result['games']} of {result['games']} games" in called.err
-    entries = call("leaderboard", "--json", cwd=copied).json["boards"][0]["entries"]
+    entries = call("leaderboard", "--run", "matrix-1", "--json", cwd=copied).json["boards"][0]["entries"]
     ratings = {e["name"]: e["rating"] for e in entries}
     assert {s["name"]: s["rating"] for s in result["standings"]} == pytest.approx(ratings)
     assert [s["name"] for s in result["standings"]] == [e["name"] for e in entries]

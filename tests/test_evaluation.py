@@ -156,7 +156,7 @@ def test_stacked_nets_play_the_same_games() -> None:
         stacks.append(_PreciseStack(like.net, 1))
         return stacks[-1]
 
-    pairings = [Pairing(a, b, 4, 1), Pairing(b, c, 4, 2), Pairing(c, a, 4, 3), Pairing(a, RANDOM, 2, 4)]
+    pairings = [Pairing(a, b, 4, 1), Pairing(b, c, 4, 2), Pairing(c, a, 4, 3), Pairing(RANDOM, BASED, 2, 4)]
     assert play_all(pairings, greedy=True, make_stack=make_stack) == play_all(pairings, greedy=True)
     assert len(stacks) == 1
     play_all([Pairing(a, BASED, 12, 1), Pairing(b, c, 2, 2)], greedy=True, make_stack=make_stack)
