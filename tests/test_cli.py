@@ -445,7 +445,7 @@ def test_matchup_tells_record_and_difference(call: Call, copied: Path) -> None:
 
 BAD_MATCHUPS: dict[str, tuple[list[str], list[str]]] = {
     "unknown run": (["matrx-1", "bot:random"], ["'matrx-1'", "did you mean `matrix-1`?"]),
-    "the same agent": (["matrix-1", "matrix-1@best"], ["same agent"]),
+    "the same agent": (["matrix-1", "matrix-1@512"], ["same agent"]),
     "another game": (["matrix-1", "other"], ["matrix-1 and other", "league evaluate"]),
     "a bot without games": (["matrix-1", "bot:none"], ["bot:none", "league evaluate"]),
     "greedy": (["matrix-1", "bot:random", "--greedy"], ["sampling=greedy"]),
@@ -471,11 +471,13 @@ def test_gate_promotes_fails_and_leaves_undecided(call: Call, copied: Path) -> N
     assert failed.json["test"]["alpha"] == pytest.approx(0.025)
     undecided = call("gate", "matrix-1", "--max-games", "6", "--json", cwd=copied)
     assert (undecided.code, undecided.json["games"]) == (4, 6) and undecided.json["attempt"] == 2
-    assert call("export", "matrix-1@best", "before", "--json", cwd=copied).json["step"] != 0
-    passed = call("gate", "matrix-1@0", *EASY, cwd=copied)
-    assert passed.code == 0 and "promoted: matrix-1@best is matrix-1@0" in passed.out
+    best = call("export", "matrix-1@best", "before", "--json", cwd=copied).json["step"]
+    step = 128 if best != 128 else 256
+    other = f"matrix-1@{step}"
+    passed = call("gate", other, *EASY, cwd=copied)
+    assert passed.code == 0 and f"promoted: matrix-1@best is {other}" in passed.out
     assert f"alpha {0.05 / 12:.3g}" in passed.out
-    assert call("export", "matrix-1@best", "after", "--json", cwd=copied).json["step"] == 0
+    assert call("export", "matrix-1@best", "after", "--json", cwd=copied).json["step"] == step
     store = Store.open(copied / "runs/league.duckdb")
     for gate in store.gates("matrix-1"):
         games = store.matches(gate.gate, "evaluation")
@@ -484,9 +486,9 @@ def test_gate_promotes_fails_and_leaves_undecided(call: Call, copied: Path) -> N
         assert set(seatings.values()) == {1} and len({game.seed for game in games}) == gate.games // 2
     seeds = [{game.seed for game in store.matches(gate.gate, "evaluation")} for gate in store.gates("matrix-1")]
     assert not seeds[0] & seeds[1] and not seeds[1] & seeds[2], "every attempt plays fresh games"
-    need_refusal(call("gate", "matrix-1@0", cwd=copied), 2, "matrix-1@0 is the champion of matrix-1", "league gate A B")
+    need_refusal(call("gate", other, cwd=copied), 2, f"{other} is the champion of matrix-1", "league gate A B")
     newest = call("gate", "matrix-1", *EASY, "--json", cwd=copied).json
-    assert (newest["b"], newest["attempt"], newest["is_promoted"]) == ("matrix-1@0", 1, True)
+    assert (newest["b"], newest["attempt"], newest["is_promoted"]) == (other, 1, True)
     assert "(champion)" in call("leaderboard", cwd=copied).out
 
 
