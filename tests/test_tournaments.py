@@ -108,12 +108,12 @@ def test_what_is_played_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_adaptive_one_ends_when_it_knows(store: Store) -> None:
     """It ends as soon as no wanted interval is wider than `until`, and says what it wanted; or with its games."""
-    result = hold(store, format="adaptive", until=250.0, max_games=4000)
+    result = hold(store, format="adaptive", until=120.0, max_games=4000)
     assert result.ended == "reached" and result.games < 4000
     assert len(result.wanted) == 3 and {w.b for w in result.wanted} == {None}, "nobody is held at 1000 here"
     for wanted in result.wanted:
-        assert wanted.difference is not None and wanted.difference.upper - wanted.difference.lower <= 250.0
-    again = hold(store, format="adaptive", until=250.0, max_games=4000)
+        assert wanted.difference is not None and wanted.difference.upper - wanted.difference.lower <= 120.0
+    again = hold(store, format="adaptive", until=120.0, max_games=4000)
     assert (again.ended, again.games, again.tournament) == ("reached", 0, None), "the store knows it already"
     more = hold(store, format="adaptive", until=1.0, max_games=10, want="order")
     assert (more.ended, more.games, len(more.wanted)) == ("max-games", 10, 2)
