@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from league.payoff import Payoff
     from league.retention import Holding
     from league.standings import Board
+    from league.tournaments import TournamentResult
 
 app = typer.Typer(
     help="Train an agent against its own past and scripted bots; rank everyone with error bars.",
@@ -45,6 +46,8 @@ GreedyGamesOption = Annotated[
     bool, typer.Option("--greedy", help="Of games with the likeliest actions, not of those with sampled ones.")
 ]
 STORE = Path("runs/league.duckdb")
+INTERRUPTED = 130
+"""Exit code after Ctrl+C, as of a shell's command."""
 GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
 SURPRISING = 2.5
@@ -136,8 +139,12 @@ def leaderboard(
         return
     for board in result.boards:
         if not board.entries:
-            _say(f"{board.game}: no evaluation matches yet", quiet)
-        _print_ratings(board)
+            _say(
+                f"{board.game}: no evaluation matches yet; play some with `league evaluate` or `league tournament`",
+                quiet,
+            )
+        else:
+            _print_ratings(board)
         for note in board.notes:
             _say(f"note: {note}", quiet)
         surprising = [s for s in board.surprises if s.z >= SURPRISING][:5]
@@ -326,6 +333,75 @@ def evaluate(
         [(name, f"{a:.2f}", f"{b:.2f}") for name, (a, b) in s.metrics.items()],
         is_numeric=True,
     )
+
+
+@app.command()
+def tournament(
+    agents: Annotated[
+        list[str] | None, typer.Argument(metavar="[AGENT]...", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder.")
+    ] = None,
+    run: Annotated[
+        list[str] | None, typer.Option("--run", help="All snapshots of this run with files, too; repeatable.")
+    ] = None,
+    newest: Annotated[int | None, typer.Option(help="Of each --run only so many of the newest.")] = None,
+    bots: Annotated[bool, typer.Option("--bots", help="All bots of the game, too.")] = False,
+    format: Annotated[
+        str, typer.Option(help="round-robin; gauntlet: the first against the others; adaptive: what tells most.")
+    ] = "round-robin",
+    games: Annotated[
+        int | None, typer.Option(help="Of each pair (round-robin, gauntlet), an even number; 20 if not given.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="gauntlet: so many of the first meet the others; 1.")] = None,
+    want: Annotated[
+        str | None,
+        typer.Option(help="adaptive: all (to the anchor), order (neighbours) or top (who is best); all if not given."),
+    ] = None,
+    between: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="A B", help="adaptive: only the difference of these two.")
+    ] = None,
+    until: Annotated[
+        float | None, typer.Option(help="adaptive: stop when no wanted interval is wider, in Elo points.")
+    ] = None,
+    max_games: Annotated[int | None, typer.Option(help="adaptive: at most so many in all; 1000 if not given.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the matches and of the actions drawn.")] = 0,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="All play their likeliest action instead of sampling.")
+    ] = False,
+    env: Annotated[str | None, typer.Option(help="The game; needed only between bots.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Let many agents meet, side by side: round robin, gauntlet, or whatever games narrow the intervals most."""
+    from league.tournaments import tournament
+
+    result = tournament(
+        agents or (),
+        runs=run or (),
+        newest=newest,
+        bots=bots,
+        format=format,  # type: ignore[arg-type]  # tournament refuses other words
+        games=games,
+        seeds=seeds,
+        want=want,  # type: ignore[arg-type]  # likewise
+        between=between,
+        until=until,
+        max_games=max_games,
+        seed=seed,
+        greedy=greedy,
+        env=env,
+        device=device,
+        store=store,
+        say=lambda message: _say(message, quiet),
+    )
+    if as_json:
+        wanted = [{**asdict(w), "difference": w.difference and w.difference._asdict()} for w in result.wanted]
+        _print_json(asdict(result) | {"wanted": wanted})
+    else:
+        _print_tournament(result)
+    if result.ended == "interrupted":
+        raise typer.Exit(INTERRUPTED)
 
 
 @app.command()
@@ -569,6 +645,30 @@ def rewards(
 
 
 @app.command()
+def alarms(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run and its game; else all.")] = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Look for forgetting, cycling, passivity and unequal seats; each alarm names the query that shows it."""
+    from league.alarms import alarms
+    from league.store import Store
+
+    findings = alarms(Store.open(store), run)
+    if not findings:
+        _say("no runs yet", quiet)
+    if as_json:
+        _print_json(findings)
+        return
+    words = {True: "ALARM", False: "quiet", None: "not known"}
+    for finding in findings:
+        typer.echo(f"{words[finding.is_raised]}, {finding.kind}: {finding.sentence}")
+        if finding.is_raised:
+            typer.echo(f'  league query "{finding.query}"')
+
+
+@app.command()
 def query(
     sql: Annotated[
         str,
@@ -762,6 +862,47 @@ def _print_gate(r: GateResult) -> None:
     elif r.champion:
         typer.echo(f"{r.b} keeps its title; attempt {r.attempt} at it")
     typer.echo(f"stored as {r.gate}" if r.gate else "not stored: there is no store")
+
+
+def _print_tournament(r: TournamentResult) -> None:
+    """Standings, what was wanted, and who did what against whom."""
+    groups = {s.group for s in r.standings if s.group is not None}
+    held = f"{r.anchor} is held at 1000" if r.anchor else "the mean is held at 1000"
+    columns = ("", "agent", "rating", "95 % interval", "games", "won", "drawn", "lost", *["group"] * (len(groups) > 1))
+    rows = []
+    for s in r.standings:
+        known = s.rating is not None and s.lower is not None and s.upper is not None
+        rating = (f"{s.rating:.0f}", f"{s.lower:.0f} to {s.upper:.0f}") if known else ("", "no game yet")
+        group = ["" if s.group is None else s.group] * (len(groups) > 1)
+        rows.append((s.rank, s.name, *rating, s.games, s.wins, s.draws, s.losses, *group))
+    _print_table(
+        f"{r.game} {r.game_id[:8]}: rating from all evaluation matches, {held}; games of this one", columns, rows
+    )
+    if r.wanted:
+        rows = []
+        for w in r.wanted:
+            d = w.difference
+            points = (
+                ("", "no game links them") if d is None else (f"{d.mean:+.0f}", f"{d.lower:+.0f} to {d.upper:+.0f}")
+            )
+            rows.append((w.a, w.b or "the mean", *points))
+        _print_table("the wanted differences in Elo points", ("", "above", "points", "95 % interval"), rows)
+    _print_table(
+        "A's score against B in this tournament",
+        ("A", "B", "games", "won", "drawn", "lost", "score", "95 % interval"),
+        [
+            (e.a, e.b, e.games, e.wins, e.draws, e.losses, *_score_words(e.score, e.lower, e.upper))
+            for e in r.encounters
+        ],
+    )
+    why = {
+        "complete": "all games are played",
+        "reached": "what was wanted is known",
+        "max-games": "the games are used up",
+        "interrupted": "interrupted; the games so far count, and the same command plays fresh ones",
+    }
+    stored = f"stored as {r.tournament}" if r.tournament else "nothing is stored"
+    typer.echo(f"{r.games:,} games, {r.sampling}, seed {r.seed}: {why[r.ended]}; {stored}")
 
 
 def _print_payoff(table: Payoff) -> None:

@@ -28,7 +28,7 @@ from league import config as settings
 from league.app import Silent, architecture_of, settle
 from league.config import Config
 from league.envs import registry
-from league.evaluation import Contestant, Summary, play, summarise
+from league.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.attention import attend, rotate, rotation_at, split
 from league.policies.opponent_encoder import OpponentEncoder
@@ -262,12 +262,10 @@ def make_batch(config: Config, rows: int) -> MatchBatch:
 
 def meet(agent: Trained, opponents: Sequence[Contestant], games: int, config: Config) -> dict[str, Summary]:
     """What the agent does against each opponent, by its id."""
+    me = Contestant(agent.form, agent.policy)
     results = play(
         lambda rows: make_batch(config, rows),
-        Contestant(agent.form, agent.policy),
-        opponents,
-        games,
-        seed=agent.seed,
+        [Pairing(me, b, games, seed=len(opponents) * agent.seed + k) for k, b in enumerate(opponents)],
         run="reencoding",
         update=0,
         game_id="",

@@ -10,7 +10,7 @@ import numpy as np
 
 from league import config
 from league.envs import registry
-from league.evaluation import Contestant, play, summarise
+from league.evaluation import Contestant, Pairing, play, summarise
 from league.ratings import PairCounts, bradley_terry
 from league.types import BOT_PREFIX
 
@@ -25,10 +25,7 @@ for i, a in enumerate(bots[:-1]):
     others = bots[i + 1 :]
     results = play(
         lambda rows: registry.make(game, rows=rows, threads=0, options=options),
-        a,
-        others,
-        games,
-        seed=i,
+        [Pairing(a, b, games, seed=len(bots) * i + k) for k, b in enumerate(others)],
         run="round_robin",
         update=0,
         game_id="",

@@ -1,7 +1,7 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `evaluate`, `gate`, `watch`, `leaderboard`, `matchup`, `load`, `export`, `replay` are the library;
-the command `league` calls the same.
+`train`, `resume`, `evaluate`, `tournament`, `gate`, `watch`, `leaderboard`, `matchup`, `load`, `export`, `replay` are
+the library; the command `league` calls the same.
 """
 
 import os as _os
@@ -24,10 +24,29 @@ if TYPE_CHECKING:
     from league.app import resume, train
     from league.failures import replay
     from league.gating import gate
+    from league.tournaments import tournament
 
 __version__ = "0.1.0"
-__all__ = ["evaluate", "export", "gate", "leaderboard", "load", "matchup", "replay", "resume", "train", "watch"]
-_HOMES = {"resume": "league.app", "train": "league.app", "gate": "league.gating", "replay": "league.failures"}
+__all__ = [
+    "evaluate",
+    "export",
+    "gate",
+    "leaderboard",
+    "load",
+    "matchup",
+    "replay",
+    "resume",
+    "tournament",
+    "train",
+    "watch",
+]
+_HOMES = {
+    "resume": "league.app",
+    "train": "league.app",
+    "gate": "league.gating",
+    "replay": "league.failures",
+    "tournament": "league.tournaments",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,10 +15,11 @@ from league import film
 from league.device import choose_device
 from league.envs import registry
 from league.errors import UsageError, nearest
-from league.evaluation import Contestant, Summary, check_games, play, summarise
+from league.evaluation import Contestant, Pairing, Summary, check_games, play, summarise
 from league.headtohead import Matchup
 from league.headtohead import matchup as compare
 from league.policies.actor_critic import ActorCritic
+from league.policies.stacked import StackedPolicy, is_faster
 from league.records import AgentKind, AgentRow, Sampling, unique_name
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import MAX_SEED, Agent, load_policy
@@ -27,7 +28,7 @@ from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.standings import Leaderboard, find_named
 from league.standings import leaderboard as rank
 from league.store import Store
-from league.types import BOT_PREFIX, GameSpec, MatchResult
+from league.types import BOT_PREFIX, GameSpec, MatchResult, Policy
 
 DEFAULT_STORE = Path("runs/league.duckdb")
 
@@ -68,11 +69,11 @@ class Film:
 
 @dataclass(frozen=True)
 class Meeting:
-    """Two agents and their game; `nets` has those that are no bots by `agent_id`."""
+    """Agents and their game; `nets` has those that are no bots by `agent_id`."""
 
     game: GameRecord
     spec: GameSpec
-    sides: tuple[Named, Named]
+    sides: tuple[Named, ...]
     nets: dict[str, tuple[Manifest, ActorCritic]]
     device: torch.device
 
@@ -303,8 +304,16 @@ def meet(store: Store | None, a: str, against: str, env: str | None, device: str
     Raises:
         UsageError, SnapshotError: as `evaluate`.
     """
+    return gather((find_agent(store, a), find_agent(store, against)), env, device)
+
+
+def gather(sides: tuple[Named, ...], env: str | None, device: str) -> Meeting:
+    """Loads the agents, and the game that all play as this league has it.
+
+    Raises:
+        UsageError, SnapshotError: as `evaluate`.
+    """
     torch_device = choose_device(device)
-    sides = find_agent(store, a), find_agent(store, against)
     nets = {n.agent_id: load_policy(n.folder, torch_device) for n in sides if n.folder is not None}
     game = _common_game([manifest.game for manifest, _ in nets.values()], env)
     spec = registry.spec(game.name, game.options)
@@ -333,20 +342,36 @@ def check_different(a: str, b: str, meeting: Meeting) -> None:
 
 
 def play_meeting(meeting: Meeting, games: int, *, seed: int, run: str, update: int, greedy: bool) -> list[MatchResult]:
-    """Plays `games` of the first side against the second (`league.evaluation.play`)."""
+    """Plays `games` of the first side against the second (`play_pairings`)."""
+    return play_pairings(meeting, [(0, 1, games, seed)], run=run, update=update, greedy=greedy)
+
+
+def play_pairings(
+    meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]], *, run: str, update: int, greedy: bool
+) -> list[MatchResult]:
+    """Plays (A, B, games, seed) for two places in `meeting.sides` each, all in one batch (`league.evaluation.play`)."""
     game = meeting.game
-    home, guest = (Contestant(n.agent_id, meeting.nets[n.agent_id][1] if n.folder else None) for n in meeting.sides)
+
+    def contestant(named: Named) -> Contestant:
+        if named.folder is None:
+            return Contestant(named.agent_id)
+        net = meeting.nets[named.agent_id][1]
+        return Contestant(named.agent_id, net, net.architecture)
+
+    def make_stack(like: Policy) -> StackedPolicy | None:
+        assert isinstance(like, ActorCritic)
+        return StackedPolicy(like, 1) if is_faster(meeting.device, "float32") else None
+
+    sides = [contestant(named) for named in meeting.sides]
     return play(
         lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
-        home,
-        [guest],
-        games=games,
-        seed=seed,
+        [Pairing(sides[a], sides[b], games, seed) for a, b, games, seed in pairings],
         run=run,
         update=update,
         game_id=game.game_id,
         greedy=greedy,
         device=meeting.device,
+        make_stack=make_stack,
     )
 
 
@@ -362,7 +387,7 @@ def introduce(store: Store, meeting: Meeting) -> None:
 def _common_game(games: Sequence[GameRecord], env: str | None) -> GameRecord:
     """The one game of all the agents; between bots, `env` with the options of the hyperparameter source."""
     if len({game.game_id for game in games}) > 1:
-        names = " and ".join(f"{game.name} {game.game_id[:8]}" for game in games)
+        names = " and ".join(dict.fromkeys(f"{game.name} {game.game_id[:8]}" for game in games))
         raise UsageError(f"the agents play different games ({names}), so they cannot meet; name agents of one game")
     if games and env not in (None, games[0].name):
         raise UsageError(f"env={env}: the agents named play {games[0].name}; leave --env out")

@@ -17,6 +17,7 @@ import torch
 from league import config as settings
 from league import recovery, sizing
 from league.agents import DEFAULT_STORE, check_seed
+from league.alarms import sound
 from league.config import AUTO, Config, Layer
 from league.device import choose_device, describe_device, read_memory
 from league.envs import registry
@@ -487,9 +488,20 @@ def _run(run: Run, state: dict[str, Any] | None) -> TrainResult:
             raise
         is_finished = run.counters.steps >= run.config.run.total_steps
         _note(run, "finished" if is_finished else "stopped")
+        if is_finished:
+            _sound_alarms(run)
     stopped_by = 0 if is_finished else received[0]
     status = "finished" if is_finished else "stopped"
     return TrainResult(run.name, run.counters.steps, run.counters.update, status, run.counters.newest, stopped_by)
+
+
+def _sound_alarms(run: Run) -> None:
+    """At a stage's end, says what the store shows to be wrong with the run."""
+    try:
+        for line in sound(run.store, run.name, run.counters.update):
+            run.watcher.say(line)
+    except StoreError as error:
+        run.watcher.say(f"no alarms looked for: {error}")
 
 
 def _note(run: Run, status: RunStatus) -> None:

@@ -3,30 +3,47 @@ short ones are not over-counted, and random numbers of their own, so that evalua
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from league.device import autocast
 from league.errors import UsageError
+from league.opponents import NO_SLOT, Group, Opponents, stacked_shape
 from league.ratings import wilson
 from league.rollout import SeatView, bot_id, match_result
-from league.types import DRAW, EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyState
+from league.types import DRAW, SEATS, MatchBatch, MatchResult, Policy, PolicyStack, PolicyState
 
 MAX_PAIRS = 32
-"""Pairs against one opponent that are played side by side."""
+"""Pairs of matches of one pairing that are played side by side."""
+MAX_PADDING = 1.25
+"""On a CPU nets are stacked where that plays at most so many times their rows, each slot having as many as the fullest
+net. A stacked row takes 0.7 to 0.8 of the time (docs/performance.md); on CUDA rows count for less than calls."""
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """Who plays: `agent_id` is written into the rows; `policy` is None for a native bot."""
+    """Who plays: `agent_id` is written into the rows; `policy` is None for a native bot.
+
+    family: equal for nets of one architecture, which may then be played stacked; None: like no other.
+    """
 
     agent_id: str
     policy: Policy | None = None
+    family: Hashable = None
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Two contestants, how many games they play (an even number), and the seed of these matches."""
+
+    a: Contestant
+    b: Contestant
+    games: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -48,10 +65,7 @@ class Summary:
 
 def play(
     make_batch: Callable[[int], MatchBatch],
-    a: Contestant,
-    opponents: Sequence[Contestant],
-    games: int,
-    seed: int,
+    pairings: Sequence[Pairing],
     *,
     run: str,
     update: int,
@@ -59,64 +73,66 @@ def play(
     greedy: bool = False,
     device: torch.device | None = None,
     precision: str = "float32",
+    make_stack: Callable[[Policy], PolicyStack | None] | None = None,
 ) -> list[MatchResult]:
-    """Plays `games` matches of A against each opponent, as evaluation rows sorted by (row, ordinal).
+    """Plays all pairings side by side in one batch, as evaluation rows sorted by (row, ordinal).
 
-    All opponents are met side by side, each in rows of its own, in their order. Rows 2i and 2i + 1 play the same
-    seeds, A in seat 0 of the first and in seat 1 of the second.
+    Each pairing has rows of its own, in their order; its rows 2i and 2i + 1 play the same seeds, A in seat 0 of the
+    first and in seat 1 of the second. All rows of one net are played in one call, whichever pairings they belong to.
+
+    A pairing's match seeds, and so all games between native bots, do not depend on the other pairings. The actions that
+    nets draw do: all draw from one generator, and products of other sizes round differently. The same pairings in the
+    same order play the same matches again on a CPU.
 
     Args:
         make_batch: a batch of the game with the given number of rows.
-        games: even, against each.
-        seed: of the matches and of the actions drawn.
+        pairings: who plays whom how often; a net may be in several.
         run, update, game_id: written into the rows.
         greedy: both sides play their likeliest action, instead of sampling as in training.
+        device: where the nets are; the CPU if not given.
+        precision: `float32` or `bf16`.
+        make_stack: what plays several nets like this one in one call; None, or a None from it, plays net by net.
 
     Raises:
-        UsageError: `games` is odd or not positive.
+        UsageError: a pairing's games are odd or not positive.
     """
-    check_games(games)
-    pairs = games // 2
-    pairs_wide = min(pairs, MAX_PAIRS)
-    num_rows = SEATS * pairs_wide * len(opponents)
-    batch = make_batch(num_rows)
-    generator = torch.Generator(device or torch.device("cpu")).manual_seed(seed)
-    a_seats = torch.arange(num_rows) % SEATS
-    rows = torch.arange(num_rows).chunk(len(opponents))
+    for pairing in pairings:
+        check_games(pairing.games)
+    plan = _Plan(pairings)
+    batch = make_batch(len(plan.pairing))
+    entropy = [word for pairing in pairings for word in (pairing.seed & 0xFFFFFFFF, pairing.seed >> 32)]
+    drawn = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
+    generator = torch.Generator(device or torch.device("cpu")).manual_seed(drawn)
     view = SeatView(batch, generator.device)
-    sides = [_Side(batch, view, a, torch.arange(num_rows), a_seats, generator, greedy)]
-    sides += [_Side(batch, view, b, rows[k], 1 - a_seats, generator, greedy) for k, b in enumerate(opponents)]
-    pair = np.arange(num_rows) // SEATS % pairs_wide
-    quota = pairs // pairs_wide + (pair < pairs % pairs_wide)
-    pair_seeds = np.random.SeedSequence(seed).generate_state(num_rows // SEATS, np.uint64)
-    batch.reset(np.repeat(pair_seeds, SEATS))
-    played = np.zeros(num_rows, np.int64)
-    steps = np.zeros(num_rows, np.int64)
+    for row, agents in enumerate(plan.agents):
+        batch.controllers[row] = [bot_id(batch, agent) for agent in agents]
+    batch.reset(plan.seeds)
+    played, steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
     sums = np.zeros(batch.reward_terms.shape, np.float64)
     results: list[MatchResult] = []
     with autocast(generator.device, precision):
-        while (playing := played < quota).any():
+        families = _families(pairings, plan, view, generator, greedy, make_stack)
+        while (playing := played < plan.quota).any():
             view.pull()
-            for side in sides:
-                side.act(playing)
+            for family in families:
+                family.act(playing)
             view.push()
             view.wait()
             batch.step()
             steps += 1
             sums += batch.reward_terms
             ended = np.flatnonzero((batch.terminated | batch.truncated) & playing)
-            for row in ended:
-                ids = (a.agent_id, opponents[int(row) // len(rows[0])].agent_id)
+            for row in ended.tolist():
                 result = match_result(
                     batch,
-                    int(row),
+                    row,
                     sums[row],
                     run=run,
                     kind="evaluation",
                     update=update,
                     ordinal=int(played[row]),
                     game_id=game_id,
-                    agents=ids if a_seats[row] == 0 else ids[::-1],
+                    agents=plan.agents[row],
                     steps=int(steps[row]),
                     sampling="greedy" if greedy else "sample",
                 )
@@ -124,9 +140,104 @@ def play(
             played[ended] += 1
             steps[ended] = 0
             sums[ended] = 0
-            for side in sides:
-                side.clear(ended)
+            for family in families:
+                family.clear(ended)
     return sorted(results, key=lambda result: (result.row, result.ordinal))
+
+
+class _Plan:
+    """The rows of all pairings: (B,) arrays, and who sits in seat 0 and seat 1 of each row."""
+
+    def __init__(self, pairings: Sequence[Pairing]) -> None:
+        pairing, quota, seeds = [], [], []
+        for k, p in enumerate(pairings):
+            pairs = p.games // 2
+            wide = min(pairs, MAX_PAIRS)
+            pairing.append(np.full(SEATS * wide, k))
+            quota.append(np.repeat(pairs // wide + (np.arange(wide) < pairs % wide), SEATS))
+            seeds.append(np.repeat(np.random.SeedSequence(p.seed).generate_state(wide, np.uint64), SEATS))
+        self.pairing: npt.NDArray[np.int64] = np.concatenate(pairing)
+        self.quota: npt.NDArray[np.int64] = np.concatenate(quota)
+        """Matches that each row plays, however short they are."""
+        self.seeds: npt.NDArray[np.uint64] = np.concatenate(seeds)
+        ids = [(p.a.agent_id, p.b.agent_id) for p in pairings]
+        self.agents = [ids[k] if row % SEATS == 0 else ids[k][::-1] for row, k in enumerate(self.pairing.tolist())]
+
+
+def _families(
+    pairings: Sequence[Pairing],
+    plan: _Plan,
+    view: SeatView,
+    generator: torch.Generator,
+    greedy: bool,
+    make_stack: Callable[[Policy], PolicyStack | None] | None,
+) -> list[_Family]:
+    """The nets of all pairings by their architecture."""
+    nets: dict[Hashable, dict[str, Policy]] = {}
+    for who in (who for pairing in pairings for who in (pairing.a, pairing.b)):
+        if who.policy is not None:
+            nets.setdefault(who.agent_id if who.family is None else who.family, {})[who.agent_id] = who.policy
+    return [_Family(members, plan, view, generator, greedy, make_stack) for members in nets.values()]
+
+
+class _Family:
+    """Nets of one architecture. They share one memory, with a place for every seat that one of them plays."""
+
+    def __init__(
+        self,
+        nets: dict[str, Policy],
+        plan: _Plan,
+        view: SeatView,
+        generator: torch.Generator,
+        greedy: bool,
+        make_stack: Callable[[Policy], PolicyStack | None] | None,
+    ) -> None:
+        self._nets, self._view, self._generator, self._greedy = nets, view, generator, greedy
+        found = [
+            (row, seat, agent)
+            for row, agents in enumerate(plan.agents)
+            for seat, agent in enumerate(agents)
+            if agent in nets
+        ]
+        like, num_places, device = next(iter(nets.values())), len(found), view.device
+        agents = [agent for _, _, agent in found]
+        slots, width = stacked_shape(len(nets), max(map(agents.count, nets)))
+        is_even = len(nets) > 1 and (device.type == "cuda" or slots * width <= MAX_PADDING * num_places)
+        self._played = Opponents(self, make_stack(like) if make_stack and is_even else None, device)
+        self._slots = np.array([self._played.enter(agent) for agent in agents])
+        # One place more than there are: padded entries of stacked nets play it, and what it holds means nothing.
+        where = np.array([(row, seat) for row, seat, _ in found] + [(0, 0)])
+        self._place_rows = where[:-1, 0]
+        self._rows, self._seats = torch.from_numpy(where.T.copy()).to(device)
+        self._state: PolicyState = like.initial_state(num_places + 1)
+        self._chosen = torch.zeros(num_places + 1, view.actions.shape[-1], dtype=view.actions.dtype, device=device)
+        self._playing: npt.NDArray[np.bool_] | None = None
+        self._groups: list[Group] = []
+
+    def policy(self, agent_id: str) -> Policy:
+        """The net of that id."""
+        return self._nets[agent_id]
+
+    def act(self, playing: npt.NDArray[np.bool_]) -> None:
+        """Writes the actions of its seats in the rows that are still `playing` (B,)."""
+        if self._playing is None or not np.array_equal(playing, self._playing):
+            self._playing = playing
+            self._groups = self._played.groups(np.where(playing[self._place_rows], self._slots, NO_SLOT))
+        view = self._view
+        for group in self._groups:
+            rows, seats = self._rows[group.rows], self._seats[group.rows]
+            mask = None if view.mask is None else view.mask[rows, seats]
+            action = self._played.step(
+                group, view.obs[rows, seats], self._state, mask, self._generator, greedy=self._greedy
+            )
+            self._chosen[group.rows] = action.to(self._chosen.dtype)
+        view.actions[self._rows[:-1], self._seats[:-1]] = self._chosen[:-1]
+
+    def clear(self, ended: npt.NDArray[np.int64]) -> None:
+        """Forgets what belonged to the matches that ended in these rows."""
+        places = np.flatnonzero(np.isin(self._place_rows, ended)) if len(ended) else ended
+        if len(places):
+            self._state.clear(torch.from_numpy(places).to(self._view.device))
 
 
 def check_games(games: int, setting: str = "games") -> None:
@@ -140,48 +251,6 @@ def check_games(games: int, setting: str = "games") -> None:
             f"{setting}={games}: seats are swapped in pairs, so it must be a positive even number;"
             f" try {max(2, games + games % 2)}"
         )
-
-
-class _Side:
-    """One contestant: the rows (n,) that it plays, and its seat in every row (B,)."""
-
-    def __init__(
-        self,
-        batch: MatchBatch,
-        view: SeatView,
-        who: Contestant,
-        rows: Tensor,
-        seats: Tensor,
-        generator: torch.Generator,
-        greedy: bool,
-    ) -> None:
-        self.policy, self.rows, self.seats, self.generator, self.greedy = who.policy, rows, seats, generator, greedy
-        self.view = view
-        controller = EXTERNAL if who.policy is not None else bot_id(batch, who.agent_id)
-        batch.controllers[rows.numpy(), seats[rows].numpy()] = controller
-        self.state: PolicyState | None = None if who.policy is None else who.policy.initial_state(batch.num_rows)
-
-    def act(self, playing: npt.NDArray[np.bool_]) -> None:
-        """Writes the actions of its rows that are still `playing` (B,)."""
-        rows = self.rows[torch.from_numpy(playing)[self.rows]]
-        if self.policy is None or self.state is None or not len(rows):
-            return
-        view = self.view
-        rows, seats = (x.to(view.device, non_blocking=True) for x in (rows, self.seats[rows]))
-        action, _, _ = self.policy.step(
-            view.obs[rows, seats],
-            self.state,
-            mask=None if view.mask is None else view.mask[rows, seats],
-            rows=rows,
-            generator=self.generator,
-            greedy=self.greedy,
-        )
-        view.actions[rows, seats] = action.int()
-
-    def clear(self, rows: npt.NDArray[np.int64]) -> None:
-        """Forgets what belonged to the matches of these rows; those that it does not play hold nothing of it."""
-        if self.state is not None and len(rows):
-            self.state.clear(torch.from_numpy(rows).to(self.view.device))
 
 
 def summarise(results: Sequence[MatchResult], agent_id: str) -> Summary:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.pool import Pool
-from league.types import BOT_PREFIX, PolicyStack, PolicyState
+from league.types import BOT_PREFIX, Policy, PolicyStack, PolicyState
 
 NO_SLOT = -1
 """In place of a slot: a native bot plays the row, or nobody yet."""
@@ -44,6 +43,13 @@ class Group:
         return self.num_slots, len(self.rows), self.capacity
 
 
+class Holder(Protocol):
+    """Who holds the nets."""
+
+    def policy(self, agent_id: str) -> Policy:
+        """The net of that id."""
+
+
 class Opponents:
     """Which net is in which slot, and how the nets of a lane's rows step.
 
@@ -53,7 +59,7 @@ class Opponents:
         device: where the nets are.
     """
 
-    def __init__(self, pool: Pool, stack: PolicyStack | None, device: torch.device) -> None:
+    def __init__(self, pool: Holder, stack: PolicyStack | None, device: torch.device) -> None:
         self._pool, self._stack, self._device = pool, stack, device
         self.agents: list[str] = []
         """Slot -> agent id of the net in it; empty where no row plays it any more."""
@@ -104,24 +110,36 @@ class Opponents:
             parts = np.split(rows, counts.cumsum()[:-1])
             return [Group(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
         capacity = self._stack.num_slots
-        num_slots = len(counts) if len(counts) < SLOT_STEP else _round_up(len(counts), SLOT_STEP)
-        width = _round_up(int(counts.max()), ROW_STEP)
+        num_slots, width = stacked_shape(len(counts), int(counts.max()))
         places = np.full((num_slots, width), len(slots))
         within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
         places[slots[rows], within] = rows
         return [Group(NO_SLOT, self._to_device(places.ravel()), num_slots, capacity)]
 
     def step(
-        self, group: Group, obs: Tensor, state: PolicyState, mask: Tensor | None, generator: torch.Generator
+        self,
+        group: Group,
+        obs: Tensor,
+        state: PolicyState,
+        mask: Tensor | None,
+        generator: torch.Generator,
+        *,
+        greedy: bool = False,
     ) -> Tensor:
-        """The actions (n, A) of a group's nets on obs (n, obs_size)."""
-        given: dict[str, Any] = {"mask": mask, "rows": group.rows, "generator": generator}
+        """The actions (n, A) of a group's nets on obs (n, obs_size), drawn, or the likeliest ones when `greedy`."""
+        given: dict[str, Any] = {"mask": mask, "rows": group.rows, "generator": generator, "greedy": greedy}
         if group.slot != NO_SLOT or self._stack is None:
             return self._pool.policy(self.agents[group.slot]).step(obs, state, **given)[0]
         return self._stack.step(obs, state, num_slots=group.num_slots, **given)[0]
 
     def _to_device(self, rows: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(rows).to(self._device, non_blocking=True)
+
+
+def stacked_shape(num_nets: int, most_rows: int) -> tuple[int, int]:
+    """The slots, and the rows of each, of a stacked step of so many nets, the fullest of which has `most_rows`."""
+    slots = num_nets if num_nets < SLOT_STEP else _round_up(num_nets, SLOT_STEP)
+    return slots, _round_up(most_rows, ROW_STEP)
 
 
 def _round_up(number: int, step: int) -> int:

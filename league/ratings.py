@@ -266,6 +266,7 @@ def bradley_terry(
     anchor_rating: float = ELO_START,
     *,
     lineage: Iterable[tuple[str, str]] = (),
+    agents: Iterable[str] = (),
     prior: Prior = DEFAULT_PRIOR,
 ) -> Ratings:
     """Rates every agent in `counts` at once, by Bradley and Terry's model with draws and seats (`league.davidson`).
@@ -280,18 +281,19 @@ def bradley_terry(
         anchor: the agent held at `anchor_rating`. In a group where it is not, the mean of the group is.
         anchor_rating: in Elo points.
         lineage: pairs of neighbours in a lineage, believed to be alike; agents without games are left out.
+        agents: rated also where they have no game, by the prior alone, each in a group of its own.
         prior: what is believed before any game.
     """
-    agents, games = _indexed(counts, lineage)
+    rated, games = _indexed(counts, lineage, agents)
     model = fit(games, prior)
     covariance = model.covariance[:-2, :-2] * ELO_SCALE**2
-    held = agents.index(anchor) if anchor in agents else None
+    held = rated.index(anchor) if anchor in rated else None
     group = _groups(games, held)
     rating, deviation = _anchored(model.strength * ELO_SCALE, covariance, group, held, anchor_rating)
     seat, half = model.seat * ELO_SCALE, Z95 * math.sqrt(model.covariance[-2, -2]) * ELO_SCALE
     dispersion, pairs = _surprises(games, model)
     return Ratings(
-        agents=agents,
+        agents=rated,
         rating=rating,
         lower=rating - Z95 * deviation,
         upper=rating + Z95 * deviation,
@@ -309,14 +311,19 @@ def bradley_terry(
     )
 
 
-def _indexed(counts: PairCounts, lineage: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], Games]:
-    """The agents that met another, sorted, and the games by their places; pairs that appear twice are added up."""
-    names = sorted({*counts.seat0, *counts.seat1})
+def _indexed(
+    counts: PairCounts, lineage: Iterable[tuple[str, str]], also: Iterable[str]
+) -> tuple[tuple[str, ...], Games]:
+    """The agents that met another, and `also` these, sorted; the games by places, those of a pair added up."""
+    wanted = set(also)
+    names = sorted({*counts.seat0, *counts.seat1, *wanted})
     place = {name: i for i, name in enumerate(names)}
     seats = (np.fromiter(map(place.__getitem__, seat), np.int64, len(seat)) for seat in (counts.seat0, counts.seat1))
     first, second = seats
     keep = (first != second) & (counts.games > 0)
-    met, seat = np.unique(np.concatenate([first[keep], second[keep]]), return_inverse=True)
+    always = [place[name] for name in sorted(wanted)]
+    met, seat = np.unique(np.concatenate([first[keep], second[keep], always]).astype(np.int64), return_inverse=True)
+    seat = seat[: 2 * int(keep.sum())]
     agents = tuple(names[i] for i in met)
     place = {agent: i for i, agent in enumerate(agents)}
     first, second = np.split(seat, 2)

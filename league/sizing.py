@@ -115,13 +115,14 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     minibatch = samples // config.learner.minibatches
     states = rows * footprint.state
     step = FLOAT * spec.obs_size + spec.action.mask_size + 8 * spec.action.num_parts + 4 * FLOAT + 2
-    evaluated = SEATS * min(config.run.evaluate_games // 2, MAX_PAIRS) * (len(spec.bots) + 1)
+    met = len(spec.bots) + 1  # and the last of them, the step-0 snapshot, is a net too
+    evaluated = SEATS * min(config.run.evaluate_games // 2, MAX_PAIRS) * (met + 1)
     works = [
         states,  # play: the last value is that of a copy
         states // config.learner.minibatches
         + minibatch * (step + footprint.activations + 2 * footprint.largest)
         + 3 * FLOAT * samples,
-        2 * footprint.weights + 2 * evaluated * footprint.state,
+        2 * footprint.weights + evaluated * footprint.state,
     ]
     if device.type == "cpu":
         works.append(2 * states + 3 * footprint.weights)  # a saved state, while what it says is taken over

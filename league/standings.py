@@ -318,13 +318,16 @@ def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Samp
     )
 
 
-def rate_counts(counts: PairCounts, lineages: Mapping[str, list[str]]) -> Ratings:
-    """The ratings of one game from its counts and every run's snapshots, oldest first."""
-    played = {*counts.seat0, *counts.seat1}
+def rate_counts(counts: PairCounts, lineages: Mapping[str, list[str]], also: Sequence[str] = ()) -> Ratings:
+    """The ratings of one game from its counts and every run's snapshots, oldest first.
+
+    also: agents that are rated even without a game.
+    """
+    played = {*counts.seat0, *counts.seat1, *also}
     neighbours = [
         pair for lineage in lineages.values() for pair in pairwise(agent for agent in lineage if agent in played)
     ]
-    return bradley_terry(counts, ANCHOR, lineage=neighbours)
+    return bradley_terry(counts, ANCHOR, lineage=neighbours, agents=also)
 
 
 def _board(facts: _Facts, other: tuple[str, str] | None) -> Board:

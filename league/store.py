@@ -536,6 +536,11 @@ class Store:
         columns = (found[name][order].astype(np.int64) for name in ("wins", "draws", "losses"))
         return PairCounts(tuple(names[first[order]].tolist()), tuple(names[second[order]].tolist()), *columns)
 
+    def meetings(self, game_id: str) -> dict[tuple[str, str], int]:
+        """Evaluation rows of one game between each two agents (the lesser id first), repeated games included."""
+        with self._read() as con:
+            return {(a, b): games for a, b, games in con.execute(sql("meetings"), {"game_id": game_id}).fetchall()}
+
     def samplings(self, game_id: str) -> dict[str, int]:
         """Evaluation rows of one game in which a net played, by how it chose."""
         with self._read() as con:
@@ -569,6 +574,8 @@ class Store:
 
     def payoff(self, game_id: str, run: str | None = None) -> list[tuple[str, str, int, int, int]]:
         """The cross table of a game's evaluation matches: agent, opponent, and the agent's wins, draws and losses.
+
+        Of games in which nets sampled, or bots alone played; one that was played before counts once.
 
         Every pair that met stands in it both ways round. With `run`, only that run's snapshots and whoever they met.
         """

@@ -18,7 +18,7 @@ from league.compiling import compiled
 from league.config import Config, next_snapshot_mark, smaller
 from league.device import is_out_of_memory
 from league.errors import GuardError, LeagueError, SnapshotError, StoreError
-from league.evaluation import Contestant, Summary, play, summarise
+from league.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.guards import Alarm, Guards
 from league.learner import Learner
 from league.pool import Pool
@@ -283,12 +283,11 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
         except SnapshotError as error:
             run.watcher.say(f"evaluating without {run.name}@0: {error}")
     contestant = Contestant(newest, run.load_policy(newest))
+    seeds = np.random.SeedSequence([run.seed, counters.update]).generate_state(len(opponents)).tolist()
+    games = config.run.evaluate_games
     results = play(
         run.make_batch,
-        contestant,
-        opponents,
-        config.run.evaluate_games,
-        seed=int(np.random.SeedSequence([run.seed, counters.update]).generate_state(1)[0]),
+        [Pairing(contestant, opponent, games, seed) for opponent, seed in zip(opponents, seeds, strict=True)],
         run=run.name,
         update=counters.update,
         game_id=run.game_id,

@@ -16,7 +16,7 @@ from league.envs.brawl.env import FIELDS, KEYS, Options, make
 from league.envs.brawl.moves import NAMES
 from league.envs.brawl.rules import BOTS, METRICS, TERMS
 from league.envs.brawl.state import AIR, GROUND, PLATFORM
-from league.evaluation import Contestant, play
+from league.evaluation import Contestant, Pairing, play
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool import Pool
 from league.rollout import Collector
@@ -250,10 +250,7 @@ def test_evaluation_plays_the_game_of_a_bare_batch():
     """Matches of two bots as evaluation plays them are those of a bare batch from the same seeds."""
     rows = play(
         lambda count: registry.make("brawl", rows=count, threads=1, options=GAME),
-        Contestant("bot:rusher"),
-        [Contestant("bot:zoner")],
-        8,
-        21,
+        [Pairing(Contestant("bot:rusher"), Contestant("bot:zoner"), 8, seed=21)],
         run="r",
         update=0,
         game_id="g",

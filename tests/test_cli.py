@@ -21,7 +21,7 @@ from league.cli import app, main
 from league.envs import registry
 from league.errors import StoreError
 from league.snapshots import Agent
-from league.store import Store
+from league.store import RunRow, SnapshotRow, Store
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [
@@ -476,7 +476,7 @@ def test_matchup_tells_record_and_difference(call: Call, copied: Path) -> None:
 
 BAD_MATCHUPS: dict[str, tuple[list[str], list[str]]] = {
     "unknown run": (["matrx-1", "bot:random"], ["'matrx-1'", "did you mean `matrix-1`?"]),
-    "the same agent": (["matrix-1", "matrix-1@best"], ["same agent"]),
+    "the same agent": (["matrix-1", "matrix-1@512"], ["same agent"]),
     "another game": (["matrix-1", "other"], ["matrix-1 and other", "league evaluate"]),
     "a bot without games": (["matrix-1", "bot:none"], ["bot:none", "league evaluate"]),
     "greedy": (["matrix-1", "bot:random", "--greedy"], ["sampling=greedy"]),
@@ -502,11 +502,13 @@ def test_gate_promotes_fails_and_leaves_undecided(call: Call, copied: Path) -> N
     assert failed.json["test"]["alpha"] == pytest.approx(0.025)
     undecided = call("gate", "matrix-1", "--max-games", "6", "--json", cwd=copied)
     assert (undecided.code, undecided.json["games"]) == (4, 6) and undecided.json["attempt"] == 2
-    assert call("export", "matrix-1@best", "before", "--json", cwd=copied).json["step"] != 0
-    passed = call("gate", "matrix-1@0", *EASY, cwd=copied)
-    assert passed.code == 0 and "promoted: matrix-1@best is matrix-1@0" in passed.out
+    best = call("export", "matrix-1@best", "before", "--json", cwd=copied).json["step"]
+    step = 128 if best != 128 else 256
+    other = f"matrix-1@{step}"
+    passed = call("gate", other, *EASY, cwd=copied)
+    assert passed.code == 0 and f"promoted: matrix-1@best is {other}" in passed.out
     assert f"alpha {0.05 / 12:.3g}" in passed.out
-    assert call("export", "matrix-1@best", "after", "--json", cwd=copied).json["step"] == 0
+    assert call("export", "matrix-1@best", "after", "--json", cwd=copied).json["step"] == step
     store = Store.open(copied / "runs/league.duckdb")
     for gate in store.gates("matrix-1"):
         games = store.matches(gate.gate, "evaluation")
@@ -515,9 +517,9 @@ def test_gate_promotes_fails_and_leaves_undecided(call: Call, copied: Path) -> N
         assert set(seatings.values()) == {1} and len({game.seed for game in games}) == gate.games // 2
     seeds = [{game.seed for game in store.matches(gate.gate, "evaluation")} for gate in store.gates("matrix-1")]
     assert not seeds[0] & seeds[1] and not seeds[1] & seeds[2], "every attempt plays fresh games"
-    need_refusal(call("gate", "matrix-1@0", cwd=copied), 2, "matrix-1@0 is the champion of matrix-1", "league gate A B")
+    need_refusal(call("gate", other, cwd=copied), 2, f"{other} is the champion of matrix-1", "league gate A B")
     newest = call("gate", "matrix-1", *EASY, "--json", cwd=copied).json
-    assert (newest["b"], newest["attempt"], newest["is_promoted"]) == ("matrix-1@0", 1, True)
+    assert (newest["b"], newest["attempt"], newest["is_promoted"]) == (other, 1, True)
     assert "(champion)" in call("leaderboard", cwd=copied).out
 
 
@@ -532,6 +534,76 @@ def test_gate_between_others_promotes_nobody(call: Call, copied: Path, tmp_path:
     alone.mkdir()
     away = call("gate", "bot:biased", "bot:random", "--env", "matrix", *EASY, "--json", cwd=alone)
     assert away.json["gate"] is None and away.json["pairs"] == bots["pairs"] and not list(alone.iterdir())
+
+
+def test_tournament_lets_a_run_meet_and_is_rated(call: Call, copied: Path) -> None:
+    """All snapshots of a run and all bots meet; the standings are the leaderboard's, and the text says the same."""
+    called = call("tournament", "--run", "matrix-1", "--bots", "--games", "2", "--json", cwd=copied)
+    result = called.json
+    snapshots = call("snapshots", "list", "--run", "matrix-1", "--json", cwd=copied).json
+    entrants = {f"matrix-1@{s['step']}" for s in snapshots} | {"bot:constant", "bot:random", "bot:biased"}
+    assert {s["name"] for s in result["standings"]} == entrants
+    assert result["games"] == len(entrants) * (len(entrants) - 1) and result["ended"] == "complete"
+    assert f"{result['games']} of {result['games']} games" in called.err
+    entries = call("leaderboard", "--run", "matrix-1", "--json", cwd=copied).json["boards"][0]["entries"]
+    ratings = {e["name"]: e["rating"] for e in entries}
+    assert {s["name"]: s["rating"] for s in result["standings"]} == pytest.approx(ratings)
+    assert [s["name"] for s in result["standings"]] == [e["name"] for e in entries]
+    newest = call("tournament", "matrix-1", "--run", "matrix-1", "--newest", "2", "--games", "2", cwd=copied)
+    assert newest.code == 0 and "matrix-1@512" in newest.out and "matrix-1@0" not in newest.out
+    assert "2 games, sample, seed 0: all games are played; stored as tournament-" in newest.out
+
+
+def test_an_adaptive_tournament_names_what_it_wanted(call: Call, copied: Path) -> None:
+    """The wanted differences stand in the table and, by name, in the JSON."""
+    adaptive = ["tournament", "matrix-1", "matrix-1@0", "bot:random", "--format", "adaptive", "--max-games", "12"]
+    shown = call(*adaptive, "--want", "order", "--greedy", cwd=copied)
+    assert "the wanted differences in Elo points" in shown.out and "12 games, greedy" in shown.out
+    data = call(*adaptive, "--between", "matrix-1", "bot:random", "--json", cwd=copied).json
+    [wanted] = data["wanted"]
+    assert (wanted["a"], wanted["b"], data["games"]) == ("matrix-1@512", "bot:random", 12)
+    assert wanted["difference"]["lower"] < wanted["difference"]["mean"] < wanted["difference"]["upper"]
+
+
+def test_alarms_tell_what_is_wrong(call: Call, tmp_path: Path) -> None:
+    """A game that the first seat always wins raises an alarm at the stage's end, as an event, and when asked."""
+    unfair = ["--set", "env.payoff=[[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]"]
+    trained = call(*TRAIN, *unfair, "--set", "run.evaluate_games=8", cwd=tmp_path)
+    assert trained.code == 0 and "alarm, seats: matrix" in trained.err
+    events = call("query", "SELECT kind, message FROM event WHERE kind = 'alarm'", "--json", cwd=tmp_path).json["rows"]
+    assert len(events) == 1 and events[0][1].startswith("seats: matrix")
+    shown = call("alarms", "matrix-1", cwd=tmp_path)
+    alarm, query, *others = shown.out.splitlines()
+    assert alarm.startswith("ALARM, seats: matrix") and len(others) == 3
+    assert re.fullmatch(r'  league query "WITH pair AS .*"', query)
+    row = call("query", query.split('"')[1], cwd=tmp_path)
+    assert row.code == 0 and "first_seat_score" in row.out
+    findings = call("alarms", "--json", cwd=tmp_path).json
+    assert [finding["is_raised"] for finding in findings].count(True) == 1
+    assert findings[0]["numbers"]["first_share"] == 1.0
+
+
+def test_little_or_nothing_in_the_store_is_said(call: Call, tmp_path: Path) -> None:
+    """An empty store, and a run whose only agent has met nobody, get a clear line from each command, and no table."""
+    store = Store.create(tmp_path / "runs" / "league.duckdb")
+    words = {"leaderboard": "no matches yet", "payoff": "no matches yet", "alarms": "no runs yet"}
+    for command, line in words.items():
+        called = call(command, cwd=tmp_path)
+        assert (called.code, called.out) == (0, "") and line in called.err, command
+    need_refusal(call("matchup", "matrix-1", "bot:based", cwd=tmp_path), 2, "'matrix-1'", "known: none")
+    need_refusal(call("tournament", "matrix-1", "bot:random", cwd=tmp_path), 2, "'matrix-1'", "known: none")
+    need_refusal(call("tournament", "--run", "matrix-1", cwd=tmp_path), 2, "matrix-1", "known: none")
+    need_refusal(call("tournament", cwd=tmp_path), 2, "two agents at least", "--bots")
+    need_refusal(call("alarms", "matrix-1", cwd=tmp_path), 2, "matrix-1", "known: none")
+    store.begin_run(RunRow("matrix-1", "matrix", "g", "f", 1, "smoke", "{}"))
+    store.add_snapshot(SnapshotRow("net-0", "matrix-1", 0, 0, "matrix-1/0", "f"))
+    store.flush(force=True)
+    board = call("leaderboard", cwd=tmp_path)
+    assert "no evaluation matches yet" in board.err and "rating" not in board.out and "matrix-1" in board.out
+    assert "no two agents have met" in call("payoff", cwd=tmp_path).err
+    assert call("alarms", cwd=tmp_path).out.count("not known, ") == 4
+    lonely = call("matchup", "matrix-1", "bot:based", cwd=tmp_path)
+    need_refusal(lonely, 2, "no game in which both have evaluation matches", "league evaluate")
 
 
 BAD_GATES: dict[str, tuple[list[str], list[str]]] = {
@@ -703,6 +775,8 @@ STORE_COMMANDS = {
     "gate": ["gate", "matrix-1"],
     "snapshots list": ["snapshots", "list"],
     "snapshots prune": ["snapshots", "prune"],
+    "tournament": ["tournament", "--run", "matrix-1"],
+    "alarms": ["alarms"],
 }
 
 

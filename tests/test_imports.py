@@ -34,6 +34,9 @@ ALLOWED = {
     "league.signals": set(),
     "league.standings": BASE | {"league.liveness", "league.ratings", "league.records", "league.store"},
     "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
+    "league.scheduling": {"league.davidson", "league.ratings"},
+    "league.alarms": BASE
+    | {f"league.{name}" for name in ("davidson", "metagame", "ratings", "records", "sql", "standings", "store")},
     "league.locks": ERRORS,
     "league.retention": BASE
     | {
@@ -50,7 +53,7 @@ ALLOWED = {
     "league.failures": BASE
     | {"league.envs", "league.envs.registry", "league.film", "league.findings", "league.strict"}
     | {"league.snapshots", "league.snapshots.io", "league.snapshots.manifest"},
-    "league.opponents": BASE | {"league.pool"},
+    "league.opponents": BASE,
     "league.graphs": {"league.device", "league.opponents"},
     "league.compiling": set(),
     "league.rollout": BASE
@@ -63,11 +66,14 @@ ALLOWED = {
     "league.zoo": BASE | {"league.duel", "league.envs.base"},
     "league.randomness": set(),
     "league.probe": {"league.device", "league.randomness", "league.rollout"},
-    "league.evaluation": BASE | {"league.device", "league.ratings", "league.rollout"},
+    "league.evaluation": BASE | {"league.device", "league.opponents", "league.ratings", "league.rollout"},
     "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
 ENGINE = {"league.training", "league.progress"}
-WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "gating", "recovery", "__init__", "__main__")}
+WIRING = {
+    f"league.{name}"
+    for name in ("agents", "app", "bench", "cli", "gating", "recovery", "tournaments", "__init__", "__main__")
+}
 
 
 def modules() -> dict[str, ast.Module]:
@@ -142,7 +148,7 @@ def test_starting_is_light(code: str) -> None:
     "arguments",
     [
         *(["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["events"], ["query", "SELECT 1"]),
-        *(["matchup", "bot:a", "bot:b"], ["matches", "FOLDER/m.csv"]),
+        *(["matchup", "bot:a", "bot:b"], ["matches", "FOLDER/m.csv"], ["alarms"], ["alarms", "a"]),
         *(["snapshots", "list"], ["snapshots", "prune"]),
     ],
 )

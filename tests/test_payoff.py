@@ -76,6 +76,20 @@ def test_the_table_counts_both_seats_and_stands_by_rating(store: Store) -> None:
     assert table.anchor == "bot:based" and table.groups == 1 and table.num_unmet == 0
 
 
+def test_what_is_rated_is_counted_once(store: Store) -> None:
+    """A bots' game repeated, and games with the likeliest actions, change nothing: the counts are the leaderboard's."""
+    begin(store, "r")
+    play(store, "r0", "bot:based", 3, 2, 7)
+    play(store, "bot:random", "bot:based", 1, 0, 3)
+    before = only(store)
+    again = MatchResult("x", "evaluation", 0, 0, 0, "g", ("bot:random", "bot:based"), 0, 0, "time", 1, 1, "greedy")
+    greedy = MatchResult("x", "evaluation", 0, 1, 0, "g", ("r1", "r0"), 9, 0, "time", 1, 1, "greedy")
+    store.add_matches([again, greedy])
+    assert only(store) == before
+    games = {entry.agent_id: entry.games for entry in leaderboard(store).boards[0].entries}
+    assert {row.agent_id: row.games for row in before.rows} == games
+
+
 def test_a_run_shows_its_snapshots_and_whom_they_met(store: Store) -> None:
     """Others of the game stay away, but games among those shown count; an unknown run is refused."""
     begin(store, "a")
