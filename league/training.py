@@ -20,6 +20,7 @@ from league.errors import LeagueError, SnapshotError, StoreError
 from league.evaluation import Contestant, Summary, play, summarise
 from league.learner import Learner
 from league.pool import Pool
+from league.psro import measure_payoffs
 from league.records import RewardTerm
 from league.rollout import Collector, make_collector
 from league.store import Store
@@ -160,6 +161,7 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
 
         if counters.steps >= counters.next_snapshot and not is_stopped:
             pool.admit(take_snapshot(run, counters))
+            measure_payoffs(run, pool)
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
         if is_evaluation_due(counters, config, is_last and not is_stopped):
             evaluate_newest(run, pool, counters)

@@ -19,6 +19,7 @@ MATHS = {
     "league.sprt",
     "league.matchmaking",
     "league.metagame",
+    "league.nashconv",
 }
 ALLOWED = {
     "league.errors": set(),
@@ -50,6 +51,8 @@ ALLOWED = {
     "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
     "league.zoo": BASE | {"league.duel", "league.envs.base"},
     "league.evaluation": BASE | {"league.device", "league.ratings", "league.rollout"},
+    "league.behaviour": BASE,
+    "league.psro": BASE | {"league.evaluation", "league.pool"},
     "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
 ENGINE = {"league.training", "league.progress"}
