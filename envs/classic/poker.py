@@ -1,8 +1,8 @@
 """Small limit poker for two, with any deck: the rules behind `kuhn` and `leduc`. Numpy only, every match at once.
 
 Who is to act has the moves of the table; the other waits, with `wait` its only legal action. A player who does not
-call loses what it staked. A raise calls first, then adds the round's bet; `call` without a bet to call is a check.
-From the second round on one card lies open; at the showdown a pair with it wins, else the higher card.
+call loses what it staked. A raise calls first, then adds the round's bet; `call` without a bet to call is a check. What
+is not legal counts as the first action that is: a fold or, without a bet to call, a check. From the second round on one card lies open; at the showdown a pair with it wins, else the higher card.
 
 In a match's first deal the match's seed draws which seat acts first; the seats take turns in that from deal to deal.
 """
@@ -313,7 +313,7 @@ class PokerBatch:
         """One action of whoever is to move, in every match.
 
         Raises:
-            ValueError: an action that is not legal, or a bot's id that the game does not have.
+            ValueError: an action, or a bot's id, that the game does not have.
         """
         match, table = self._match, self._table
         mover = self._seat(table.mover[match["node"]])
@@ -382,25 +382,23 @@ class PokerBatch:
         return np.where(player == 1, 1 - self._match["first"], self._match["first"]).astype(np.int64)
 
     def _choose(self) -> npt.NDArray[np.int32]:
-        """The action of each seat (B, 2): the engine's, or the bot's; all legal."""
+        """The legal action of each seat (B, 2): the engine's, or the bot's."""
         match = self._match
         by_engine = self.controllers == EXTERNAL
         if (self.controllers[~by_engine] < 0).any() or (self.controllers >= len(self._bots)).any():
             raise ValueError(f"a controller is no bot of this game: ids are 0 to {len(self._bots) - 1}, or EXTERNAL")
         given = self.actions[:, :, 0]
-        known = (given >= 0) & (given < len(ACTIONS))
-        legal = known & np.take_along_axis(self.mask, np.where(known, given, 0)[:, :, None], axis=2)[:, :, 0]
-        if not legal[by_engine].all():
-            row, seat = np.argwhere(by_engine & ~legal)[0]
-            raise ValueError(f"actions[{row}, {seat}]={given[row, seat]} is not legal; choose one that mask allows")
+        if ((given < 0) | (given >= len(ACTIONS)))[by_engine].any():
+            raise ValueError(f"an action is outside 0 to {len(ACTIONS) - 1}")
         unit = uniform(match["streams"], match["step"][:, None])
         role = np.arange(SEATS) != match["first"][:, None]
         shown = np.where(self._table.round[match["node"]] > 0, match["board"], 0)[:, None]
         own = np.take_along_axis(match["cards"], role.astype(np.int64), axis=1)
         chances = self._bots[np.maximum(self.controllers, 0), match["node"][:, None], own, shown]
         drawn = (unit[:, :, None] * chances[:, :, -1:] >= chances).sum(axis=2)
-        drawn = np.where(self.mask[:, :, WAIT], WAIT, drawn)
-        return np.where(by_engine, given, drawn).astype(np.int32)
+        chosen = np.where(by_engine, given, drawn)[:, :, None]
+        is_legal = np.take_along_axis(self.mask, chosen, axis=2)
+        return np.where(is_legal, chosen, self.mask.argmax(axis=2, keepdims=True))[:, :, 0].astype(np.int32)
 
     def _observe(self, out: FloatArray) -> None:
         """Writes what both seats see (B, 2, 2 half), and what is legal."""
