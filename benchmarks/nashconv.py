@@ -42,7 +42,13 @@ COMMON = (
     "learner.epochs=4",
     "learner.minibatches=4",
 )
-MATRIX = ("env.rounds=1", "env.rows=128", "learner.rollout_steps=8", "pool.payoff_games=128", "pool.snapshot_every=4096")
+MATRIX = (
+    "env.rounds=1",
+    "env.rows=128",
+    "learner.rollout_steps=8",
+    "pool.payoff_games=128",
+    "pool.snapshot_every=4096",
+)
 GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "rock-paper-scissors": ("matrix", (*MATRIX, "run.total_steps=122880", "learner.entropy_coefficient=0.02")),
     "biased rock-paper-scissors": (
@@ -98,7 +104,9 @@ def behaviours(store: Path, run: str) -> tuple[list[int], npt.NDArray[np.float64
     env = settings.from_json(json.loads(opened.find_run(run).config)).env
     tree = registry.tree(env.name, env.options)
     assert tree is not None
-    return [row.step for row in rows], np.stack([behaviour(load_policy(store.parent / row.path)[1], tree) for row in rows])
+    return [row.step for row in rows], np.stack(
+        [behaviour(load_policy(store.parent / row.path)[1], tree) for row in rows]
+    )
 
 
 def curve(game: str, steps: Sequence[int], strategies: npt.NDArray[np.float64]) -> list[Point]:
@@ -152,7 +160,9 @@ def _panel(pen: object, game: str, runs: Sequence[dict[str, object]], corner: tu
         pen.line((*place(0, value), *place(last, value)), GRID)
         pen.text((left - 6, place(0, value)[1]), f"{value:g}", INK, font=_font(13), anchor="rm")
     for share in (0.0, 0.5, 1.0):
-        pen.text((place(share * last, 0)[0], top + PANEL[1] + 8), f"{share * last:,.0f}", INK, font=_font(13), anchor="ma")
+        pen.text(
+            (place(share * last, 0)[0], top + PANEL[1] + 8), f"{share * last:,.0f}", INK, font=_font(13), anchor="ma"
+        )
     pen.text((left + PANEL[0] / 2, top + PANEL[1] + 28), "training steps", INK, font=_font(13), anchor="ma")
     for kind, colour in CURVES.items():
         for points in curves:
@@ -170,7 +180,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", nargs="+", choices=GAMES, default=list(GAMES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--set", action="append", default=[], dest="sets", help="a setting laid over all, as in `league`")
+    parser.add_argument(
+        "--set", action="append", default=[], dest="sets", help="a setting laid over all, as in `league`"
+    )
     parser.add_argument("--out", type=Path, help="JSON file of all curves")
     parser.add_argument("--png", type=Path, help="picture of them; needs Pillow")
     parser.add_argument("--redraw", type=Path, help="draw the curves of this JSON file instead of training")

@@ -16,8 +16,7 @@ def behaviour(policy: Policy, tree: GameTree) -> npt.NDArray[np.float64]:
     It sees what it would in play, from a match's start on, so that its memory is as it would be. With perfect recall
     that is the same at all nodes of a set, and nothing else can move the policy: the table says all that it does.
     """
-    num_sets, longest, size = tree.obs.shape
-    num_actions = tree.legal.shape[1]
+    (num_sets, longest, _), num_actions = tree.obs.shape, tree.legal.shape[1]
     device = next(policy.parameters()).device
     obs = torch.from_numpy(tree.obs).to(device).repeat_interleave(num_actions, 0)
     action = torch.arange(num_actions, device=device).repeat(num_sets)[:, None, None].expand(-1, longest, 1)

@@ -16,9 +16,10 @@ from league.types import GameTree
 
 KUHN = kuhn.tree(kuhn.Options())
 LEDUC = leduc.tree(leduc.Options())
-SIZES = dict(
-    opponent_encoder=False, encoder_layers=1, encoder_heads=1, encoder_width=4, encoder_feedforward=4, latents=1
-)
+SIZES = {
+    **{"opponent_encoder": False, "encoder_layers": 1, "encoder_heads": 1, "encoder_width": 4, "latents": 1},
+    **{"encoder_feedforward": 4, "history_tokens": 1, "observation_width": 8, "lstm_size": 8, "head_sizes": (8,)},
+}
 
 
 def first_legal(tree: GameTree) -> np.ndarray:
@@ -27,7 +28,7 @@ def first_legal(tree: GameTree) -> np.ndarray:
 
 
 def of_bot(tree: GameTree, bot: np.ndarray) -> np.ndarray:
-    """A poker bot's strategy (P, ranks, ranks, 4) as a behaviour strategy of Kuhn poker, whose one round has no board."""
+    """A bot's strategy (P, ranks, ranks, 4) as a behaviour strategy of Kuhn poker, whose one round has no board."""
     table = betting(kuhn.RULES)
     own, places = np.array([0, 1, 2]), np.flatnonzero(table.mover >= 0)
     return np.stack([bot[place, card, 0] for place in places for card in own])
@@ -114,7 +115,10 @@ def test_mixture_plays_as_drawing_a_strategy_does(tree: GameTree) -> None:
     """Against any opponent, in either role, the one behaviour strategy gets the weighted mean; averaging does not."""
     strategies, weights = random_strategies(tree, 4, 3), np.array([0.4, 0.3, 0.0, 0.3])
     mixed = mixture(tree, strategies, weights)
-    table = payoffs(tree, np.concatenate([strategies, mixed[None], (weights @ strategies.reshape(4, -1))[None].reshape(1, *mixed.shape)]))
+    table = payoffs(
+        tree,
+        np.concatenate([strategies, mixed[None], (weights @ strategies.reshape(4, -1))[None].reshape(1, *mixed.shape)]),
+    )
     np.testing.assert_allclose(table[4, :4], weights @ table[:4, :4], atol=1e-12)
     np.testing.assert_allclose(table[:4, 4], table[:4, :4] @ weights, atol=1e-12)
     assert np.abs(table[5, :4] - table[4, :4]).max() > 1e-3
@@ -126,7 +130,7 @@ def test_network_is_read_out_as_it_plays(name: str) -> None:
     torch.manual_seed(0)
     spec, tree = registry.spec(name, {}), registry.tree(name, {})
     assert tree is not None
-    policy = ActorCritic(Architecture.of(spec, history_tokens=1, observation_width=8, lstm_size=8, head_sizes=(8,), **SIZES))
+    policy = ActorCritic(Architecture.of(spec, **SIZES))
     for parameter in policy.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
     table = behaviour(policy, tree)
@@ -157,7 +161,7 @@ def test_network_is_read_out_as_it_plays(name: str) -> None:
 def test_what_is_no_strategy_is_refused() -> None:
     """A wrong shape, probabilities that do not sum to 1 and illegal actions are errors, not numbers."""
     for broken in (uniform(KUHN)[:5], 0.5 * uniform(KUHN), np.full((12, 4), 0.25)):
-        with pytest.raises(ValueError, match="strategy has shape|do not sum to 1"):
+        with pytest.raises(ValueError, match=r"strategy has shape|do not sum to 1"):
             nash_conv(KUHN, broken)
 
 

@@ -2,7 +2,8 @@
 
 Who is to act has the moves of the table; the other waits, with `wait` its only legal action. A player who does not
 call loses what it staked. A raise calls first, then adds the round's bet; `call` without a bet to call is a check. What
-is not legal counts as the first action that is: a fold or, without a bet to call, a check. From the second round on one card lies open; at the showdown a pair with it wins, else the higher card.
+is not legal counts as the first action that is: a fold or, without a bet to call, a check. From the second round on one
+card lies open; at the showdown a pair with it wins, else the higher card.
 
 In a match's first deal the match's seed draws which seat acts first; the seats take turns in that from deal to deal.
 """
