@@ -50,14 +50,14 @@ MATRIX = (
     "pool.snapshot_every=4096",
 )
 GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "rock-paper-scissors": ("matrix", (*MATRIX, "run.total_steps=122880", "learner.entropy_coefficient=0.02")),
+    "rock-paper-scissors": ("matrix", (*MATRIX, "run.total_steps=49152", "learner.entropy_coefficient=0.05")),
     "biased rock-paper-scissors": (
         "matrix",
         (
             *MATRIX,
             "env.payoff=[[0.0, -0.5, 1.0], [0.5, 0.0, -0.1], [-1.0, 0.1, 0.0]]",
-            "run.total_steps=245760",
-            "learner.entropy_coefficient=0.02",
+            "run.total_steps=98304",
+            "learner.entropy_coefficient=0.05",
         ),
     ),
     "kuhn": (
@@ -67,7 +67,7 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
             "learner.rollout_steps=16",
             "pool.payoff_games=256",
             "pool.snapshot_every=20480",
-            "run.total_steps=819200",
+            "run.total_steps=409600",
             "learner.entropy_coefficient=0.02",
         ),
     ),

@@ -96,7 +96,8 @@ def mixture(tree: GameTree, behaviours: Floats, weights: Floats) -> Floats:
         reach[:, tree.infoset[own]] = _reach(tree, behaviours, player)[:, own]  # equal at all nodes of a set
     joint = np.einsum("k,ki,kia->ia", weights, reach, behaviours)
     total = joint.sum(axis=1, keepdims=True)
-    return np.divide(joint, total, out=uniform(tree), where=total > 0)
+    mixed: Floats = np.divide(joint, total, out=uniform(tree), where=total > 0)
+    return mixed
 
 
 def _reach(tree: GameTree, behaviours: Floats, player: int) -> Floats:
@@ -125,9 +126,10 @@ def _check(tree: GameTree, behaviour: Floats) -> None:
     if illegal or not np.allclose(behaviour.sum(axis=1), 1.0, atol=1e-6):
         raise ValueError("at some information set the legal actions' probabilities do not sum to 1")
     last: dict[int, tuple[int, int]] = {}
-    for node in np.flatnonzero(tree.infoset >= 0):
-        if last.setdefault(tree.infoset[node], _own_last(tree, node)) != _own_last(tree, node):
-            raise ValueError(f"no perfect recall: information set {tree.infoset[node]} forgets its player's own past")
+    for node in np.flatnonzero(tree.infoset >= 0).tolist():
+        infoset, own = int(tree.infoset[node]), _own_last(tree, node)
+        if last.setdefault(infoset, own) != own:
+            raise ValueError(f"no perfect recall: information set {infoset} forgets its player's own past")
 
 
 def _own_last(tree: GameTree, node: int) -> tuple[int, int]:

@@ -102,7 +102,7 @@ class Results:
         """
         if self.measured.keys() & {*members}:
             known = np.array([[self.measured.get(a, {}).get(b, 0.0) for b in members] for a in members])
-            return known - known.T
+            return np.asarray(known - known.T, np.float64)
         place = {member: i for i, member in enumerate(members)}
         wins = np.zeros((len(members), len(members)), np.int64)
         draws = np.zeros_like(wins)

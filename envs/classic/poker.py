@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -415,7 +416,7 @@ class PokerBatch:
 
     def _write_result(self, ended: npt.NDArray[np.bool_], lead: npt.NDArray[np.int8]) -> None:
         match = self._match[ended]
-        result = np.zeros(int(ended.sum()), self.result.dtype)
+        result: npt.NDArray[Any] = np.zeros(int(ended.sum()), self.result.dtype)
         result["winner"] = np.select([lead[ended] > 0, lead[ended] < 0], [0, 1], default=DRAW)
         result["ticks"] = match["step"]
         result["seed"] = match["seed"]
