@@ -130,7 +130,7 @@ def draw(runs: Sequence[dict[str, object]]) -> Image:
     from PIL import Image, ImageDraw
 
     games = [game for game in GAMES if any(run["game"] == game for run in runs)]
-    width = len(games) * (PANEL[0] + GAP) + 20
+    width = len(games) * (PANEL[0] + GAP) + 60
     image = Image.new("RGB", (width, PANEL[1] + 130), PAPER)
     pen = ImageDraw.Draw(image)
     for i, (kind, colour) in enumerate(CURVES.items()):
