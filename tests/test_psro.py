@@ -86,7 +86,7 @@ def test_league_finds_the_equilibrium_of_biased_rock_paper_scissors(bench: Modul
 
 @pytest.mark.slow
 def test_league_comes_near_an_equilibrium_of_kuhn_poker(bench: ModuleType, tmp_path: Path) -> None:
-    """PSRO's Nash mixture ends below NashConv 0.2, from 11/12 uniform (seed 0 reaches 0.09, the worst of three 0.29)."""
+    """PSRO's Nash mixture ends below NashConv 0.2, from 11/12 uniform (seed 0 reaches 0.09, the worst 0.29)."""
     store = tmp_path / "league.duckdb"
     run = bench.train("kuhn", 0, store)
     points = bench.curve("kuhn", *bench.behaviours(store, run))
