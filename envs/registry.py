@@ -2,7 +2,8 @@
 
 A game is a module (or any object) with three attributes: `Options`, a frozen pydantic model that forbids unknown
 keys; `spec(options) -> GameSpec`; `make(rows, threads, options) -> MatchBatch`. One that can be drawn has a fourth,
-`render`; `KEYS`, if there, names the keys of its actions. Modules are imported when first asked for.
+`render`; `KEYS`, if there, names the keys of its actions; one small enough to be solved has
+`tree(options) -> GameTree`. Modules are imported when first asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
 from league.errors import ConfigError, nearest
-from league.types import GameSpec, MatchBatch
+from league.types import GameSpec, GameTree, MatchBatch
 
 COMMON_ENV_KEYS = ("name", "rows", "threads", "strict_masks")
 """The keys of [env] that every game has; named when a misspelt option may mean one of them."""
@@ -64,6 +65,8 @@ class Render(Protocol):
 _games: dict[str, str | Game] = {
     "brawl": "league.envs.brawl.env",
     "matrix": "league.envs.classic.matrix",
+    "kuhn": "league.envs.classic.kuhn",
+    "leduc": "league.envs.classic.leduc",
 }
 
 
@@ -145,6 +148,21 @@ def action_names(name: str) -> tuple[str, ...]:
         ConfigError: no game has this name.
     """
     return tuple(getattr(_game(name), "KEYS", ()))
+
+
+def tree(name: str, options: Mapping[str, Any]) -> GameTree | None:
+    """One match as a game tree; None for a game that has none.
+
+    Raises:
+        ConfigError: as `check_options`; or the game has a tree under other options only.
+    """
+    grow = getattr(_game(name), "tree", None)
+    if grow is None:
+        return None
+    try:
+        return cast(GameTree, grow(_resolve(name, options)))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def game_id(name: str, options: Mapping[str, Any]) -> str:

@@ -153,6 +153,9 @@ class PoolConfig(Frozen):
     shrink_games: Count
     """Games that the rating model's prediction of a win-rate counts for; also drawn games that a new snapshot is
     imagined to have played with its parent."""
+    payoff_games: Annotated[int, Field(ge=0, multiple_of=2)]
+    """`nash`: games that a new snapshot plays with each other one, so that the payoffs between them are known in the
+    learner's reward; 0 takes its training games' win-rates instead."""
     result_half_life: Positive
     """Steps after which a training game says half as much about the learner, whose weights have changed since."""
     quality_rate: Positive

@@ -43,6 +43,8 @@ class Results:
         """Opponent -> the learner's wins, draws and losses, faded."""
         self._fixed: dict[tuple[str, str], list[int]] = {}
         """The agents of seats 0 and 1 -> wins, draws and losses of seat 0."""
+        self.measured: dict[str, dict[str, float]] = {}
+        """Snapshot -> each older one -> what it gains on that a match, in weighted reward (`league.psro`)."""
 
     def fade(self, steps: int) -> None:
         """`steps` of training make what the learner's older games say of it less sure."""
@@ -93,7 +95,14 @@ class Results:
         return shrunk_scores(own[:, 0] + 0.5 * own[:, 1], own.sum(axis=1), expected, self._kappa)
 
     def payoff(self, members: Sequence[str], snapshots: Sequence[str]) -> Floats:
-        """(N, N) margins between the members, without a gap: their games, shrunk towards the ratings."""
+        """(N, N) margins between the members, without a gap.
+
+        In weighted reward where they were measured (of snapshots all pairs are, or none); else in win-rates: their
+        training games, shrunk towards the ratings.
+        """
+        if self.measured.keys() & {*members}:
+            known = np.array([[self.measured.get(a, {}).get(b, 0.0) for b in members] for a in members])
+            return np.asarray(known - known.T, np.float64)
         place = {member: i for i, member in enumerate(members)}
         wins = np.zeros((len(members), len(members)), np.int64)
         draws = np.zeros_like(wins)
@@ -113,12 +122,14 @@ class Results:
         return {
             "own": {agent: list(counts) for agent, counts in self._own.items()},
             "fixed": [[*agents, *counts] for agents, counts in self._fixed.items()],
+            "measured": {agent: dict(margins) for agent, margins in self.measured.items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self._own = {agent: list(counts) for agent, counts in state["own"].items()}
         self._fixed = {(a, b): list(counts) for a, b, *counts in state["fixed"]}
+        self.measured = {agent: dict(margins) for agent, margins in state["measured"].items()}
 
 
 class Pool:

@@ -22,6 +22,7 @@ from league.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.guards import Alarm, Guards
 from league.learner import Learner
 from league.pool import Pool
+from league.psro import measure_payoffs
 from league.records import RewardTerm
 from league.rollout import Collector, make_collector
 from league.store import Store
@@ -174,6 +175,7 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
 
         if counters.steps >= counters.next_snapshot and not is_stopped:
             pool.admit(take_snapshot(run, counters))
+            measure_payoffs(run, pool)
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
         if is_evaluation_due(counters, config, is_last and not is_stopped):
             with randomness.untouched(run.device):

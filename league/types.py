@@ -124,6 +124,26 @@ class MatchBatch(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class GameTree:
+    """One match of a two-player zero-sum game with perfect recall, node by node: what exact game theory needs.
+
+    `N` nodes, a parent before its children; `I` information sets, each one situation that a player can tell from the
+    others; `A` actions (one action part), numbered as in play; `L` the most decisions up to an information set.
+    Players are roles (who acts first), not seats. What chance deals is either a node of no player or several roots.
+    """
+
+    parent: npt.NDArray[np.int64]  # (N,), -1 for roots
+    action: npt.NDArray[np.int64]  # (N,), taken at the parent by its player; -1 after chance and for roots
+    player: npt.NDArray[np.int64]  # (N,), 0 or 1 to move; -1 for chance and leaves
+    infoset: npt.NDArray[np.int64]  # (N,), of the player to move; -1 where nobody is
+    chance: npt.NDArray[np.float64]  # (N,), probability of all that chance did up to here
+    payoff: npt.NDArray[np.float64]  # (N,), player 0's at leaves, else 0; player 1 gets the negative
+    legal: BoolArray  # (I, A)
+    obs: FloatArray  # (I, L, obs_size), what the player has seen from the match's start on, one a decision; then zeros
+    length: npt.NDArray[np.int64]  # (I,), how many of the L are seen
+
+
 @dataclass(frozen=True, slots=True)
 class MatchResult:
     """One finished match, as the store keeps it. Key: (run, kind, update, row, ordinal)."""

@@ -29,9 +29,14 @@ from league.types import GameSpec
 from league.zoo import ParallelMatch
 
 ROOT = Path(__file__).resolve().parent.parent
-SHORT: dict[str, dict[str, Any]] = {"brawl": {"time_limit_seconds": 4}, "matrix": {"rounds": 7}}
+SHORT: dict[str, dict[str, Any]] = {
+    "brawl": {"time_limit_seconds": 4},
+    "matrix": {"rounds": 7},
+    "kuhn": {"deals": 3},
+    "leduc": {"deals": 2},
+}
 """Options of matches that end within a test."""
-IDS = {"brawl": "league/Brawl-v0", "matrix": "league/Matrix-v0"}
+IDS = {"brawl": "league/Brawl-v0", "matrix": "league/Matrix-v0", "kuhn": "league/Kuhn-v0", "leduc": "league/Leduc-v0"}
 STEPS = 100
 """More than two matches of either game."""
 
@@ -474,12 +479,12 @@ def test_game_without_bots_needs_an_opponent(monkeypatch: pytest.MonkeyPatch) ->
     assert league.gym.MatchEnv("botless", lambda obs, mask: [0], **arguments).reset(seed=1)
 
 
-@pytest.mark.parametrize("index", range(3))
+@pytest.mark.parametrize("index", range(4))
 def test_page_prints_what_it_says(index: int) -> None:
     """Each block of docs/environments.md runs and prints the text below it."""
     page = (ROOT / "docs" / "environments.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     code, printed = blocks[index]
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == printed, done.stderr

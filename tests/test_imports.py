@@ -19,6 +19,7 @@ MATHS = {
     "league.sprt",
     "league.matchmaking",
     "league.metagame",
+    "league.nashconv",
 }
 ALLOWED = {
     "league.errors": set(),
@@ -67,6 +68,8 @@ ALLOWED = {
     "league.randomness": set(),
     "league.probe": {"league.device", "league.randomness", "league.rollout"},
     "league.evaluation": BASE | {"league.device", "league.opponents", "league.ratings", "league.rollout"},
+    "league.behaviour": BASE,
+    "league.psro": BASE | {"league.evaluation", "league.pool"},
     "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
 ENGINE = {"league.training", "league.progress"}

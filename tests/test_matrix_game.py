@@ -5,17 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from league.envs.classic.matrix import (
-    BIASED,
-    CONSTANT,
-    GOLDEN,
-    HEADER,
-    MATCH,
-    RANDOM,
-    MatrixBatch,
-    Options,
-    mix64,
-)
+from league.envs.classic.matrix import BIASED, CONSTANT, MATCH, RANDOM, MatrixBatch, Options
+from league.envs.classic.shared import GOLDEN, HEADER, mix64
 from league.types import DRAW, EXTERNAL
 
 ASYMMETRIC = [[3.0, -2.0], [0.5, 1.0]]

@@ -153,10 +153,13 @@ def test_a_long_stage_carries_on_the_short_one(whole: Any, tmp_path: Path) -> No
     assert (row.stage, row.status, json.loads(row.config)["run"]["total_steps"]) == ("long", "finished", 1_280)
 
 
-@pytest.mark.parametrize("sampler", ["pfsp_hard", "quality", "nash", "rating"])
-def test_samplers_that_read_results_keep_both_promises(sampler: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sampler", "payoff_games"), [("pfsp_hard", 0), ("quality", 0), ("nash", 0), ("nash", 4), ("rating", 0)]
+)
+def test_samplers_that_read_results_keep_both_promises(sampler: str, payoff_games: int, tmp_path: Path) -> None:
     """Opponents drawn by results: the short stage is the long one's start, and stopping on the way changes nothing."""
     more = (f"pool.sampler={sampler}", f"pool.group_sampler={sampler}", "pool.live_nets=2")
+    more += (f"pool.payoff_games={payoff_games}",)
     more += ('pool.groups={bots=["bot:biased", "bot:random"]}', "pool.mix={self_play=0.6, bots=0.4}")
     odds = "SELECT * EXCLUDE (run) FROM metric WHERE name LIKE 'pool/%' ORDER BY ALL"
     whole, parts = tmp_path / "whole", tmp_path / "parts"

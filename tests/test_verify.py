@@ -1,11 +1,17 @@
-"""Ratings against libraries that others wrote, on random leagues; skipped without `pip install -e '.[verify]'`."""
+"""Ratings and game trees against libraries that others wrote; skipped without `pip install -e '.[verify]'`."""
 
 from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 from league.davidson import Prior
+from league.envs.classic import kuhn, leduc
+from league.envs.classic.poker import CALL, FOLD, RAISE, betting, deals
+from league.nashconv import nash_conv
 from league.ratings import PairCounts, bradley_terry
 
 NO_PRIOR = Prior(draws=1e-8, lineage=1e-8, seat=1e-6, decided=1e-8)
@@ -53,3 +59,57 @@ def test_evalica_agrees(seed: int, draws: bool) -> None:
     np.testing.assert_allclose(ours.model.strength - ours.model.strength.mean(), log_odds - log_odds.mean(), atol=1e-4)
     if draws:
         assert np.exp(ours.model.log_draw) == pytest.approx(2 * theirs.v, rel=1e-4)
+
+
+def spiel_policy(game: Any, own: ModuleType, strategy: np.ndarray) -> Any:
+    """`strategy` (I, A) of our tree as OpenSpiel's tabular policy, by each state's cards and betting.
+
+    A card of Leduc's deck there is one of six, here a rank; actions there are pass and bet, or fold, call and raise.
+    """
+    policy = pytest.importorskip("open_spiel.python.policy").TabularPolicy(game)
+    table, is_kuhn = betting(own.RULES), own is kuhn
+    tree = own.tree(own.Options())
+    place_of = {}
+    for node in np.flatnonzero(tree.infoset >= 0):
+        place = node % len(table.mover)
+        ranks = deals(own.RULES)[0][node // len(table.mover)]
+        shown = ranks[2] if table.round[place] else 0
+        place_of[place, ranks[table.mover[place]], shown] = tree.infoset[node]
+    for index, state in enumerate(policy.states):
+        history, cards, place = state.full_history(), [], 0
+        for move in history:
+            if move.player < 0:
+                cards.append(move.action // own.RULES.suits)
+                continue
+            behind = table.child[place, FOLD] >= 0
+            if is_kuhn:
+                action = (FOLD if behind else CALL, CALL if behind else RAISE)[move.action]
+            else:
+                action = (FOLD, CALL, RAISE)[move.action]
+            place = table.child[place, action]
+        shown = cards[2] if table.round[place] else 0
+        chances = strategy[place_of[place, cards[state.current_player()], shown]]
+        behind = table.child[place, FOLD] >= 0
+        if is_kuhn:
+            theirs = chances[[FOLD, CALL]] if behind else chances[[CALL, RAISE]]
+        else:
+            theirs = chances[[FOLD, CALL, RAISE]]
+        policy.action_probability_array[index] = theirs
+    return policy
+
+
+@pytest.mark.parametrize(("name", "own"), [("kuhn_poker", kuhn), ("leduc_poker", leduc)])
+def test_open_spiel_agrees_on_nash_conv(name: str, own: ModuleType) -> None:
+    """OpenSpiel's NashConv and value of random strategies are ours, so the rules are too: every infoset matters."""
+    pyspiel = pytest.importorskip("pyspiel")
+    exploitability = pytest.importorskip("open_spiel.python.algorithms.exploitability")
+    values = pytest.importorskip("open_spiel.python.algorithms.expected_game_score")
+    game, tree, rng = pyspiel.load_game(name), own.tree(own.Options()), np.random.default_rng(0)
+    for _ in range(5 if own is kuhn else 2):
+        strategy = rng.random(tree.legal.shape) * tree.legal
+        strategy /= strategy.sum(axis=1, keepdims=True)
+        policy = spiel_policy(game, own, strategy)
+        ours = nash_conv(tree, strategy)
+        assert ours.total == pytest.approx(exploitability.nash_conv(game, policy), abs=1e-9)
+        theirs = values.policy_value(game.new_initial_state(), [policy, policy])
+        assert ours.value == pytest.approx(theirs[0], abs=1e-9)

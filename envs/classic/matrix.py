@@ -6,16 +6,14 @@ exchanged match draws the same numbers for the exchanged bots.
 
 from __future__ import annotations
 
-import hashlib
-import struct
-import zlib
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, result_dtype
+from league.envs.classic.shared import GOLDEN, UInts, digest, mix64, pack, row_seeds, streams, uniform, unpack
+from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, GameTree, result_dtype
 
 BOTS = ("constant", "random", "biased")
 CONSTANT, RANDOM, BIASED = range(len(BOTS))
@@ -32,12 +30,7 @@ MATCH = np.dtype(
 )
 """The state of one match, as it lies in `get_state()` behind the header."""
 NO_ACTION = -1
-HEADER = struct.Struct("<8s16sII")
-"""Magic, digest of the options, rows, CRC of the rest."""
 MAGIC = b"matrix1\n"
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-UInts = npt.NDArray[np.uint64]
 
 
 class Options(BaseModel):
@@ -102,11 +95,32 @@ def make(rows: int, threads: int, options: Options) -> MatrixBatch:
     return MatrixBatch(rows, options)
 
 
-def mix64(value: UInts) -> UInts:
-    """The output function of splitmix64 (Steele, Lea, Flood 2014), a bijection of uint64."""
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+def tree(options: Options) -> GameTree:
+    """One round as a tree; seat 0 chooses first, seat 1 without seeing it.
+
+    Raises:
+        ValueError: `rounds` is more than 1 (what is remembered of earlier rounds would make the tree very large).
+    """
+    if options.rounds != 1:
+        raise ValueError(f"env.rounds={options.rounds}: the tree is of one round; --set env.rounds=1")
+    payoff = np.array(options.payoff, np.float64)
+    size = len(payoff)
+    mine, theirs = (x.ravel() for x in np.indices(payoff.shape))
+    num_nodes = 1 + size + size * size
+    leaves = np.arange(num_nodes) > size
+    infoset = np.where(leaves, -1, 1)
+    infoset[0] = 0
+    return GameTree(
+        parent=np.concatenate([[-1], np.zeros(size, np.int64), 1 + mine]),
+        action=np.concatenate([[-1], np.arange(size), theirs]),
+        player=infoset,
+        infoset=infoset,
+        chance=np.ones(num_nodes),
+        payoff=np.concatenate([np.zeros(1 + size), payoff.ravel()]),
+        legal=np.ones((2, size), np.bool_),
+        obs=np.zeros((2, 1, spec(options).obs_size), np.float32),
+        length=np.ones(2, np.int64),
+    )
 
 
 class MatrixBatch:
@@ -120,9 +134,8 @@ class MatrixBatch:
         self._options = options
         self._payoff = np.array(options.payoff, dtype=np.float64)
         self._cumulative = np.cumsum(options.bot_mix)[:-1]
-        self._digest = hashlib.sha256(options.model_dump_json().encode()).digest()[:16]
+        self._digest = digest(options)
         self._match = np.zeros(rows, MATCH)
-        self._row = np.arange(rows)
         self.obs = np.zeros((rows, SEATS, self.spec.obs_size), np.float32)
         self.final_obs = np.zeros_like(self.obs)
         self.actions = np.zeros((rows, SEATS, 1), np.int32)
@@ -135,14 +148,7 @@ class MatrixBatch:
 
     def reset(self, seed: int | npt.NDArray[np.uint64]) -> None:
         """Starts every match anew: row i from a seed derived from (`seed`, i), or from `seed[i]` itself."""
-        if isinstance(seed, np.ndarray):
-            if seed.shape != (self.num_rows,):
-                raise ValueError(f"seed has shape {seed.shape}, not one seed for each of {self.num_rows} rows")
-            seeds = seed.astype(np.uint64)
-        else:
-            base = mix64(np.full(self.num_rows, int(seed) % 2**64, np.uint64))
-            seeds = mix64(base + (self._row.astype(np.uint64) + np.uint64(1)) * GOLDEN)
-        self._start(np.ones(self.num_rows, np.bool_), seeds)
+        self._start(np.ones(self.num_rows, np.bool_), row_seeds(seed, self.num_rows))
         self.terminated[:] = self.truncated[:] = False
         self._observe(self.obs)
 
@@ -175,8 +181,7 @@ class MatrixBatch:
 
     def get_state(self) -> bytes:
         """Header, matches, controllers."""
-        body = self._match.tobytes() + self.controllers.tobytes()
-        return HEADER.pack(MAGIC, self._digest, self.num_rows, zlib.crc32(body)) + body
+        return pack(MAGIC, self._digest, self._match, self.controllers)
 
     def set_state(self, state: bytes) -> None:
         """Restores `get_state()` of a batch with the same options and rows.
@@ -184,24 +189,13 @@ class MatrixBatch:
         Raises:
             ValueError: the blob is damaged or of another game, version, options or size; nothing is changed.
         """
-        split = HEADER.size + self._match.nbytes
-        if len(state) < HEADER.size:
-            raise ValueError(f"the state has {len(state)} bytes, fewer than a header")
-        magic, digest, rows, crc = HEADER.unpack_from(state)
-        if magic != MAGIC or digest != self._digest:
-            raise ValueError("the state is not of this game, version and options")
-        if rows != self.num_rows or len(state) != split + self.controllers.nbytes:
-            raise ValueError(f"the state has {rows} rows in {len(state)} bytes; this batch has {self.num_rows} rows")
-        if zlib.crc32(state[HEADER.size :]) != crc:
-            raise ValueError("the state is damaged: its checksum does not fit")
-        self._match[:] = np.frombuffer(state[HEADER.size : split], MATCH)
-        self.controllers[:] = np.frombuffer(state[split:], np.int16).reshape(self.num_rows, SEATS)
+        unpack(state, MAGIC, self._digest, self._match, self.controllers)
         self._observe(self.obs)
 
     def _start(self, which: npt.NDArray[np.bool_], seeds: UInts) -> None:
         fresh = np.zeros(self.num_rows, MATCH)
         fresh["seed"] = seeds
-        fresh["streams"] = mix64(mix64(seeds)[:, None] + np.arange(1, SEATS + 1, dtype=np.uint64) * GOLDEN)
+        fresh["streams"] = streams(seeds, SEATS)
         fresh["last"] = NO_ACTION
         self._match[which] = fresh[which]
 
@@ -214,8 +208,7 @@ class MatrixBatch:
         given = self.actions[:, :, 0]
         if ((given < 0) | (given >= size))[by_engine].any():
             raise ValueError(f"an action is outside 0 to {size - 1}")
-        counter = (self._match["round"].astype(np.uint64) + np.uint64(1))[:, None]
-        unit = (mix64(self._match["streams"] + counter * GOLDEN) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        unit = uniform(self._match["streams"], self._match["round"][:, None])
         action = np.select(
             [by_engine, self.controllers == RANDOM, self.controllers == BIASED],
             [given, np.floor(unit * size), np.searchsorted(self._cumulative, unit, side="right")],

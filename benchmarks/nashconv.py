@@ -1,0 +1,205 @@
+"""Does a league come near an equilibrium? NashConv along training, exact, on games small enough to be solved.
+
+    python -m benchmarks.nashconv --seeds 0 1 2 --out nashconv.json --png nashconv.png
+
+trains leagues with PSRO (sampler `nash`, payoffs between snapshots played out) through `league.train`, reads every
+snapshot's behaviour strategy out of its network, and works out the NashConv of the newest snapshot, of the Nash mixture
+of all snapshots so far, and of their uniform mixture. 0 is an equilibrium. One JSON line a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import league
+from league import config as settings
+from league.behaviour import behaviour
+from league.envs import registry
+from league.metagame import nash
+from league.nashconv import margins, mixture, nash_conv
+from league.snapshots.agent import load_policy
+from league.store import Store
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+COMMON = (
+    "run.allow_short=true",
+    "run.evaluate_games=2",
+    "pool.mix={self_play=1.0}",
+    "pool.sampler=nash",
+    "pool.epsilon=0.0",
+    "pool.live_nets=16",
+    "pool.snapshot_every_until=1_000_000_000",
+    "learner.epochs=4",
+    "learner.minibatches=4",
+)
+MATRIX = (
+    "env.rounds=1",
+    "env.rows=128",
+    "learner.rollout_steps=8",
+    "pool.payoff_games=128",
+    "pool.snapshot_every=4096",
+)
+GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "rock-paper-scissors": ("matrix", (*MATRIX, "run.total_steps=49152", "learner.entropy_coefficient=0.05")),
+    "biased rock-paper-scissors": (
+        "matrix",
+        (
+            *MATRIX,
+            "env.payoff=[[0.0, -0.5, 1.0], [0.5, 0.0, -0.1], [-1.0, 0.1, 0.0]]",
+            "run.total_steps=98304",
+            "learner.entropy_coefficient=0.05",
+        ),
+    ),
+    "kuhn": (
+        "kuhn",
+        (
+            "env.rows=256",
+            "learner.rollout_steps=16",
+            "pool.payoff_games=256",
+            "pool.snapshot_every=20480",
+            "run.total_steps=409600",
+            "learner.entropy_coefficient=0.02",
+        ),
+    ),
+}
+"""Name -> game and settings. Biased: Nash (1/16, 10/16, 5/16), OpenSpiel's `lp_solver_test.py`, payoffs over 50."""
+CURVES = {"newest": (165, 30, 45), "nash": (25, 85, 155), "uniform": (120, 120, 120)}
+LABELS = {"newest": "newest snapshot", "nash": "Nash mixture of all snapshots", "uniform": "uniform mixture"}
+INK, PAPER, GRID = (25, 25, 25), (255, 255, 255), (222, 222, 222)
+PANEL, GAP = (380, 300), 70
+
+
+class Point(NamedTuple):
+    """NashConv when a snapshot was taken, in the game's payoff."""
+
+    steps: int
+    newest: float
+    nash: float
+    uniform: float
+    support: int
+    """Snapshots of more than 1 % in the Nash mixture."""
+
+
+def train(game: str, seed: int, store: Path, overrides: Sequence[str] = ()) -> str:
+    """Trains the league of `game`; the run's name."""
+    env, own = GAMES[game]
+    sets = [*COMMON, *own, *overrides]
+    return league.train("smoke", env=env, seed=seed, overrides=sets, store=store).run
+
+
+def behaviours(store: Path, run: str) -> tuple[list[int], npt.NDArray[np.float64]]:
+    """Steps and behaviour strategies (K, I, A) of a run's snapshots, oldest first."""
+    opened = Store.open(store)
+    rows = opened.snapshots(run)
+    env = settings.from_json(json.loads(opened.find_run(run).config)).env
+    tree = registry.tree(env.name, env.options)
+    assert tree is not None
+    return [row.step for row in rows], np.stack(
+        [behaviour(load_policy(store.parent / row.path)[1], tree) for row in rows]
+    )
+
+
+def curve(game: str, steps: Sequence[int], strategies: npt.NDArray[np.float64]) -> list[Point]:
+    """NashConv after each snapshot; the Nash mixture is that of the snapshots' exact payoffs."""
+    env, own = GAMES[game]
+    options = settings.load(env=env, overrides=[*COMMON, *own]).env.options
+    tree = registry.tree(env, options)
+    assert tree is not None
+    gains = margins(tree, strategies)
+    points = []
+    for k in range(1, len(steps) + 1):
+        weights = nash(gains[:k, :k]).rows
+        mixed = (mixture(tree, strategies[:k], w) for w in (weights, np.full(k, 1.0 / k)))
+        values = (nash_conv(tree, strategy).total for strategy in (strategies[k - 1], *mixed))
+        points.append(Point(steps[k - 1], *(round(v, 5) + 0.0 for v in values), int((weights > 0.01).sum())))
+    return points
+
+
+def draw(runs: Sequence[dict[str, object]]) -> Image:
+    """A panel a game: NashConv over steps, a line a seed and kind."""
+    from PIL import Image, ImageDraw
+
+    games = [game for game in GAMES if any(run["game"] == game for run in runs)]
+    width = len(games) * (PANEL[0] + GAP) + 60
+    image = Image.new("RGB", (width, PANEL[1] + 130), PAPER)
+    pen = ImageDraw.Draw(image)
+    for i, (kind, colour) in enumerate(CURVES.items()):
+        pen.line((GAP + 260 * i, 22, GAP + 260 * i + 30, 22), colour, width=3)
+        pen.text((GAP + 260 * i + 38, 22), LABELS[kind], INK, font=_font(15), anchor="lm")
+    for i, game in enumerate(games):
+        _panel(pen, game, [run for run in runs if run["game"] == game], (GAP + i * (PANEL[0] + GAP), 75))
+    return image
+
+
+def _panel(pen: object, game: str, runs: Sequence[dict[str, object]], corner: tuple[int, int]) -> None:
+    from PIL.ImageDraw import ImageDraw
+
+    assert isinstance(pen, ImageDraw)
+    left, top = corner
+    curves = [[Point(*point) for point in run["curve"]] for run in runs]  # type: ignore[attr-defined]
+    last = max(points[-1].steps for points in curves)
+    highest = max(getattr(point, kind) for points in curves for point in points for kind in CURVES)
+    unit = next(u for u in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0) if highest / u <= 8)
+    highest = unit * np.ceil(highest / unit)
+
+    def place(steps: float, value: float) -> tuple[float, float]:
+        return left + PANEL[0] * steps / last, top + PANEL[1] * (1 - value / highest)
+
+    pen.text((left, top - 14), f"{game}: NashConv", INK, font=_font(16), anchor="ls")
+    for value in np.arange(0, highest + unit / 2, unit):
+        pen.line((*place(0, value), *place(last, value)), GRID)
+        pen.text((left - 6, place(0, value)[1]), f"{value:g}", INK, font=_font(13), anchor="rm")
+    for share in (0.0, 0.5, 1.0):
+        pen.text(
+            (place(share * last, 0)[0], top + PANEL[1] + 8), f"{share * last:,.0f}", INK, font=_font(13), anchor="ma"
+        )
+    pen.text((left + PANEL[0] / 2, top + PANEL[1] + 28), "training steps", INK, font=_font(13), anchor="ma")
+    for kind, colour in CURVES.items():
+        for points in curves:
+            pen.line([place(point.steps, getattr(point, kind)) for point in points], colour, width=2)
+
+
+def _font(size: float) -> object:
+    from PIL import ImageFont
+
+    return ImageFont.load_default(size)
+
+
+def main() -> None:
+    """Trains, prints a line a run, and writes the files asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--games", nargs="+", choices=GAMES, default=list(GAMES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument(
+        "--set", action="append", default=[], dest="sets", help="a setting laid over all, as in `league`"
+    )
+    parser.add_argument("--out", type=Path, help="JSON file of all curves")
+    parser.add_argument("--png", type=Path, help="picture of them; needs Pillow")
+    parser.add_argument("--redraw", type=Path, help="draw the curves of this JSON file instead of training")
+    arguments = parser.parse_args()
+    runs = json.loads(arguments.redraw.read_text()) if arguments.redraw else []
+    for game in [] if arguments.redraw else arguments.games:
+        for seed in arguments.seeds:
+            with tempfile.TemporaryDirectory() as folder:
+                store = Path(folder) / "league.duckdb"
+                points = curve(game, *behaviours(store, train(game, seed, store, arguments.sets)))
+            runs.append({"game": game, "seed": seed, "curve": points})
+            print(json.dumps({"game": game, "seed": seed, "first": points[0], "last": points[-1]}), flush=True)
+            if arguments.out:
+                arguments.out.write_text(json.dumps(runs) + "\n")
+    if arguments.png:
+        draw(runs).save(arguments.png)
+
+
+if __name__ == "__main__":
+    main()

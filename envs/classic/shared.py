@@ -1,0 +1,83 @@
+"""What the classic games have in common: random numbers from counters, and a batch's state on bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel
+
+HEADER = struct.Struct("<8s16sII")
+"""Magic, digest of the options, rows, CRC of the rest."""
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+UInts = npt.NDArray[np.uint64]
+
+
+def mix64(value: UInts) -> UInts:
+    """The output function of splitmix64 (Steele, Lea, Flood 2014), a bijection of uint64."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+def row_seeds(seed: int | UInts, num_rows: int) -> UInts:
+    """The seeds (B,) that `MatchBatch.reset(seed)` starts the rows from.
+
+    Raises:
+        ValueError: `seed` is an array of another length.
+    """
+    if isinstance(seed, np.ndarray):
+        if seed.shape != (num_rows,):
+            raise ValueError(f"seed has shape {seed.shape}, not one seed for each of {num_rows} rows")
+        return seed.astype(np.uint64)
+    base = mix64(np.full(num_rows, int(seed) % 2**64, np.uint64))
+    return mix64(base + np.arange(1, num_rows + 1, dtype=np.uint64) * GOLDEN)
+
+
+def streams(seeds: UInts, number: int) -> UInts:
+    """`number` streams of random numbers (..., number) from each of `seeds` (...)."""
+    return mix64(mix64(seeds)[..., None] + np.arange(1, number + 1, dtype=np.uint64) * GOLDEN)
+
+
+def uniform(stream: UInts, counter: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The number in [0, 1) that stands at place `counter` of each stream."""
+    place = (counter.astype(np.uint64) + np.uint64(1)) * GOLDEN
+    return (mix64(stream + place) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def digest(options: BaseModel) -> bytes:
+    """16 bytes that only equal options share."""
+    return hashlib.sha256(options.model_dump_json().encode()).digest()[:16]
+
+
+def pack(magic: bytes, options: bytes, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> bytes:
+    """Header, matches, controllers; `options` is their digest."""
+    body = match.tobytes() + controllers.tobytes()
+    return HEADER.pack(magic, options, len(match), zlib.crc32(body)) + body
+
+
+def unpack(
+    state: bytes, magic: bytes, options: bytes, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]
+) -> None:
+    """Overwrites `match` and `controllers` with what `pack` was given.
+
+    Raises:
+        ValueError: the blob is damaged or of another game, version, options or size; nothing is changed.
+    """
+    split = HEADER.size + match.nbytes
+    if len(state) < HEADER.size:
+        raise ValueError(f"the state has {len(state)} bytes, fewer than a header")
+    its_magic, its_options, rows, crc = HEADER.unpack_from(state)
+    if its_magic != magic or its_options != options:
+        raise ValueError("the state is not of this game, version and options")
+    if rows != len(match) or len(state) != split + controllers.nbytes:
+        raise ValueError(f"the state has {rows} rows in {len(state)} bytes; this batch has {len(match)} rows")
+    if zlib.crc32(state[HEADER.size :]) != crc:
+        raise ValueError("the state is damaged: its checksum does not fit")
+    match[:] = np.frombuffer(state[HEADER.size : split], match.dtype)
+    controllers[:] = np.frombuffer(state[split:], np.int16).reshape(controllers.shape)
