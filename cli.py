@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from league.app import TrainResult
     from league.gating import GateResult
+    from league.leagues import LeagueResult
     from league.payoff import Payoff
     from league.retention import Holding
     from league.standings import Board
@@ -63,17 +64,46 @@ def train(
     config: Annotated[Path | None, typer.Option("--config", help="A TOML file laid over the preset.")] = None,
     overrides: SetOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start at step 0 even if a run could be carried on.")] = False,
+    league: Annotated[
+        str | None, typer.Option("--league", metavar="FILE", help="Train a league: a TOML file, or `small`.")
+    ] = None,
+    learner: Annotated[
+        str | None, typer.Option("--learner", help="Only this learner of the league, in a process of its own.")
+    ] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Train one run, against its own snapshots and the game's bots."""
+    """Train one run, against its own snapshots and the game's bots, or a league of several."""
     from league import config as settings
     from league.app import train
+    from league.errors import UsageError
+    from league.leagues import train_league
     from league.progress import TerminalWatcher
 
+    if learner is not None and league is None:
+        raise UsageError(f"--learner {learner}: learners are a league's; pass --league, too")
+    if fresh and league is not None:
+        raise UsageError("--fresh: a league of a new name begins at step 0 anyway; leave it out, or pass another --run")
     verbosity = settings.load(stage, preset, env, config, overrides or ()).run.verbosity
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
+        if league is not None:
+            done = train_league(
+                league,
+                stage=stage,
+                preset=preset,
+                env=env,
+                run=run,
+                learner=learner,
+                seed=seed,
+                device=device,
+                config_file=config,
+                overrides=overrides or (),
+                store=store,
+                watcher=watcher,
+            )
+            _finish_league(done, store, as_json, quiet)
+            return
         result = train(
             stage,
             preset=preset,
@@ -92,7 +122,7 @@ def train(
 
 @app.command()
 def resume(
-    run: Annotated[str, typer.Argument(help="A run that was stopped.")],
+    run: Annotated[str, typer.Argument(help="A run or a league that was stopped, or a learner LEAGUE.NAME.")],
     device: DeviceOption = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="A setting that may change; repeatable.")
@@ -101,15 +131,22 @@ def resume(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Carry on a run that was stopped, from its last saved state."""
+    """Carry on a run, or a league, that was stopped, from its last saved state."""
     from league import config as settings
     from league.app import resume
+    from league.leagues import resume_league
     from league.progress import TerminalWatcher
     from league.store import Store
 
-    config = settings.from_json(json.loads(Store.open(store).find_run(run).config))
+    opened = Store.open(store)
+    learners = [row.run for row in opened.learners() if run in (row.league, row.run)]
+    config = settings.from_json(json.loads(opened.find_run((learners or [run])[0]).config))
     verbosity = settings.changed(config, overrides or ()).run.verbosity
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
+        if learners:
+            done = resume_league(run, device=device, overrides=overrides or (), store=store, watcher=watcher)
+            _finish_league(done, store, as_json, quiet)
+            return
         result = resume(run, device=device, overrides=overrides or (), store=store, watcher=watcher)
     _finish_training(result, store, as_json, quiet)
 
@@ -445,29 +482,31 @@ def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOp
     """List the runs of the store."""
     from league.store import Store
 
-    rows = Store.open(store).runs()
+    opened = Store.open(store)
+    with opened.reading():
+        rows, roles = opened.runs(), {row.run: row.role for row in opened.learners()}
     if not rows:
         _say("no runs yet", quiet)
     if as_json:
-        _print_json([{**asdict(row), "config": json.loads(row.config)} for row in rows])
+        _print_json([{**asdict(r), "config": json.loads(r.config), "role": roles.get(r.run)} for r in rows])
         return
-    _print_table(
-        "",
-        ("run", "game", "stage", "status", "steps", "seed", "fingerprint", "started (UTC)"),
-        [
-            (
-                r.run,
-                r.game,
-                r.stage,
-                r.status,
-                f"{r.steps:,}",
-                r.seed,
-                r.fingerprint[:8],
-                f"{r.started_at:%Y-%m-%d %H:%M}",
-            )
-            for r in rows
-        ],
-    )
+    columns = [
+        "run",
+        "game",
+        "stage",
+        *["role"] * bool(roles),
+        "status",
+        "steps",
+        "seed",
+        "fingerprint",
+        "started (UTC)",
+    ]
+    table = []
+    for r in rows:
+        role = [roles.get(r.run, "").replace("_", " ")] * bool(roles)
+        mark, started = r.fingerprint[:8], f"{r.started_at:%Y-%m-%d %H:%M}"
+        table.append((r.run, r.game, r.stage, *role, r.status, f"{r.steps:,}", r.seed, mark, started))
+    _print_table("", columns, table)
 
 
 @app.command()
@@ -754,6 +793,17 @@ def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: boo
     verb = "leaderboard --run" if result.status == "finished" else "resume"
     _say(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", quiet)
     _say(f"next: league {verb} {result.run}{where}", quiet)
+    if as_json:
+        _print_json(result)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
+
+
+def _finish_league(result: LeagueResult, store: Path, as_json: bool, quiet: bool) -> None:
+    where = "" if store == STORE else f" --store {store}"
+    for learner in result.learners:
+        _say(f"{learner.run}: {learner.status} at step {learner.steps:,} after {learner.updates} updates", quiet)
+    _say(f"next: league {'payoff' if result.status == 'finished' else f'resume {result.league}'}{where}", quiet)
     if as_json:
         _print_json(result)
     if result.signal:

@@ -1,7 +1,7 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `evaluate`, `gate`, `watch`, `leaderboard`, `matchup`, `load`, `export` are the library; the command
-`league` calls the same.
+`train`, `resume`, `train_league`, `resume_league`, `evaluate`, `exploit`, `gate`, `watch`, `leaderboard`, `matchup`,
+`load`, `export` are the library; the command `league` calls the same.
 """
 
 import os as _os
@@ -22,11 +22,15 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
 if TYPE_CHECKING:
     from league.agents import evaluate, export, leaderboard, load, matchup, watch
     from league.app import resume, train
+    from league.exploit import exploit
     from league.gating import gate
+    from league.leagues import resume_league, train_league
 
 __version__ = "0.1.0"
-__all__ = ["evaluate", "export", "gate", "leaderboard", "load", "matchup", "resume", "train", "watch"]
-_HOMES = {"resume": "league.app", "train": "league.app", "gate": "league.gating"}
+__all__ = ["evaluate", "export", "gate", "leaderboard", "load", "matchup"]
+__all__ += ["exploit", "resume", "resume_league", "train", "train_league", "watch"]
+_HOMES = {"resume": "league.app", "train": "league.app", "gate": "league.gating", "exploit": "league.exploit"}
+_HOMES |= {"resume_league": "league.leagues", "train_league": "league.leagues"}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,14 +127,14 @@ def train(
     if explanation:
         watcher.say(explanation)
     watcher.say(memory)
-    parts = _wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
+    parts = wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
     if earlier is not None:
         return _go_on(parts, stage)
-    with alone(name, _folder(opened, name)):
+    with alone(name, folder_of(opened, name)):
         try:
             opened.begin_run(_run_row(parts, stage))
         except LeagueError:
-            shutil.rmtree(_folder(opened, name))
+            shutil.rmtree(folder_of(opened, name))
             raise
         return _run(parts, None)
 
@@ -167,6 +167,8 @@ def resume(
     watcher = watcher or Silent()
     opened = Store.open(Path(store))
     row = opened.find_run(run)
+    if run in {learner.run for learner in opened.learners()}:
+        raise UsageError(f"run={run}: it is a learner of a league; use `league resume` or `league.resume_league`")
     if row.status == "finished":
         raise UsageError(
             f"run={run}: it is finished at step {row.steps:,}; carry on with a longer --stage of `league train`"
@@ -182,7 +184,7 @@ def resume(
     memory = check_memory(config, spec, torch_device)
     watcher.say(f"run {run}: resuming {row.stage}, seed {row.seed}, on {describe_device(torch_device)}")
     watcher.say(memory)
-    parts = _wire(run, config, spec, row.seed, torch_device, opened, watcher, fingerprint)
+    parts = wire(run, config, spec, row.seed, torch_device, opened, watcher, fingerprint)
     if parts.game_id != row.game_id:
         raise UsageError(
             f"run={run}: it was trained on game {row.game_id[:8]}, this league's {spec.name} is {parts.game_id[:8]};"
@@ -192,15 +194,22 @@ def resume(
 
 
 def settle(
-    stage: str, preset: str, env: str | None, config_file: str | Path | None, overrides: Sequence[str]
+    stage: str,
+    preset: str,
+    env: str | None,
+    config_file: str | Path | None,
+    overrides: Sequence[str],
+    layer: Layer | None = None,
 ) -> tuple[Config, GameSpec, torch.device, str]:
     """The settings of a call: the game's options completed, the device chosen, the preset `auto` sized to it.
+
+    layer: laid over the stage, as `league.config.load` has it.
 
     The last of the four explains the sizes of `auto`; it is empty with another preset.
     """
 
     def load(sizes: Layer) -> Config:
-        config = settings.load(stage, preset, env, config_file, overrides, sizes)
+        config = settings.load(stage, preset, env, config_file, overrides, sizes, layer)
         return settings.with_options(config, registry.check_options(config.env.name, config.env.options))
 
     config = load({})
@@ -319,13 +328,13 @@ def claim_run_name(store: Store, wanted: str | None, game: str) -> str:
     for name in [wanted] if wanted else (f"{game}-{n}" for n in itertools.count(1)):
         try:
             if name not in taken:
-                _folder(store, name).mkdir()
+                folder_of(store, name).mkdir()
                 return name
         except FileExistsError:
             continue  # also where another process was first
         except OSError as error:
             raise StoreError(
-                f"{_folder(store, name)}: no folder can be made ({error.strerror or error}); pass another --store"
+                f"{folder_of(store, name)}: no folder can be made ({error.strerror or error}); pass another --store"
             ) from None
     raise UsageError(
         f"run={wanted}: a run, file or folder of that name is already in {store.path.parent};"
@@ -342,7 +351,7 @@ def architecture_of(config: Config, spec: GameSpec) -> Architecture:
     return Architecture.of(spec, history_tokens=history, **sizes)
 
 
-def _wire(
+def wire(
     name: str,
     config: Config,
     spec: GameSpec,
@@ -351,16 +360,23 @@ def _wire(
     store: Store,
     watcher: Watcher,
     fingerprint: str,
+    *,
+    first_weights: int | None = None,
+    publish: Callable[[SnapshotRow], None] | None = None,
 ) -> Run:
-    """Builds the parts of a run: the game's batches, the network, and how snapshots are stored and loaded."""
+    """Builds the parts of a run: the game's batches, the network, and how snapshots are stored and loaded.
+
+    first_weights: what the network's first weights are drawn with, if not with `seed`.
+    publish: is given each snapshot once its files are written; otherwise the store is.
+    """
     env = config.env
     options = registry.check_options(env.name, env.options)
     game_id = registry.game_id(env.name, options)
     architecture = architecture_of(config, spec)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(seed if first_weights is None else first_weights)
         policy = ActorCritic(architecture).to(device)
-    folder = _folder(store, name)
+    folder = folder_of(store, name)
     paths = {row.agent_id: store.path.parent / row.path for row in store.snapshots(name)}
 
     def make_batch(rows: int) -> MatchBatch:
@@ -385,7 +401,7 @@ def _wire(
                 parent=counters.newest or None,
             ),
         )
-        store.add_snapshot(
+        (publish or store.add_snapshot)(
             SnapshotRow(
                 agent_id=manifest.agent_id,
                 run=name,
@@ -439,35 +455,36 @@ def _run_row(run: Run, stage: str) -> RunRow:
 
 def _run(run: Run, state: dict[str, Any] | None) -> TrainResult:
     """Trains, and leaves the run's true status in the store whatever happens."""
-    with _stop_on_signals(run) as received:
+    with stop_on_signals(run.watcher.say) as received:
+        run.should_stop = lambda: bool(received)
         try:
             run_training(run, state)
         except BaseException:
             with suppress(StoreError):  # the error that ended the run is the one to tell
-                _note(run, "failed")
+                note(run, "failed")
             raise
         is_finished = run.counters.steps >= run.config.run.total_steps
-        _note(run, "finished" if is_finished else "stopped")
+        note(run, "finished" if is_finished else "stopped")
     stopped_by = 0 if is_finished else received[0]
     status = "finished" if is_finished else "stopped"
     return TrainResult(run.name, run.counters.steps, run.counters.update, status, run.counters.newest, stopped_by)
 
 
-def _note(run: Run, status: RunStatus) -> None:
+def note(run: Run, status: RunStatus) -> None:
     run.store.update_run(run.name, status=status, steps=run.counters.steps, update=run.counters.update)
     run.store.flush(force=True)
 
 
 def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
     """Trains from the run's last saved state, which is read before anything is changed; `event` is written down."""
-    if not _folder(run.store, run.name).is_dir():
+    if not folder_of(run.store, run.name).is_dir():
         raise SnapshotError(
-            f"run={run.name}: its folder {_folder(run.store, run.name)} is gone; put it back, or begin a new run with"
+            f"run={run.name}: its folder {folder_of(run.store, run.name)} is gone; put it back, or begin a new run with"
             f" `league train --fresh`"
         )
-    with alone(run.name, _folder(run.store, run.name)):
-        _need_whole_pool(run)
-        state = _last_state(run)
+    with alone(run.name, folder_of(run.store, run.name)):
+        need_whole_pool(run)
+        state = last_state(run)
         config = json.dumps(settings.to_json(run.config))
         run.store.extend_run(run.name, stage=stage, config=config, fingerprint=run.fingerprint)
         if event:
@@ -475,7 +492,7 @@ def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
         return _run(run, state)
 
 
-def _need_whole_pool(run: Run) -> None:
+def need_whole_pool(run: Run) -> None:
     if is_pruned(run.store, run.name):
         raise UsageError(
             f"run={run.name}: snapshots of it were pruned, so it cannot go on; begin a new run with `league train"
@@ -483,14 +500,14 @@ def _need_whole_pool(run: Run) -> None:
         )
 
 
-def _folder(store: Store, run: str) -> Path:
+def folder_of(store: Store, run: str) -> Path:
     """Where a run's files lie: beside the store."""
     return store.path.parent / run
 
 
 @contextmanager
-def _stop_on_signals(run: Run) -> Iterator[list[int]]:
-    """The first SIGINT or SIGTERM stops the run at its next update, saved; the second one ends the process at once.
+def stop_on_signals(say: Callable[[str], None]) -> Iterator[list[int]]:
+    """After the first SIGINT or SIGTERM training is to stop at its next update; the second ends the process at once.
 
     Yields the signals received so far. Outside the main thread, where Python takes no handlers, nothing changes.
     """
@@ -506,10 +523,9 @@ def _stop_on_signals(run: Run) -> Iterator[list[int]]:
             os._exit(128 + number)
         received.append(number)
         with suppress(RuntimeError):  # the signal came in the middle of another write
-            run.watcher.say("stopping after this update; press again to quit at once")
+            say("stopping after this update; press again to quit at once")
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    run.should_stop = lambda: bool(received)
     try:
         yield received
     finally:
@@ -517,13 +533,13 @@ def _stop_on_signals(run: Run) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _last_state(run: Run) -> dict[str, Any]:
+def last_state(run: Run) -> dict[str, Any]:
     """The run's saved state; what was written past it is removed, since it will be played again.
 
     Raises:
         SnapshotError: the state is missing, damaged or of another version; nothing has been removed.
     """
-    folder = _folder(run.store, run.name)
+    folder = folder_of(run.store, run.name)
     state = load_state(folder / "state")
     try:
         counters = Counters(**state["counters"])

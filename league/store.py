@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from league.records import (
     AgentRow,
     GateRow,
     ImportRow,
+    LearnerRow,
     RatingRow,
     RewardTerm,
     RunRow,
@@ -57,6 +58,7 @@ __all__ = [
     "AgentRow",
     "GateRow",
     "ImportRow",
+    "LearnerRow",
     "RatingRow",
     "RewardTerm",
     "RunRow",
@@ -210,6 +212,26 @@ class Store:
                 f"run `{run.run}` is already in {self.path}; carry it on with `league resume`, or pass another --run"
             )
         self._status[run.run] = run.status
+
+    def begin_league(self, runs: Sequence[RunRow], learners: Sequence[LearnerRow]) -> bool:
+        """Writes all runs of a new league at once, all or nothing.
+
+        Returns:
+            Whether it was new; False: its name or a run's is taken, and nothing was written.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._transaction(LOCK_SECONDS) as con:
+            taken = {name for (name,) in con.execute(sql("run_names")).fetchall()}
+            known = con.execute(sql("learners"), {"league": learners[0].league}).fetchall()
+            if known or taken & {row.run for row in runs}:
+                return False
+            for run in runs:
+                con.execute(sql("begin_run"), run_values(run))
+            for learner in learners:
+                con.execute(sql("begin_learner"), asdict(learner))
+        return True
 
     def begin_gate(self, gate: GateRow, alpha_of: Callable[[int], float]) -> GateRow:
         """Writes a gate that begins, at once, so that one which is broken off counts as an attempt, too.
@@ -431,6 +453,11 @@ class Store:
         if run not in runs:
             raise UsageError(f"no run `{run}` in {self.path}{nearest(run, runs)}")
         return runs[run]
+
+    def learners(self, league: str | None = None) -> list[LearnerRow]:
+        """The learners of one league or of all, each league's in its file's order."""
+        with self._read() as con:
+            return [LearnerRow(*row) for row in con.execute(sql("learners"), {"league": league}).fetchall()]
 
     def snapshots(self, run: str) -> list[SnapshotRow]:
         """A run's snapshots, oldest first."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from league.compiling import compiled
-from league.config import Config, next_snapshot_mark, smaller
+from league.config import Config, PoolConfig, next_snapshot_mark, smaller
 from league.device import is_out_of_memory
 from league.errors import LeagueError, SnapshotError, StoreError
 from league.evaluation import Contestant, Summary, play, summarise
@@ -98,11 +98,15 @@ class Run:
     store: Store
     watcher: Watcher
     should_stop: Callable[[], bool] = field(default=lambda: False)
+    make_pool: Callable[[PoolConfig, Callable[[str], Policy], np.random.Generator], Pool] = Pool
+    """From the pool's settings, `load_policy` and what draws."""
     counters: Counters = field(default_factory=Counters)
 
 
 def train(run: Run, state: dict[str, Any] | None = None) -> None:
     """Trains until the stage's steps are done or `should_stop` says so; `run.counters` says where it stands.
+
+    It also ends where the pool `is_resetting`, saved: the caller changes the state and calls again.
 
     Args:
         run: the parts.
@@ -117,7 +121,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
     learner = Learner(run.policy, config.learner, learner_rng, run.device)
     if config.learner.compile == "compile":
         learner.sequence = compiled(run.policy.sequence, run.watcher.say)
-    pool = Pool(config.pool, run.load_policy, pool_rng)
+    pool = run.make_pool(config.pool, run.load_policy, pool_rng)
     is_resumed, is_whole = bool(state), not state
     try:
         collector = make_collector(
@@ -158,16 +162,19 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
         is_stopped = run.should_stop()
         is_last = is_stopped or counters.steps >= config.run.total_steps
 
-        if counters.steps >= counters.next_snapshot and not is_stopped:
+        is_snapshot_due = counters.steps >= counters.next_snapshot and not is_stopped
+        if is_snapshot_due:
             pool.admit(take_snapshot(run, counters))
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
         if is_evaluation_due(counters, config, is_last and not is_stopped):
             evaluate_newest(run, pool, counters)
-        if is_last or (counters.update and time.monotonic() - saved_at > 60 * config.run.checkpoint_minutes):
-            checkpoint(run, _state(counters, learner, pool, collector), must_succeed=is_last)
+        is_due = counters.update and time.monotonic() - saved_at > 60 * config.run.checkpoint_minutes
+        if is_last or is_due or (is_snapshot_due and pool.is_shared):
+            checkpoint(run, _state(counters, learner, pool, collector), must_succeed=is_last or pool.is_resetting)
             saved_at = time.monotonic()
         if is_last:
             warn_of_silent_rewards(run)
+        if is_last or pool.is_resetting:
             return
 
         pool.refresh_targets(collector.opponents_in_use())
@@ -224,7 +231,7 @@ def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> 
 
 
 def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> None:
-    """Plays the newest snapshot against every native bot and the step-0 snapshot, unless that was done already.
+    """Plays the newest snapshot against every native bot, its league's others and the step-0 one, once.
 
     A finished stage without a snapshot of its last weights takes one first; it does not join the pool.
     """
@@ -243,8 +250,8 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> None:
     config = run.config
     started = time.monotonic()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
-    if pool.snapshots[0] != newest:
-        opponents.append(Contestant(pool.snapshots[0], run.load_policy(pool.snapshots[0])))
+    nets = pool.rivals() | {pool.snapshots[0]: f"{run.name}@0"}
+    opponents += [Contestant(agent_id, run.load_policy(agent_id)) for agent_id in nets if agent_id != newest]
     contestant = Contestant(newest, run.load_policy(newest))
     results = play(
         run.make_batch,
@@ -260,7 +267,7 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> None:
     )
     run.store.add_matches(results)
     for opponent in opponents:
-        label = opponent.agent_id if opponent.policy is None else f"{run.name}@0"
+        label = nets.get(opponent.agent_id, opponent.agent_id)
         met = [result for result in results if opponent.agent_id in result.agents]
         run.watcher.evaluated(counters.newest_steps, label, summarise(met, newest))
     seconds = {"evaluate_seconds": time.monotonic() - started}
