@@ -365,6 +365,57 @@ def evaluate(
 
 
 @app.command()
+def exploit(
+    agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder.")],
+    steps: Annotated[int, typer.Option(help="How long the exploiter learns.")] = 100_000,
+    games: Annotated[int, typer.Option(help="Fresh matches of it against A, an even number.")] = 400,
+    run: Annotated[str | None, typer.Option(help="The exploiter's name; one that was stopped goes on.")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything drawn.")] = 0,
+    env: Annotated[str | None, typer.Option(help="The game, for a bot.")] = None,
+    preset: Annotated[str, typer.Option(help="How wide, for a bot; a net's exploiter is as wide as it was.")] = "fast",
+    device: DeviceOption = None,
+    overrides: SetOption = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Train a fresh agent against A alone: how exploitable A is at least."""
+    from league.exploit import exploit
+    from league.progress import TerminalWatcher
+
+    with TerminalWatcher(0 if quiet else 1) as watcher:
+        result = exploit(
+            agent,
+            steps,
+            games=games,
+            run=run,
+            seed=seed,
+            env=env,
+            preset=preset,
+            device=device,
+            overrides=overrides or (),
+            store=store,
+            watcher=watcher,
+        )
+    if as_json:
+        _print_json(result)
+    elif result.summary is not None:
+        s = result.summary
+        typer.echo(
+            f"exploitability of {result.agent} at least {s.score:.3f}, 95 % interval {s.lower:.3f} to {s.upper:.3f}:"
+            f" the score of {result.exploiter}"
+        )
+        typer.echo(
+            f"{s.games} fresh games, {s.wins} won, {s.draws} drawn, {s.losses} lost; {result.run} learned for"
+            f" {result.steps:,} steps; 0.5 finds no weakness"
+        )
+    if result.status == "stopped":
+        _say(f"{result.run}: stopped at step {result.steps:,}; the same call with --run {result.run} goes on", quiet)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
+
+
+@app.command()
 def watch(
     agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder; seat 0.")],
     against: Annotated[str, typer.Option(metavar="B", help="The same; seat 1.")],

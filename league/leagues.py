@@ -188,8 +188,10 @@ def _go_on(
     overrides: Sequence[str] = (),
 ) -> LeagueResult:
     rows = store.learners(league)
-    if not rows:
-        known = {row.league for row in store.learners()}
+    if not rows or rows[0].role not in ROLES:
+        if rows:
+            raise UsageError(f"run={league}: it exploits one agent; carry it on with the same call of `league exploit`")
+        known = {row.league for row in store.learners() if row.role in ROLES}
         raise UsageError(f"no league `{league}` in {store.path}{nearest(league, known)}")
     _need_learner(learner, [row.run.removeprefix(f"{league}.") for row in rows])
     chosen = [row for row in rows if learner is None or row.run == f"{league}.{learner}"]
@@ -332,7 +334,7 @@ def _state(store: Store, run: Run) -> dict[str, Any] | None:
     need_whole_pool(run)
     folder = folder_of(store, run.name)
     if not (folder / "state").exists():
-        _forget(store, run)
+        forget(run)
         return None
     state = last_state(run)
     own = {member["agent_id"]: member["is_historical"] for member in state["pool"]["league"]["own"]}
@@ -352,10 +354,24 @@ def _state(store: Store, run: Run) -> dict[str, Any] | None:
     return state
 
 
-def _forget(store: Store, run: Run) -> None:
-    """Removes what a learner wrote that ended before its first state was saved."""
-    store.delete_after(run.name, -1)
-    shutil.rmtree(folder_of(store, run.name) / "snapshots", ignore_errors=True)
+def forget(run: Run) -> None:
+    """Removes what a run wrote that ended before its first state was saved."""
+    run.store.delete_after(run.name, -1)
+    shutil.rmtree(folder_of(run.store, run.name) / "snapshots", ignore_errors=True)
+
+
+def make_folder(store: Store, run: str) -> None:
+    """A run's folder, if it is not there yet.
+
+    Raises:
+        StoreError: none can be made there.
+    """
+    folder = folder_of(store, run)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        why = error.strerror or error
+        raise StoreError(f"{folder}: no folder can be made ({why}); pass another --store") from None
 
 
 def _part(store: Store, row: LearnerRow, overrides: Sequence[str]) -> _Part:
@@ -445,12 +461,7 @@ def _begin(
         _need_same(store, name, runs)
         watcher.say(f"league {name}: going on")
     for row in runs:
-        try:
-            folder_of(store, row.run).mkdir(exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"{folder_of(store, row.run)}: no folder can be made ({error.strerror or error}); pass another --store"
-            ) from None
+        make_folder(store, row.run)
     return name
 
 

@@ -853,8 +853,11 @@ def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path, monkeypatch:
         old = Store.create(tmp_path / "s.duckdb")
         old.begin_run(make_run())
         old.add_matches([make_match()])
-        old.add_snapshot(make_snapshot())
         old.flush(force=True)
+    with duckdb.connect(old.path) as con:
+        row = make_snapshot()
+        values = [row.run, row.step, row.update, row.agent_id, row.path, None, row.fingerprint, datetime(2026, 1, 1)]
+        con.execute("INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
     store = Store.open(old.path)
     assert store.snapshots("a") == [make_snapshot(created_at=store.snapshots("a")[0].created_at)]
     store.mark_pruned("a", [100])
