@@ -539,12 +539,21 @@ class Store:
         with self._read() as con:
             return dict(con.execute(sql("samplings"), {"game_id": game_id}).fetchall())
 
-    def lineages(self, game_id: str) -> dict[str, list[str]]:
-        """The snapshots (agent ids) of every run of one game, oldest first."""
-        lineages: dict[str, list[str]] = {}
+    def lineages(self, game_id: str) -> list[list[str]]:
+        """Snapshots (agent ids) of one game, each trained from the one before, oldest first.
+
+        There is one lineage for each run, and another for each time that one went back to earlier weights.
+        """
+        lineages: list[list[str]] = []
+        last_run = None
         with self._read() as con:
-            for run, agent_id in con.execute(sql("lineages"), {"game_id": game_id}).fetchall():
-                lineages.setdefault(run, []).append(agent_id)
+            for run, agent_id, parent in con.execute(sql("lineages"), {"game_id": game_id}).fetchall():
+                if run != last_run:
+                    lineages.append([])
+                elif parent not in (None, lineages[-1][-1]):
+                    lineages.append([parent])
+                lineages[-1].append(agent_id)
+                last_run = run
         return lineages
 
     def champion(self, run: str) -> str | None:
