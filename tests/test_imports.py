@@ -38,6 +38,9 @@ ALLOWED = {
     "league.heatmap": BASE | {"league.payoff"},
     "league.pool": BASE
     | {"league.config", "league.davidson", "league.matchmaking", "league.metagame", "league.ratings"},
+    "league.roles": BASE | {"league.config", "league.matchmaking", "league.metagame", "league.ratings"},
+    "league.roster": BASE | {"league.config", "league.roles"},
+    "league.league_pool": BASE | {"league.config", "league.matchmaking", "league.pool", "league.roles"},
     "league.strict": BASE,
     "league.opponents": BASE | {"league.pool"},
     "league.graphs": {"league.device", "league.opponents"},
@@ -53,7 +56,8 @@ ALLOWED = {
     "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
 ENGINE = {"league.training", "league.progress"}
-WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "gating", "__init__", "__main__")}
+WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "gating", "leagues", "exploit")}
+WIRING |= {"league.__init__", "league.__main__"}
 
 
 def modules() -> dict[str, ast.Module]:
@@ -95,7 +99,11 @@ def test_imports_run_one_way() -> None:
             friends = {"snapshots": ("league.snapshots", "league.policies")}.get(folder, (f"league.{folder}",))
             strangers = {t for t in uses - BASE if not t.startswith(friends)}
         elif name in ENGINE:
-            strangers = {t for t in uses if t.split(".")[1] in FOLDERS | {"agents", "app", "cli", "bench", "gating"}}
+            strangers = {
+                t
+                for t in uses
+                if t.split(".")[1] in FOLDERS | {"agents", "app", "cli", "bench", "gating", "leagues", "exploit"}
+            }
         else:
             strangers = uses - ALLOWED[name.removesuffix(".__init__")]
         assert not strangers, f"{name} imports {strangers}"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def test_nobody_is_met_before_it_was_published(whole: Path) -> None:
 
 
 def test_exploiters_begin_anew_from_the_first_weights(whole: Path) -> None:
-    """After each historical snapshot of the main exploiter the next one's parent are the first weights, and it is told."""
+    """After each of its snapshots that stays the main exploiter's next one has the first weights as its parent."""
     found = learned(whole)
     rows = found["L.exploiter"][0]
     parents = {step: parent for step, _, _, parent, _ in rows}
@@ -186,7 +187,7 @@ def test_exploiters_begin_anew_from_the_first_weights(whole: Path) -> None:
     told = [(number, message.split(",")[0]) for number, message in events]
     assert told == [(4, "back to the first weights at step 384"), (7, "back to the first weights at step 768")]
     main = found["L.main"][0]
-    assert all(parent == before for (_, _, before, _, _), (_, _, _, parent, _) in zip(main, main[1:], strict=False))
+    assert all(parent == before for (_, _, before, _, _), (_, _, _, parent, _) in pairwise(main))
     for run in RUNS:
         for row in store.snapshots(run):
             assert snapshot_files.content_hash(snapshot_files.load(whole / row.path)[1]) == row.agent_id
@@ -252,7 +253,7 @@ def test_a_reset_comes_after_its_snapshot_is_stored(whole: Path, tmp_path: Path)
 
 
 def test_nobody_sees_a_snapshot_that_its_learner_could_lose(whole: Path, tmp_path: Path) -> None:
-    """Killed before a snapshot's state is saved the store does not have it; killed after that, the next start adds it."""
+    """Killed before a snapshot's state is saved the store has it not; killed after that, the next start adds it."""
     store = tmp_path / "league.duckdb"
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         kill(patch, leagues_module, "start_again", lambda state, weights: False)
@@ -353,9 +354,9 @@ def test_a_taken_name_and_a_league_without_self_play_are_refused(whole: Path, tm
         train(whole, run="L.main")
     with pytest.raises(UsageError, match=r"run=L\.main: it is a learner of a league; use"):
         league.resume("L.main", store=whole / "league.duckdb")
-    with pytest.raises(UsageError, match="no league `M` in .*did you mean `L`"):
+    with pytest.raises(UsageError, match=r"no league `M` in .*did you mean `L`"):
         league.resume_league("M", store=whole / "league.duckdb")
-    with pytest.raises(ConfigError, match="pool.mix has no self_play"):
+    with pytest.raises(ConfigError, match=r"pool\.mix has no self_play"):
         train(tmp_path, "pool.mix={'bot:random'=1.0}")
     assert not (tmp_path / "league.duckdb").exists()
 
@@ -403,9 +404,9 @@ def test_two_processes_train_one_league_on_one_store(tmp_path: Path) -> None:
     assert [process.returncode for process in (main, exploiter)] == [0, 0], errors
     assert second.returncode == 0 or "another process trains it" in second.stderr or "finished" in second.stderr
     opened = Store.open(store)
-    assert {row.run: (row.status, row.steps) for row in opened.runs()} == {
-        run: ("finished", 2_048) for run in ("L.main", "L.exploiter")
-    }
+    assert {row.run: (row.status, row.steps) for row in opened.runs()} == dict.fromkeys(
+        ("L.main", "L.exploiter"), ("finished", 2_048)
+    )
     mains = {row.agent_id for row in opened.snapshots("L.main") if row.step}
     met = {agent for match in opened.matches("L.exploiter", "training") for agent in match.agents}
     assert met & mains and len(opened.snapshots("L.exploiter")) == 17
