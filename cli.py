@@ -380,7 +380,7 @@ def exploit(
     quiet: QuietOption = False,
 ) -> None:
     """Train a fresh agent against A alone: how exploitable A is at least."""
-    from league.exploit import exploit
+    from league.exploitability import exploit
     from league.progress import TerminalWatcher
 
     with TerminalWatcher(0 if quiet else 1) as watcher:
@@ -595,7 +595,9 @@ def rewards(
 def query(
     sql: Annotated[
         str,
-        typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate, import."),
+        typer.Argument(
+            help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate, import, learner."
+        ),
     ],
     store: StoreOption = STORE,
     as_json: JsonOption = False,

@@ -22,14 +22,14 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
 if TYPE_CHECKING:
     from league.agents import evaluate, export, leaderboard, load, matchup, watch
     from league.app import resume, train
-    from league.exploit import exploit
+    from league.exploitability import exploit
     from league.gating import gate
     from league.leagues import resume_league, train_league
 
 __version__ = "0.1.0"
 __all__ = ["evaluate", "export", "gate", "leaderboard", "load", "matchup"]
 __all__ += ["exploit", "resume", "resume_league", "train", "train_league", "watch"]
-_HOMES = {"resume": "league.app", "train": "league.app", "gate": "league.gating", "exploit": "league.exploit"}
+_HOMES = {"resume": "league.app", "train": "league.app", "gate": "league.gating", "exploit": "league.exploitability"}
 _HOMES |= {"resume_league": "league.leagues", "train_league": "league.leagues"}
 
 

@@ -266,12 +266,17 @@ def _wire(
     spec = registry.spec(config.env.name, config.env.options)
 
     def look() -> list[Member] | None:
-        try:
-            with store.reading():
-                found = [(other.role, s) for other in store.learners(row.league) for s in store.snapshots(other.run)]
-        except StoreBusy as error:
-            watcher.say(f"the others' new snapshots are met later: {error}")
-            return None
+        while True:
+            try:
+                store.flush(force=True)  # else what this process has published may still wait for the store
+                with store.reading():
+                    found = [(x.role, s) for x in store.learners(row.league) for s in store.snapshots(x.run)]
+                break
+            except StoreBusy as error:
+                if turns == math.inf:
+                    watcher.say(f"the others' new snapshots are met later: {error}")
+                    return None
+                watcher.say(f"waiting for the store, to see whom to meet: {error}")
         paths.update((s.agent_id, store.path.parent / s.path) for _, s in found)
         return [
             Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in found if s.run != row.run

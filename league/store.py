@@ -224,8 +224,7 @@ class Store:
         """
         with self._transaction(LOCK_SECONDS) as con:
             taken = {name for (name,) in con.execute(sql("run_names")).fetchall()}
-            known = con.execute(sql("learners"), {"league": learners[0].league}).fetchall()
-            if known or taken & {row.run for row in runs}:
+            if taken & {learners[0].league, *(row.run for row in runs)}:
                 return False
             for run in runs:
                 con.execute(sql("begin_run"), run_values(run))

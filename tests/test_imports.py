@@ -56,7 +56,7 @@ ALLOWED = {
     "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
 ENGINE = {"league.training", "league.progress"}
-WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "gating", "leagues", "exploit")}
+WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "gating", "leagues", "exploitability")}
 WIRING |= {"league.__init__", "league.__main__"}
 
 
@@ -102,7 +102,7 @@ def test_imports_run_one_way() -> None:
             strangers = {
                 t
                 for t in uses
-                if t.split(".")[1] in FOLDERS | {"agents", "app", "cli", "bench", "gating", "leagues", "exploit"}
+                if t.split(".")[1] in FOLDERS | {"agents", "app", "cli", "bench", "gating", "leagues", "exploitability"}
             }
         else:
             strangers = uses - ALLOWED[name.removesuffix(".__init__")]

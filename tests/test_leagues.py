@@ -150,13 +150,15 @@ def test_learners_meet_each_other_as_their_roles_say(whole: Path) -> None:
     first = {found[run][0][0][2] for run in RUNS}
     assert len(first) == 1 and len({found[run][0][1][2] for run in RUNS}) == 3, "one beginning, three ways on"
     owner = {agent: run for run in RUNS for _, _, agent, _, _ in found[run][0][1:]}
-    met: dict[str, set[str]] = {run: set() for run in RUNS}
+    met, wanted = {run: set() for run in RUNS}, {run: set() for run in RUNS}
     for run in RUNS:
-        for match in found[run][1]:
-            opponent = next(agent for agent in match["agents"] if agent != run)
-            met[run].add(owner.get(opponent, opponent))
-    assert met["L.exploiter"] == {"L.main", "bot:biased", "bot:random"}
-    assert met["L.main"] >= set(RUNS) and met["L.breadth"] >= set(RUNS)
+        opponents = [next(agent for agent in match["agents"] if agent != run) for match in found[run][1]]
+        met[run] = {owner.get(opponent, opponent) for opponent in opponents}
+        names = [name.removeprefix("pool/odds/") for _, _, _, name, _ in found[run][2]]
+        wanted[run] = {owner[name] for name in names if name in owner}
+    assert met["L.exploiter"] == {"L.main", "bot:biased", "bot:random"} and wanted["L.exploiter"] == {"L.main"}
+    assert wanted["L.main"] == wanted["L.breadth"] == set(RUNS)
+    assert met["L.main"] > {"L.main"} and met["L.breadth"] > {"L.breadth"}
     stay = {run: [step for step, _, _, _, stays in found[run][0] if stays] for run in RUNS}
     assert stay == {"L.main": [0, 384, 768], "L.exploiter": [0, 384, 768], "L.breadth": [0, 256, 512, 768]}
 
@@ -193,7 +195,7 @@ def test_exploiters_begin_anew_from_the_first_weights(whole: Path) -> None:
             assert snapshot_files.content_hash(snapshot_files.load(whole / row.path)[1]) == row.agent_id
 
 
-@pytest.mark.parametrize(("run", "update"), [("L.main", 1), ("L.exploiter", 3), ("L.breadth", 4), ("L.breadth", 7)])
+@pytest.mark.parametrize(("run", "update"), [("L.main", 1), ("L.exploiter", 3), ("L.breadth", 6)])
 def test_a_stopped_league_goes_on_to_the_same_league(run: str, update: int, whole: Path, tmp_path: Path) -> None:
     """A signal in anybody's turn stops all, saved; `train --league` or `resume` again gives the very same rows."""
     with interrupted(update, signal.SIGINT, run):
@@ -267,10 +269,10 @@ def test_nobody_sees_a_snapshot_that_its_learner_could_lose(whole: Path, tmp_pat
     assert [(r.step, r.is_historical) for r in Store.open(store).snapshots("L.exploiter")][3:4] == [(384, True)]
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         app = sys.modules["league.app"]
-        kill(patch, app, "save_state", lambda folder, state: folder.parent.name == "L.main" and past(state, 640))
+        kill(patch, app, "save_state", lambda folder, state: folder.parent.name == "L.main" and past(state, 768))
         league.resume_league("L", store=store)
-    assert [row.step for row in Store.open(store).snapshots("L.main")][-1] == 512
-    assert (tmp_path / "L.main" / "snapshots" / "0000000640").is_dir()
+    assert [row.step for row in Store.open(store).snapshots("L.main")][-1] == 640
+    assert (tmp_path / "L.main" / "snapshots" / "0000000768").is_dir()
     league.resume_league("L", store=store)
     assert learned(tmp_path) == learned(whole)
 
@@ -320,7 +322,7 @@ def test_ratings_do_not_link_what_a_reset_parted(whole: Path) -> None:
 
 def test_pruning_spares_the_pools_of_a_league_that_can_go_on(tmp_path: Path) -> None:
     """A finished learner's snapshots stay while another of its league trains, and may go when all have finished."""
-    with interrupted(7, signal.SIGINT, "L.breadth"):
+    with interrupted(7, signal.SIGINT, "L.exploiter"):
         train(tmp_path)
     store = Store.open(tmp_path / "league.duckdb")
     assert store.find_run("L.main").status == "finished"
