@@ -356,7 +356,7 @@ def test_a_taken_name_and_a_league_without_self_play_are_refused(whole: Path, tm
         train(whole, run="L.main")
     with pytest.raises(UsageError, match=r"run=L\.main: it is a learner of a league; use"):
         league.resume("L.main", store=whole / "league.duckdb")
-    with pytest.raises(UsageError, match=r"no league `M` in .*did you mean `L`"):
+    with pytest.raises(UsageError, match=r"no league `M` in .*known: L"):
         league.resume_league("M", store=whole / "league.duckdb")
     with pytest.raises(ConfigError, match=r"pool\.mix has no self_play"):
         train(tmp_path, "pool.mix={'bot:random'=1.0}")
