@@ -278,6 +278,9 @@ def test_a_learner_that_begins_anew_forgets_its_games_and_nothing_else() -> None
     play(pool, 3000, "m100", 1.0, 50)
     pool.admit("a")
     assert pool.is_resetting and pool.is_historical("a")
+    copy = pool_of("main_exploiter")
+    copy.load_state_dict(pool.state_dict())
+    assert copy.is_resetting
     state = {
         "counters": {"newest": "a", "steps": 3000},
         "learner": {"policy": {"x": 1}, "optimizer": {"0": 1}, "rng": 7},
@@ -292,6 +295,9 @@ def test_a_learner_that_begins_anew_forgets_its_games_and_nothing_else() -> None
     assert again.results.own(["m100"]).sum() == 0 and again.results.state_dict()["fixed"]
     play(again, 10, "m100", 0.0, 3)
     assert ["w", "m100", 50, 0, 3] in again.results.state_dict()["fixed"], "its games are those of the first weights"
+    third = pool_of("main_exploiter")
+    third.load_state_dict(again.state_dict())
+    assert third.lineage() == again.lineage() and third.lineage()[0][-1] == "w"
     again.admit("b")
     assert again.lineage()[1]["b"] == "w" and again.lineage()[0][-1] == "b"
 
