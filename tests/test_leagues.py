@@ -385,7 +385,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 def test_two_processes_train_one_league_on_one_store(tmp_path: Path) -> None:
     """Each learner in a process of its own: both finish, and the exploiter meets what the main stored meanwhile."""
-    text = LEAGUE.replace("total_steps = 896", "total_steps = 2_048").replace(
+    text = LEAGUE.replace("total_steps = 896", "total_steps = 1_024").replace(
         '[learners.breadth]\nrole = "league_exploiter"', ""
     )
     path, store = write(tmp_path, text), tmp_path / "runs" / "league.duckdb"
@@ -407,11 +407,11 @@ def test_two_processes_train_one_league_on_one_store(tmp_path: Path) -> None:
     assert second.returncode == 0 or "another process trains it" in second.stderr or "finished" in second.stderr
     opened = Store.open(store)
     assert {row.run: (row.status, row.steps) for row in opened.runs()} == dict.fromkeys(
-        ("L.main", "L.exploiter"), ("finished", 2_048)
+        ("L.main", "L.exploiter"), ("finished", 1_024)
     )
     mains = {row.agent_id for row in opened.snapshots("L.main") if row.step}
     met = {agent for match in opened.matches("L.exploiter", "training") for agent in match.agents}
-    assert met & mains and len(opened.snapshots("L.exploiter")) == 17
+    assert met & mains and len(opened.snapshots("L.exploiter")) == 9
 
 
 def test_a_learner_alone_is_trained_by_one_process(tmp_path: Path) -> None:
