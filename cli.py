@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from league.app import TrainResult
     from league.gating import GateResult
+    from league.leagues import LeagueResult
     from league.payoff import Payoff
     from league.retention import Holding
     from league.standings import Board
@@ -67,17 +68,46 @@ def train(
     config: Annotated[Path | None, typer.Option("--config", help="A TOML file laid over the preset.")] = None,
     overrides: SetOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start at step 0 even if a run could be carried on.")] = False,
+    league: Annotated[
+        str | None, typer.Option("--league", metavar="FILE", help="Train a league: a TOML file, or `small`.")
+    ] = None,
+    learner: Annotated[
+        str | None, typer.Option("--learner", help="Only this learner of the league, in a process of its own.")
+    ] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Train one run, against its own snapshots and the game's bots."""
+    """Train one run, against its own snapshots and the game's bots, or a league of several."""
     from league import config as settings
     from league.app import train
+    from league.errors import UsageError
+    from league.leagues import train_league
     from league.progress import TerminalWatcher
 
+    if learner is not None and league is None:
+        raise UsageError(f"--learner {learner}: learners are a league's; pass --league, too")
+    if fresh and league is not None:
+        raise UsageError("--fresh: a league of a new name begins at step 0 anyway; leave it out, or pass another --run")
     verbosity = settings.load(stage, preset, env, config, overrides or ()).run.verbosity
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
+        if league is not None:
+            done = train_league(
+                league,
+                stage=stage,
+                preset=preset,
+                env=env,
+                run=run,
+                learner=learner,
+                seed=seed,
+                device=device,
+                config_file=config,
+                overrides=overrides or (),
+                store=store,
+                watcher=watcher,
+            )
+            _finish_league(done, store, as_json, quiet)
+            return
         result = train(
             stage,
             preset=preset,
@@ -96,7 +126,7 @@ def train(
 
 @app.command()
 def resume(
-    run: Annotated[str, typer.Argument(help="A run that was stopped.")],
+    run: Annotated[str, typer.Argument(help="A run or a league that was stopped, or a learner LEAGUE.NAME.")],
     device: DeviceOption = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="A setting that may change; repeatable.")
@@ -105,15 +135,22 @@ def resume(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Carry on a run that was stopped, from its last saved state."""
+    """Carry on a run, or a league, that was stopped, from its last saved state."""
     from league import config as settings
     from league.app import resume
+    from league.leagues import resume_league
     from league.progress import TerminalWatcher
     from league.store import Store
 
-    config = settings.from_json(json.loads(Store.open(store).find_run(run).config))
+    opened = Store.open(store)
+    learners = [row.run for row in opened.learners() if run in (row.league, row.run)]
+    config = settings.from_json(json.loads(opened.find_run((learners or [run])[0]).config))
     verbosity = settings.changed(config, overrides or ()).run.verbosity
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
+        if learners:
+            done = resume_league(run, device=device, overrides=overrides or (), store=store, watcher=watcher)
+            _finish_league(done, store, as_json, quiet)
+            return
         result = resume(run, device=device, overrides=overrides or (), store=store, watcher=watcher)
     _finish_training(result, store, as_json, quiet)
 
@@ -405,6 +442,57 @@ def tournament(
 
 
 @app.command()
+def exploit(
+    agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder.")],
+    steps: Annotated[int, typer.Option(help="How long the exploiter learns.")] = 100_000,
+    games: Annotated[int, typer.Option(help="Fresh matches of it against A, an even number.")] = 400,
+    run: Annotated[str | None, typer.Option(help="The exploiter's name; one that was stopped goes on.")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything drawn.")] = 0,
+    env: Annotated[str | None, typer.Option(help="The game, for a bot.")] = None,
+    preset: Annotated[str, typer.Option(help="How wide, for a bot; a net's exploiter is as wide as it was.")] = "fast",
+    device: DeviceOption = None,
+    overrides: SetOption = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Train a fresh agent against A alone: how exploitable A is at least."""
+    from league.exploitability import exploit
+    from league.progress import TerminalWatcher
+
+    with TerminalWatcher(0 if quiet else 1) as watcher:
+        result = exploit(
+            agent,
+            steps,
+            games=games,
+            run=run,
+            seed=seed,
+            env=env,
+            preset=preset,
+            device=device,
+            overrides=overrides or (),
+            store=store,
+            watcher=watcher,
+        )
+    if as_json:
+        _print_json(result)
+    elif result.summary is not None:
+        s = result.summary
+        typer.echo(
+            f"exploitability of {result.agent} at least {s.score:.3f}, 95 % interval {s.lower:.3f} to {s.upper:.3f}:"
+            f" the score of {result.exploiter}"
+        )
+        typer.echo(
+            f"{s.games} fresh games, {s.wins} won, {s.draws} drawn, {s.losses} lost; {result.run} learned for"
+            f" {result.steps:,} steps; 0.5 finds no weakness"
+        )
+    if result.status == "stopped":
+        _say(f"{result.run}: stopped at step {result.steps:,}; the same call with --run {result.run} goes on", quiet)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
+
+
+@app.command()
 def watch(
     agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder; seat 0.")],
     against: Annotated[str, typer.Option(metavar="B", help="The same; seat 1.")],
@@ -523,29 +611,34 @@ def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOp
     from league.liveness import runs
     from league.store import Store
 
-    found = runs(Store.open(store))
+    opened = Store.open(store)
+    found = runs(opened)
+    roles = {row.run: row.role for row in opened.learners()}
     if not found:
         _say("no runs yet", quiet)
     if as_json:
-        _print_json([{**asdict(r), "status": status, "config": json.loads(r.config)} for r, status in found])
+        rows = [(r, status, json.loads(r.config), roles.get(r.run)) for r, status in found]
+        _print_json(
+            [{**asdict(r), "status": status, "config": config, "role": role} for r, status, config, role in rows]
+        )
         return
-    _print_table(
-        "",
-        ("run", "game", "stage", "status", "steps", "seed", "fingerprint", "started (UTC)"),
-        [
-            (
-                r.run,
-                r.game,
-                r.stage,
-                status,
-                f"{r.steps:,}",
-                r.seed,
-                r.fingerprint[:8],
-                f"{r.started_at:%Y-%m-%d %H:%M}",
-            )
-            for r, status in found
-        ],
-    )
+    columns = [
+        "run",
+        "game",
+        "stage",
+        *["role"] * bool(roles),
+        "status",
+        "steps",
+        "seed",
+        "fingerprint",
+        "started (UTC)",
+    ]
+    table = []
+    for r, status in found:
+        role = [roles.get(r.run, "").replace("_", " ")] * bool(roles)
+        mark, started = r.fingerprint[:8], f"{r.started_at:%Y-%m-%d %H:%M}"
+        table.append((r.run, r.game, r.stage, *role, status, f"{r.steps:,}", r.seed, mark, started))
+    _print_table("", columns, table)
 
 
 @app.command()
@@ -672,7 +765,9 @@ def alarms(
 def query(
     sql: Annotated[
         str,
-        typer.Argument(help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate, import."),
+        typer.Argument(
+            help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate, import, learner."
+        ),
     ],
     store: StoreOption = STORE,
     as_json: JsonOption = False,
@@ -962,6 +1057,17 @@ def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: boo
     verb = "leaderboard --run" if result.status == "finished" else "resume"
     _say(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", quiet)
     _say(f"next: league {verb} {result.run}{where}", quiet)
+    if as_json:
+        _print_json(result)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
+
+
+def _finish_league(result: LeagueResult, store: Path, as_json: bool, quiet: bool) -> None:
+    where = "" if store == STORE else f" --store {store}"
+    for learner in result.learners:
+        _say(f"{learner.run}: {learner.status} at step {learner.steps:,} after {learner.updates} updates", quiet)
+    _say(f"next: league {'payoff' if result.status == 'finished' else f'resume {result.league}'}{where}", quiet)
     if as_json:
         _print_json(result)
     if result.signal:

@@ -1,7 +1,7 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `evaluate`, `tournament`, `gate`, `watch`, `leaderboard`, `matchup`, `load`, `export`, `replay` are
-the library; the command `league` calls the same.
+`train`, `resume`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`, `watch`, `leaderboard`,
+`matchup`, `load`, `export`, `replay` are the library; the command `league` calls the same.
 """
 
 import os as _os
@@ -22,13 +22,16 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
 if TYPE_CHECKING:
     from league.agents import evaluate, export, leaderboard, load, matchup, watch
     from league.app import resume, train
+    from league.exploitability import exploit
     from league.failures import replay
     from league.gating import gate
+    from league.leagues import resume_league, train_league
     from league.tournaments import tournament
 
 __version__ = "0.1.0"
 __all__ = [
     "evaluate",
+    "exploit",
     "export",
     "gate",
     "leaderboard",
@@ -36,15 +39,20 @@ __all__ = [
     "matchup",
     "replay",
     "resume",
+    "resume_league",
     "tournament",
     "train",
+    "train_league",
     "watch",
 ]
 _HOMES = {
     "resume": "league.app",
     "train": "league.app",
+    "exploit": "league.exploitability",
     "gate": "league.gating",
     "replay": "league.failures",
+    "resume_league": "league.leagues",
+    "train_league": "league.leagues",
     "tournament": "league.tournaments",
 }
 

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,16 +128,16 @@ def train(
             watcher.say(explanation)
         watcher.say(memory)
         watcher.say(disk)
-        parts = _wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
+        parts = wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
         if earlier is not None:
             return _go_on(parts, stage)
-        with alone(name, _folder(opened, name)):
+        with alone(name, folder_of(opened, name)):
             opened.begin_run(_run_row(parts, stage))
             return _run(parts, None)
     except BaseException:
         with suppress(LeagueError):
             if name not in {row.run for row in opened.runs()}:  # it never began, and its name stays free
-                shutil.rmtree(_folder(opened, name), ignore_errors=True)
+                shutil.rmtree(folder_of(opened, name), ignore_errors=True)
         raise
 
 
@@ -169,6 +169,8 @@ def resume(
     watcher = watcher or Silent()
     opened = Store.open(Path(store))
     row = opened.find_run(run)
+    if run in {learner.run for learner in opened.learners()}:
+        raise UsageError(f"run={run}: it is a learner of a league; use `league resume` or `league.resume_league`")
     if row.status == "finished":
         raise UsageError(
             f"run={run}: it is finished at step {row.steps:,}; carry on with a longer --stage of `league train`"
@@ -186,7 +188,7 @@ def resume(
     watcher.say(f"run {run}: resuming {row.stage}, seed {row.seed}, on {describe_device(torch_device)}")
     watcher.say(memory)
     watcher.say(disk)
-    parts = _wire(run, config, spec, row.seed, torch_device, opened, watcher, fingerprint)
+    parts = wire(run, config, spec, row.seed, torch_device, opened, watcher, fingerprint)
     if parts.game_id != row.game_id:
         raise UsageError(
             f"run={run}: it was trained on game {row.game_id[:8]}, this league's {spec.name} is {parts.game_id[:8]};"
@@ -196,15 +198,22 @@ def resume(
 
 
 def settle(
-    stage: str, preset: str, env: str | None, config_file: str | Path | None, overrides: Sequence[str]
+    stage: str,
+    preset: str,
+    env: str | None,
+    config_file: str | Path | None,
+    overrides: Sequence[str],
+    layer: Layer | None = None,
 ) -> tuple[Config, GameSpec, torch.device, str]:
     """The settings of a call: the game's options completed, the device chosen, the preset `auto` sized to it.
+
+    layer: laid over the stage, as `league.config.load` has it.
 
     The last of the four explains the sizes of `auto`; it is empty with another preset.
     """
 
     def load(sizes: Layer) -> Config:
-        config = settings.load(stage, preset, env, config_file, overrides, sizes)
+        config = settings.load(stage, preset, env, config_file, overrides, sizes, layer)
         return settings.with_options(config, registry.check_options(config.env.name, config.env.options))
 
     config = load({})
@@ -335,13 +344,13 @@ def claim_run_name(store: Store, wanted: str | None, game: str) -> str:
     for name in [wanted] if wanted else (f"{game}-{n}" for n in itertools.count(1)):
         try:
             if name not in taken:
-                _folder(store, name).mkdir()
+                folder_of(store, name).mkdir()
                 return name
         except FileExistsError:
             continue  # also where another process was first
         except OSError as error:
             raise StoreError(
-                f"{_folder(store, name)}: no folder can be made ({error.strerror or error}); pass another --store"
+                f"{folder_of(store, name)}: no folder can be made ({error.strerror or error}); pass another --store"
             ) from None
     raise UsageError(
         f"run={wanted}: a run, file or folder of that name is already in {store.path.parent};"
@@ -358,7 +367,7 @@ def architecture_of(config: Config, spec: GameSpec) -> Architecture:
     return Architecture.of(spec, history_tokens=history, **sizes)
 
 
-def _wire(
+def wire(
     name: str,
     config: Config,
     spec: GameSpec,
@@ -367,16 +376,23 @@ def _wire(
     store: Store,
     watcher: Watcher,
     fingerprint: str,
+    *,
+    first_weights: int | None = None,
+    publish: Callable[[SnapshotRow], None] | None = None,
 ) -> Run:
-    """Builds the parts of a run: the game's batches, the network, and how snapshots are stored and loaded."""
+    """Builds the parts of a run: the game's batches, the network, and how snapshots are stored and loaded.
+
+    first_weights: what the network's first weights are drawn with, if not with `seed`.
+    publish: is given each snapshot once its files are written; otherwise the store is.
+    """
     env = config.env
     options = registry.check_options(env.name, env.options)
     game_id = registry.game_id(env.name, options)
     architecture = architecture_of(config, spec)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(seed if first_weights is None else first_weights)
         policy = ActorCritic(architecture).to(device)
-    folder = _folder(store, name)
+    folder = folder_of(store, name)
     game = GameRecord(name=spec.name, version=spec.version, game_id=game_id, options=options)
     paths: dict[str, Path] = {}
 
@@ -415,7 +431,7 @@ def _wire(
                 parent=counters.newest or None,
             ),
         )
-        store.add_snapshot(
+        (publish or store.add_snapshot)(
             SnapshotRow(
                 agent_id=manifest.agent_id,
                 run=name,
@@ -469,25 +485,17 @@ def _run_row(run: Run, stage: str) -> RunRow:
 
 
 def _run(run: Run, state: dict[str, Any] | None) -> TrainResult:
-    """Trains, and leaves the run's true status in the store whatever happens.
-
-    The first signal to end stops the run at its next update, saved; a second one ends the process at once.
-    """
-
-    def say_so(number: int) -> None:
-        with suppress(RuntimeError, OSError):  # it came in the middle of another write, or nobody reads any more
-            run.watcher.say("stopping after this update; press again to quit at once")
-
-    with on_signal(say_so) as received:
+    """Trains, and leaves the run's true status in the store whatever happens."""
+    with stop_on_signals(run.watcher.say) as received:
         run.should_stop = lambda: bool(received)
         try:
             run_training(run, state)
         except BaseException:
             with suppress(StoreError):  # the error that ended the run is the one to tell
-                _note(run, "failed")
+                note(run, "failed")
             raise
         is_finished = run.counters.steps >= run.config.run.total_steps
-        _note(run, "finished" if is_finished else "stopped")
+        note(run, "finished" if is_finished else "stopped")
         if is_finished:
             _sound_alarms(run)
     stopped_by = 0 if is_finished else received[0]
@@ -504,38 +512,50 @@ def _sound_alarms(run: Run) -> None:
         run.watcher.say(f"no alarms looked for: {error}")
 
 
-def _note(run: Run, status: RunStatus) -> None:
+def note(run: Run, status: RunStatus) -> None:
     run.store.update_run(run.name, status=status, steps=run.counters.steps, update=run.counters.update)
     run.store.flush(force=True)
 
 
 def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
     """Trains from the run's last saved state, which is read before anything is changed; `event` is written down."""
-    if not _folder(run.store, run.name).is_dir():
+    if not folder_of(run.store, run.name).is_dir():
         raise SnapshotError(
-            f"run={run.name}: its folder {_folder(run.store, run.name)} is gone; put it back, or begin a new run with"
+            f"run={run.name}: its folder {folder_of(run.store, run.name)} is gone; put it back, or begin a new run with"
             f" `league train --fresh`"
         )
-    with alone(run.name, _folder(run.store, run.name)):
-        _need_whole_pool(run)
-        notes: list[str] = []
-        state = _last_state(run, notes.append)
-        notes += _examine(run, state)
+    with alone(run.name, folder_of(run.store, run.name)):
+        need_whole_pool(run)
+        state = recovered_state(run)
         config = json.dumps(settings.to_json(run.config))
         run.store.extend_run(run.name, stage=stage, config=config, fingerprint=run.fingerprint)
         if event:
             run.store.add_event(run.name, state["counters"]["update"], "resumed", event)
-        for note in notes:
-            run.watcher.say(note)
-            run.store.add_event(run.name, state["counters"]["update"], "damage", note)
         return _run(run, state)
 
 
-def _examine(run: Run, state: dict[str, Any]) -> list[str]:
-    """Restores rows of snapshots that the store has lost, and says what else of the run is lost or damaged."""
+def recovered_state(run: Run, *, restores_rows: bool = True) -> dict[str, Any]:
+    """The run's saved state, from which it goes on; what is lost or damaged is said and written down.
+
+    restores_rows: rows of snapshots that the store lacks are restored from their files.
+
+    Raises:
+        SnapshotError: the state is missing, damaged or of another version; nothing has been removed.
+    """
+    notes: list[str] = []
+    state = _last_state(run, notes.append)
+    notes += _examine(run, state, restores_rows)
+    for note in notes:
+        run.watcher.say(note)
+        run.store.add_event(run.name, state["counters"]["update"], "damage", note)
+    return state
+
+
+def _examine(run: Run, state: dict[str, Any], restores_rows: bool) -> list[str]:
+    """What of the run is lost or damaged, after rows of snapshots have been restored."""
     update, saved = state["counters"]["update"], state.pop("rows", {})
     notes = []
-    restored = recovery.restore_snapshots(run.store, run.name, update)
+    restored = recovery.restore_snapshots(run.store, run.name, update) if restores_rows else []
     if restored:
         steps = ", ".join(f"{step:,}" for step in restored)
         notes.append(
@@ -549,7 +569,7 @@ def _examine(run: Run, state: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _need_whole_pool(run: Run) -> None:
+def need_whole_pool(run: Run) -> None:
     if is_pruned(run.store, run.name):
         raise UsageError(
             f"run={run.name}: snapshots of it were pruned, so it cannot go on; begin a new run with `league train"
@@ -557,9 +577,19 @@ def _need_whole_pool(run: Run) -> None:
         )
 
 
-def _folder(store: Store, run: str) -> Path:
+def folder_of(store: Store, run: str) -> Path:
     """Where a run's files lie: beside the store."""
     return store.path.parent / run
+
+
+def stop_on_signals(say: Callable[[str], None]) -> AbstractContextManager[list[int]]:
+    """After the first signal to end, training is to stop at its next update; a second one ends the process at once."""
+
+    def say_so(number: int) -> None:
+        with suppress(RuntimeError, OSError):  # it came in the middle of another write, or nobody reads any more
+            say("stopping after this update; press again to quit at once")
+
+    return on_signal(say_so)
 
 
 def _last_state(run: Run, say: Callable[[str], None]) -> dict[str, Any]:
@@ -570,7 +600,7 @@ def _last_state(run: Run, say: Callable[[str], None]) -> dict[str, Any]:
     Raises:
         SnapshotError: the state is missing, damaged or of another version; nothing has been removed.
     """
-    folder = _folder(run.store, run.name)
+    folder = folder_of(run.store, run.name)
     state = load_state(folder / "state", say)
     try:
         counters = Counters(**state["counters"])

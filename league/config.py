@@ -282,6 +282,7 @@ def load(
     config_file: str | Path | None = None,
     overrides: Iterable[str] = (),
     sizes: Layer | None = None,
+    layer: Layer | None = None,
 ) -> Config:
     """The resolved settings.
 
@@ -292,18 +293,20 @@ def load(
         config_file: A TOML file with any of the six sections.
         overrides: `section.key=value`; a value is a TOML literal, else a string.
         sizes: Laid over the preset: what `league.sizing` makes of `auto` on a device.
+        layer: Laid over the stage: what a league's file says of a learner.
 
     Raises:
         ConfigError: an unknown stage, preset or key, a value outside its rule, or an unreadable file.
     """
-    source = _read_toml(SOURCE, "the hyperparameter source")
-    file_layer = _sections(_read_toml(Path(config_file), "--config"), f"--config {config_file}") if config_file else {}
+    source = read_toml(SOURCE, "the hyperparameter source")
+    file_layer = _sections(read_toml(Path(config_file), "--config"), f"--config {config_file}") if config_file else {}
     sets = [_parse_override(text) for text in overrides]
     if env is not None:
         sets.insert(0, ("env", "name", env))
 
     base = _sections({name: source.get(name, {}) for name in SECTIONS}, "base")
-    named = [table["env"]["name"] for table in (base, file_layer) if "name" in table.get("env", {})]
+    layer = layer or {}
+    named = [table["env"]["name"] for table in (base, layer, file_layer) if "name" in table.get("env", {})]
     named += [value for section, key, value in sets if (section, key) == ("env", "name")]
     game = source["game"].get(str(named[-1]), {}) if named else {}
 
@@ -313,6 +316,7 @@ def load(
     _merge(merged, _sections(_pick(source, "preset", preset), f"preset.{preset}", known=set(SECTIONS) - {"run"}))
     _merge(merged, sizes or {})
     _merge(merged, _stage_layer(source, stage))
+    _merge(merged, layer)
     _merge(merged, file_layer)
     for section, key, value in sets:
         _set(merged, section, key, value)
@@ -321,19 +325,33 @@ def load(
 
 def stages() -> tuple[str, ...]:
     """The names of the stages, shortest first."""
-    table = _read_toml(SOURCE, "the hyperparameter source")["stage"]
+    table = read_toml(SOURCE, "the hyperparameter source")["stage"]
     return tuple(sorted(table, key=lambda name: int(table[name]["run"]["total_steps"])))
 
 
 def carried_on_stages() -> frozenset[str]:
     """The stages whose finished runs another stage carries on."""
-    table = _read_toml(SOURCE, "the hyperparameter source")["stage"]
+    table = read_toml(SOURCE, "the hyperparameter source")["stage"]
     return frozenset(str(stage["run"].get("continues", "")) for stage in table.values()) - {""}
+
+
+def role_figures() -> dict[str, dict[str, Any]]:
+    """Role of a league's learner -> its figures, which `league.roles` checks and explains."""
+    return dict(read_toml(SOURCE, "the hyperparameter source")["role"])
+
+
+def as_layer(table: Mapping[str, Any], where: str) -> Layer:
+    """`table` as something to lay over other settings; `where` names it in errors.
+
+    Raises:
+        ConfigError: a section that there is not, or one that is not a table.
+    """
+    return _sections(table, where)
 
 
 def presets() -> tuple[str, ...]:
     """The names of the presets, as listed in the source."""
-    return tuple(_read_toml(SOURCE, "the hyperparameter source")["preset"])
+    return tuple(read_toml(SOURCE, "the hyperparameter source")["preset"])
 
 
 def to_json(config: Config) -> dict[str, Any]:
@@ -497,7 +515,12 @@ def check_rewards(config: Config, spec: GameSpec) -> tuple[float, ...]:
     return weights
 
 
-def _read_toml(path: Path, what: str) -> dict[str, Any]:
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """The file's content; `what` names it in errors.
+
+    Raises:
+        ConfigError: it cannot be read, or is not TOML.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -6,8 +6,7 @@ targets has drained (no row plays it any more), so at most 2K nets are live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,38 +62,60 @@ class Results:
             fixed = self._fixed.setdefault(agents, [0, 0, 0])
             fixed[1 if result.winner == DRAW else 0 if result.winner == 0 else 2] += 1
 
-    def ratings(self, snapshots: Sequence[str]) -> dict[str, float]:
-        """Bradley-Terry ratings, in Elo points, of every snapshot (oldest first) and every bot that was met.
+    def forget_own(self) -> None:
+        """Drops the learner's own games, as when it starts again; those of its snapshots stay."""
+        self._own = {}
+
+    def own(self, members: Sequence[str]) -> Floats:
+        """(N, 3): the learner's wins, draws and losses against each, faded."""
+        return np.array([self._own.get(member, (0.0, 0.0, 0.0)) for member in members]).reshape(-1, 3)
+
+    def ratings(self, snapshots: Sequence[str], parents: Mapping[str, str | None] | None = None) -> dict[str, float]:
+        """Bradley-Terry ratings, in Elo points, of every snapshot and every bot that was met.
 
         A snapshot starts from its parent's rating: without a game it has it, and its first games are weighed against
         `kappa` drawn ones with its nearest ancestor that has played.
+
+        snapshots: the learner was last frozen into the last. parents: of each; without them the one before it.
         """
+        if parents is None:
+            parents = dict(zip(snapshots, [None, *snapshots], strict=False))
         rows = [(*agents, *counts) for agents, counts in self._fixed.items()]
         seat0, seat1, wins, draws, losses = zip(*rows, strict=True) if rows else ((),) * 5
         columns = (np.array(column, np.int64) for column in (wins, draws, losses))
-        played = [snapshot for snapshot in snapshots if snapshot in {*seat0, *seat1}]
-        rated = bradley_terry(
-            PairCounts(seat0, seat1, *columns), lineage=pairwise(played), prior=Prior(lineage=self._kappa)
-        )
+        played = {*seat0, *seat1}
+        ancestors = {snapshot: _ancestor(snapshot, parents, played) for snapshot in snapshots}
+        links = [(a, snapshot) for snapshot, a in ancestors.items() if a is not None and snapshot in played]
+        rated = bradley_terry(PairCounts(seat0, seat1, *columns), lineage=links, prior=Prior(lineage=self._kappa))
         ratings = dict(zip(rated.agents, rated.rating.tolist(), strict=True))
-        inherited = ELO_START
-        for snapshot in snapshots:
-            inherited = ratings.setdefault(snapshot, inherited)
-        return ratings
+        inherited = {snapshot: ratings.get(a, ELO_START) if a else ELO_START for snapshot, a in ancestors.items()}
+        return inherited | ratings
 
-    def gaps(self, members: Sequence[str], snapshots: Sequence[str]) -> Floats:
+    def gaps(
+        self, members: Sequence[str], snapshots: Sequence[str], parents: Mapping[str, str | None] | None = None
+    ) -> Floats:
         """(N,): how many Elo points the learner is above each member; 0 for one that nothing is known of."""
-        ratings = self.ratings(snapshots)
+        ratings = self.ratings(snapshots, parents)
         learner = ratings[snapshots[-1]]
         return np.array([learner - ratings.get(member, learner) for member in members])
 
-    def win_rates(self, members: Sequence[str], snapshots: Sequence[str]) -> Floats:
+    def expected(
+        self, members: Sequence[str], snapshots: Sequence[str], parents: Mapping[str, str | None] | None = None
+    ) -> Floats:
+        """(N,): the learner's score against each member as the ratings expect it."""
+        return np.array([expected_score(gap, 0.0) for gap in self.gaps(members, snapshots, parents)])
+
+    def win_rates(
+        self, members: Sequence[str], snapshots: Sequence[str], parents: Mapping[str, str | None] | None = None
+    ) -> Floats:
         """(N,): the learner's expected score against each member, from its own games and the ratings."""
-        own = np.array([self._own.get(member, (0.0, 0.0, 0.0)) for member in members])
-        expected = [expected_score(gap, 0.0) for gap in self.gaps(members, snapshots)]
+        own = self.own(members)
+        expected = self.expected(members, snapshots, parents)
         return shrunk_scores(own[:, 0] + 0.5 * own[:, 1], own.sum(axis=1), expected, self._kappa)
 
-    def payoff(self, members: Sequence[str], snapshots: Sequence[str]) -> Floats:
+    def payoff(
+        self, members: Sequence[str], snapshots: Sequence[str], parents: Mapping[str, str | None] | None = None
+    ) -> Floats:
         """(N, N) margins between the members, without a gap.
 
         In weighted reward where they were measured (of snapshots all pairs are, or none); else in win-rates: their
@@ -113,7 +134,7 @@ class Results:
                 wins[j, i] += counts[2]
                 draws[i, j] += counts[1]
                 draws[j, i] += counts[1]
-        gaps = self.gaps(members, snapshots)
+        gaps = self.gaps(members, snapshots, parents)
         expected = np.array([[expected_score(b, a) for b in gaps] for a in gaps])
         return Crosstable(tuple(members), wins, draws).payoff(expected, self._kappa)
 
@@ -132,6 +153,14 @@ class Results:
         self.measured = {agent: dict(margins) for agent, margins in state["measured"].items()}
 
 
+def _ancestor(snapshot: str, parents: Mapping[str, str | None], played: set[str]) -> str | None:
+    """The nearest ancestor that has played."""
+    ancestor = parents.get(snapshot)
+    while ancestor is not None and ancestor not in played:
+        ancestor = parents.get(ancestor)
+    return ancestor
+
+
 class Pool:
     """Snapshots by agent id, oldest first, and the native bots of the mix.
 
@@ -140,6 +169,11 @@ class Pool:
         load: the frozen policy of an agent id, on the device; called once each time a net goes live.
         rng: draws targets and opponents; its state is part of the run's.
     """
+
+    is_shared = False
+    """Whether other learners meet this one's snapshots (`league.league_pool`)."""
+    is_resetting = False
+    """Whether the learner goes back to its first weights before it plays on."""
 
     def __init__(self, config: PoolConfig, load: Callable[[str], Policy], rng: np.random.Generator) -> None:
         self.config = config
@@ -176,8 +210,8 @@ class Pool:
         self._has_drawn = set(self._live) <= set(self.targets)
         if self._has_drawn:
             self._work_out_odds()
-            weights = np.array(list(self.odds[SELF_PLAY].values()))
-            self.targets = draw_targets(self.snapshots, weights, self.config.live_nets, self._rng)
+            odds = self.odds[SELF_PLAY]
+            self.targets = draw_targets(list(odds), np.array(list(odds.values())), self.config.live_nets, self._rng)
             for agent_id in [a for a in self._live if a not in self.targets and a not in in_use]:
                 del self._live[agent_id]
 
@@ -202,7 +236,7 @@ class Pool:
         """Takes in the training matches that ended in one update, and what its `steps` make of the older ones."""
         self.results.fade(steps)
         for result in finished:
-            self.results.add(result, learner, self.snapshots[-1])
+            self.results.add(result, learner, self.lineage()[0][-1])
             seat = result.agents.index(learner)
             if result.winner == seat:
                 self._lower_quality(result.agents[1 - seat])
@@ -227,6 +261,14 @@ class Pool:
         if agent_id not in self._live:
             self._live[agent_id] = self._load(agent_id)
         return self._live[agent_id]
+
+    def lineage(self) -> tuple[Sequence[str], Mapping[str, str | None] | None]:
+        """The snapshots that are rated, the learner's newest last, and their parents, as `Results.ratings` has them."""
+        return self.snapshots, None
+
+    def rivals(self) -> dict[str, str]:
+        """Snapshots of others that an evaluation meets, too: agent id -> name."""
+        return {}
 
     @property
     def live(self) -> list[str]:
@@ -255,7 +297,7 @@ class Pool:
         self._qualities = dict(state["qualities"])
         self.results.load_state_dict(state["results"])
 
-    def _members(self, group: str) -> list[str]:
+    def _members(self, group: str) -> Sequence[str]:
         return self.snapshots if group == SELF_PLAY else self.config.groups[group]
 
     def _sampler(self, group: str) -> str:
@@ -275,11 +317,11 @@ class Pool:
         if sampler == "quality":
             weights = matchmaking.by_quality(self._qualities_of(members))
         elif sampler == "rating":
-            weights = matchmaking.by_rating(self.results.gaps(members, self.snapshots), config.rating_width)
+            weights = matchmaking.by_rating(self.results.gaps(members, *self.lineage()), config.rating_width)
         elif sampler == "nash":
-            weights = nash(self.results.payoff(members, self.snapshots)).rows
+            weights = nash(self.results.payoff(members, *self.lineage())).rows
         else:
-            rates = self.results.win_rates(members, self.snapshots)
+            rates = self.results.win_rates(members, *self.lineage())
             self._win_rates |= dict(zip(members, rates.tolist(), strict=True))
             weights = matchmaking.pfsp(rates, sampler)
         return matchmaking.with_uniform(weights, config.epsilon)

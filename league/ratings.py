@@ -225,7 +225,7 @@ def _exchanged(s: Surprise) -> Surprise:
     return Surprise(s.b, s.a, s.games, 1.0 - s.observed, 1.0 - s.predicted, -s.z)
 
 
-def wilson(score: float, games: int, z: float = Z95) -> tuple[float, float]:
+def wilson(score: float, games: float, z: float = Z95) -> tuple[float, float]:
     """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide."""
     centre = (score + z * z / (2 * games)) / (1 + z * z / games)
     half = z / (1 + z * z / games) * math.sqrt(score * (1 - score) / games + z * z / (4 * games * games))

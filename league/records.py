@@ -85,6 +85,8 @@ class SnapshotRow:
     created_at: datetime = field(default_factory=now)
     pruned_at: datetime | None = None
     """When its files were deleted (`league.retention`); None: they are kept."""
+    is_historical: bool = True
+    """Whether it stays in the pools of its league; else the others meet it only while it is its run's newest."""
 
     def __post_init__(self) -> None:
         path = PurePosixPath(self.path)
@@ -104,6 +106,18 @@ class RatingRow:
     lower: float | None
     upper: float | None
     games: int
+
+
+@dataclass(frozen=True)
+class LearnerRow:
+    """A run that is a learner of a league. `place` counts from 0, in the order of the league's file."""
+
+    run: str
+    league: str
+    place: int
+    role: str
+    settings: str
+    """What it needs beside the run's own configuration, JSON."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +234,7 @@ COLUMNS: dict[str, dict[str, npt.DTypeLike]] = {
         "parent": object,
         "fingerprint": object,
         "created_at": "datetime64[us]",
+        "is_historical": np.bool_,
     },
     "rating": {
         "run": object,
@@ -325,14 +340,17 @@ def snapshot_values(snapshot: SnapshotRow) -> tuple[Any, ...]:
         snapshot.parent,
         snapshot.fingerprint,
         naive(snapshot.created_at),
+        snapshot.is_historical,
     )
 
 
 def snapshot_from_values(values: Sequence[Any]) -> SnapshotRow:
     """The snapshot of one row of `sql/snapshots.sql`."""
-    run, step, update, agent_id, path, parent, fingerprint, created_at, pruned_at = values
+    run, step, update, agent_id, path, parent, fingerprint, created_at, pruned_at, is_historical = values
     pruned_at = None if pruned_at is None else aware(pruned_at)
-    return SnapshotRow(agent_id, run, step, update, path, fingerprint, parent, aware(created_at), pruned_at)
+    return SnapshotRow(
+        agent_id, run, step, update, path, fingerprint, parent, aware(created_at), pruned_at, is_historical
+    )
 
 
 def event_from_values(values: Sequence[Any]) -> EventRow:

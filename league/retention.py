@@ -44,7 +44,7 @@ class Holding:
     is_best: bool
     """Whether it is RUN@best."""
     in_pool: bool
-    """Whether its run can go on, which needs the whole pool."""
+    """Whether its run, or its league, can go on, which needs the whole pool."""
     reasons: tuple[str, ...]
     """Why pruning leaves its files; none: they go."""
 
@@ -116,6 +116,13 @@ def can_go_on(run: RunRow) -> bool:
     return run.status != "finished" or run.stage in settings.carried_on_stages()
 
 
+def is_needed(store: Store, run: RunRow) -> bool:
+    """Whether the run, or one of its league that may meet its snapshots, can go on."""
+    league = {row.run: row.league for row in store.learners()}
+    with_it = [row for row in store.runs() if row.run in league and league[row.run] == league.get(run.run)]
+    return any(can_go_on(row) for row in [run, *with_it])
+
+
 def holdings(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP) -> tuple[Holding, ...]:
     """Every snapshot of one run or of all, run by run from its oldest on.
 
@@ -172,7 +179,7 @@ def _holdings(store: Store, run: RunRow, keep: int, games: Mapping[str, int]) ->
     rows = store.snapshots(run.run)
     if not rows:
         return []
-    champion, is_live = store.champion(run.run), can_go_on(run)
+    champion, is_live = store.champion(run.run), is_needed(store, run)
     rated = best_rated(store, run.run)
     gates = (gate for gate in store.gates(run.run) if gate.decision == "running")
     tried = {gate.challenger for gate in gates if is_held(gate_lock(store, gate.gate)) is not False}

@@ -288,7 +288,7 @@ class _Facts:
     game_id: str
     sampling: Sampling
     counts: PairCounts
-    lineages: Mapping[str, list[str]]
+    lineages: Sequence[Sequence[str]]
     samplings: Mapping[str, int]
     """Evaluation rows by how the nets chose."""
     champions: frozenset[str]
@@ -318,15 +318,13 @@ def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Samp
     )
 
 
-def rate_counts(counts: PairCounts, lineages: Mapping[str, list[str]], also: Sequence[str] = ()) -> Ratings:
-    """The ratings of one game from its counts and every run's snapshots, oldest first.
+def rate_counts(counts: PairCounts, lineages: Sequence[Sequence[str]], also: Sequence[str] = ()) -> Ratings:
+    """The ratings of one game from its counts and its lineages of snapshots, oldest first.
 
     also: agents that are rated even without a game.
     """
     played = {*counts.seat0, *counts.seat1, *also}
-    neighbours = [
-        pair for lineage in lineages.values() for pair in pairwise(agent for agent in lineage if agent in played)
-    ]
+    neighbours = [pair for lineage in lineages for pair in pairwise(agent for agent in lineage if agent in played)]
     return bradley_terry(counts, ANCHOR, lineage=neighbours, agents=also)
 
 

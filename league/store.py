@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,7 @@ from league.records import (
     EventRow,
     GateRow,
     ImportRow,
+    LearnerRow,
     RatingRow,
     RewardTerm,
     RunRow,
@@ -61,6 +62,7 @@ __all__ = [
     "EventRow",
     "GateRow",
     "ImportRow",
+    "LearnerRow",
     "RatingRow",
     "RewardTerm",
     "RunRow",
@@ -217,6 +219,25 @@ class Store:
                 f"run `{run.run}` is already in {self.path}; carry it on with `league resume`, or pass another --run"
             )
         self._status[run.run] = run.status
+
+    def begin_league(self, runs: Sequence[RunRow], learners: Sequence[LearnerRow]) -> bool:
+        """Writes all runs of a new league at once, all or nothing.
+
+        Returns:
+            Whether it was new; False: its name or a run's is taken, and nothing was written.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._transaction(LOCK_SECONDS) as con:
+            taken = {name for (name,) in con.execute(sql("run_names")).fetchall()}
+            if taken & {learners[0].league, *(row.run for row in runs)}:
+                return False
+            for run in runs:
+                con.execute(sql("begin_run"), run_values(run))
+            for learner in learners:
+                con.execute(sql("begin_learner"), asdict(learner))
+        return True
 
     def begin_gate(self, gate: GateRow, alpha_of: Callable[[int], float]) -> GateRow:
         """Writes a gate that begins, at once, so that one which is broken off counts as an attempt, too.
@@ -461,6 +482,11 @@ class Store:
             raise UsageError(f"no run `{run}` in {self.path}{nearest(run, runs)}")
         return runs[run]
 
+    def learners(self, league: str | None = None) -> list[LearnerRow]:
+        """The learners of one league or of all, each league's in its file's order."""
+        with self._read() as con:
+            return [LearnerRow(*row) for row in con.execute(sql("learners"), {"league": league}).fetchall()]
+
     def snapshots(self, run: str) -> list[SnapshotRow]:
         """A run's snapshots, oldest first."""
         with self._read() as con:
@@ -546,12 +572,21 @@ class Store:
         with self._read() as con:
             return dict(con.execute(sql("samplings"), {"game_id": game_id}).fetchall())
 
-    def lineages(self, game_id: str) -> dict[str, list[str]]:
-        """The snapshots (agent ids) of every run of one game, oldest first."""
-        lineages: dict[str, list[str]] = {}
+    def lineages(self, game_id: str) -> list[list[str]]:
+        """Snapshots (agent ids) of one game, each trained from the one before, oldest first.
+
+        There is one lineage for each run, and another for each time that one went back to earlier weights.
+        """
+        lineages: list[list[str]] = []
+        last_run = None
         with self._read() as con:
-            for run, agent_id in con.execute(sql("lineages"), {"game_id": game_id}).fetchall():
-                lineages.setdefault(run, []).append(agent_id)
+            for run, agent_id, parent in con.execute(sql("lineages"), {"game_id": game_id}).fetchall():
+                if run != last_run:
+                    lineages.append([])
+                elif parent not in (None, lineages[-1][-1]):
+                    lineages.append([parent])
+                lineages[-1].append(agent_id)
+                last_run = run
         return lineages
 
     def champion(self, run: str) -> str | None:

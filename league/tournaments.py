@@ -292,7 +292,7 @@ class _Played:
         """Seat 0 and seat 1 -> games of this tournament won, drawn and lost by seat 0."""
         game_id = meeting.game.game_id
         self._before = PairCounts((), (), *(np.zeros(0, np.int64) for _ in range(3)))
-        self._lineages: dict[str, list[str]] = {}
+        self._lineages: list[list[str]] = []
         self._meetings: dict[tuple[str, str], int] = {}
         if store is not None:
             with store.reading():

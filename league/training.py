@@ -15,7 +15,7 @@ import torch
 
 from league import probe, randomness
 from league.compiling import compiled
-from league.config import Config, next_snapshot_mark, smaller
+from league.config import Config, PoolConfig, next_snapshot_mark, smaller
 from league.device import is_out_of_memory
 from league.errors import GuardError, LeagueError, SnapshotError, StoreError
 from league.evaluation import Contestant, Pairing, Summary, play, summarise
@@ -105,12 +105,16 @@ class Run:
     save_evidence: Callable[[Mapping[str, Any]], str] = field(default=lambda evidence: "what was seen is not kept")
     """Writes a file of what a guard found, and returns words of what shows it."""
     should_stop: Callable[[], bool] = field(default=lambda: False)
+    make_pool: Callable[[PoolConfig, Callable[[str], Policy], np.random.Generator], Pool] = Pool
+    """From the pool's settings, `load_policy` and what draws."""
     counters: Counters = field(default_factory=Counters)
     guards: Guards = field(default_factory=Guards)
 
 
 def train(run: Run, state: dict[str, Any] | None = None) -> None:
     """Trains until the stage's steps are done or `should_stop` says so; `run.counters` says where it stands.
+
+    It also ends where the pool `is_resetting`, saved: the caller changes the state and calls again.
 
     Args:
         run: the parts.
@@ -126,7 +130,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
     learner = Learner(run.policy, config.learner, learner_rng, run.device)
     if config.learner.compile == "compile":
         learner.sequence = compiled(run.policy.sequence, run.watcher.say)
-    pool = Pool(config.pool, run.load_policy, pool_rng)
+    pool = run.make_pool(config.pool, run.load_policy, pool_rng)
     is_resumed, is_whole = bool(state), not state
     generators = state.pop("generators", None) if state else None
     try:
@@ -173,7 +177,8 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
         is_stopped = run.should_stop()
         is_last = is_stopped or counters.steps >= config.run.total_steps
 
-        if counters.steps >= counters.next_snapshot and not is_stopped:
+        is_snapshot_due = counters.steps >= counters.next_snapshot and not is_stopped
+        if is_snapshot_due:
             pool.admit(take_snapshot(run, counters))
             measure_payoffs(run, pool)
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
@@ -181,14 +186,16 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
             with randomness.untouched(run.device):
                 alarms += evaluate_newest(run, pool, counters)
         must_stop = bool(alarms) and config.run.on_alarm == "stop" and not is_last
-        must_save = is_last or must_stop
-        if must_save or (counters.update and time.monotonic() > save_at):
+        must_save = is_last or must_stop or pool.is_resetting
+        is_awaited = is_snapshot_due and pool.is_shared
+        if must_save or is_awaited or (counters.update and time.monotonic() > save_at):
             state = _state(run, learner, pool, collector)
             is_saved = checkpoint(run, state, must_succeed=must_save)
             del state
             save_at = time.monotonic() + (pause if is_saved else min(pause, RETRY_SECONDS))
         if is_last:
             warn_of_silent_rewards(run)
+        if is_last or pool.is_resetting:
             return
         if must_stop:
             raise LeagueError(
@@ -257,7 +264,7 @@ def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> 
 
 
 def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:
-    """Plays the newest snapshot against every native bot and the step-0 snapshot, unless that was done already.
+    """Plays the newest snapshot against every native bot, its league's others and the step-0 one, once.
 
     A finished stage without a snapshot of its last weights takes one first; it does not join the pool.
 
@@ -279,11 +286,12 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     config = run.config
     started = time.monotonic()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
-    if pool.snapshots[0] != newest:
+    nets = pool.rivals() | {pool.snapshots[0]: f"{run.name}@0"}
+    for agent_id in nets.keys() - {newest}:
         try:
-            opponents.append(Contestant(pool.snapshots[0], run.load_policy(pool.snapshots[0])))
+            opponents.append(Contestant(agent_id, run.load_policy(agent_id)))
         except SnapshotError as error:
-            run.watcher.say(f"evaluating without {run.name}@0: {error}")
+            run.watcher.say(f"evaluating without {nets[agent_id]}: {error}")
     contestant = Contestant(newest, run.load_policy(newest))
     seeds = np.random.SeedSequence([run.seed, counters.update]).generate_state(len(opponents)).tolist()
     games = config.run.evaluate_games
@@ -299,7 +307,7 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     run.store.add_matches(results)
     alarms: list[Alarm] = []
     for opponent in opponents:
-        label = opponent.agent_id if opponent.policy is None else f"{run.name}@0"
+        label = nets.get(opponent.agent_id, opponent.agent_id)
         met = [result for result in results if opponent.agent_id in result.agents]
         summary = summarise(met, newest)
         run.watcher.evaluated(counters.newest_steps, label, summary)

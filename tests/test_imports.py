@@ -55,6 +55,9 @@ ALLOWED = {
     | {"league.envs", "league.envs.registry", "league.film", "league.findings", "league.strict"}
     | {"league.snapshots", "league.snapshots.io", "league.snapshots.manifest"},
     "league.opponents": BASE,
+    "league.roles": BASE | {"league.config", "league.matchmaking", "league.metagame", "league.ratings"},
+    "league.roster": BASE | {"league.config", "league.roles"},
+    "league.league_pool": BASE | {"league.config", "league.matchmaking", "league.pool", "league.roles"},
     "league.graphs": {"league.device", "league.opponents"},
     "league.compiling": set(),
     "league.rollout": BASE
@@ -73,10 +76,8 @@ ALLOWED = {
     "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
 }
 ENGINE = {"league.training", "league.progress"}
-WIRING = {
-    f"league.{name}"
-    for name in ("agents", "app", "bench", "cli", "gating", "recovery", "tournaments", "__init__", "__main__")
-}
+WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "exploitability", "gating", "leagues")}
+WIRING |= {"league.recovery", "league.tournaments", "league.__init__", "league.__main__"}
 
 
 def modules() -> dict[str, ast.Module]:
@@ -118,7 +119,11 @@ def test_imports_run_one_way() -> None:
             friends = {"snapshots": ("league.snapshots", "league.policies")}.get(folder, (f"league.{folder}",))
             strangers = {t for t in uses - BASE if not t.startswith(friends)}
         elif name in ENGINE:
-            strangers = {t for t in uses if t.split(".")[1] in FOLDERS | {"agents", "app", "cli", "bench", "gating"}}
+            strangers = {
+                t
+                for t in uses
+                if t.split(".")[1] in FOLDERS | {"agents", "app", "cli", "bench", "gating", "leagues", "exploitability"}
+            }
         else:
             strangers = uses - ALLOWED[name.removesuffix(".__init__")]
         assert not strangers, f"{name} imports {strangers}"

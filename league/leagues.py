@@ -1,0 +1,561 @@
+"""Training a league: its learners are runs on one store, which take turns in one process or have one process each.
+
+Every turn goes on from the learner's saved state, as `league resume` does, so a league that was stopped anywhere is,
+bit for bit on a CPU, the one that was not. Others see a snapshot once a state is saved that holds it, so no learner
+ever goes back behind what others have met; and only after that does an exploiter begin anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from league import config as settings
+from league import roster
+from league.agents import DEFAULT_STORE, check_seed
+from league.app import (
+    RUN_NAME,
+    Silent,
+    TrainResult,
+    check_memory,
+    check_mix,
+    folder_of,
+    need_whole_pool,
+    note,
+    recovered_state,
+    settle,
+    stop_on_signals,
+    wire,
+)
+from league.config import SELF_PLAY, Config
+from league.device import choose_device, describe_device
+from league.envs import registry
+from league.errors import ConfigError, SnapshotError, StoreError, UsageError, nearest
+from league.evaluation import Summary
+from league.league_pool import LeaguePool, Member, start_again
+from league.locks import alone
+from league.progress import describe
+from league.records import LearnerRow, RunRow, SnapshotRow
+from league.roles import ROLES
+from league.roster import Roster
+from league.snapshots import io as snapshot_files
+from league.snapshots.agent import load_policy
+from league.snapshots.manifest import Manifest
+from league.snapshots.state import load_state
+from league.store import Store, StoreBusy
+from league.training import Report, Run, Watcher
+from league.training import train as run_training
+
+STAGE = "league"
+"""In place of a stage in the rows of a league's runs: no stage carries them on."""
+
+
+@dataclass(frozen=True)
+class LeagueResult:
+    """Where a call left a league: one result for each learner that it trained, in the order of the league's file."""
+
+    league: str
+    status: str
+    """`finished`: all that were to be trained are; else `stopped`."""
+    learners: tuple[TrainResult, ...]
+    signal: int = 0
+    """Number of the signal that stopped it."""
+
+
+def train_league(
+    league: str | Path,
+    *,
+    stage: str = "test50k",
+    preset: str = "fast",
+    env: str | None = None,
+    run: str | None = None,
+    learner: str | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    config_file: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    store: str | Path = DEFAULT_STORE,
+    watcher: Watcher | None = None,
+) -> LeagueResult:
+    """Trains a league: main agents, main exploiters and league exploiters that meet each other's snapshots.
+
+    Args:
+        league: a TOML file (`league.roster`), or the name of a league that comes with the library.
+        stage, preset, env, device, config_file, overrides: as for `league.train`, for every learner; the league's file
+            lies over the stage.
+        run: the league's name; each learner is a run called LEAGUE.NAME. The next free `GAME-league-N` if not given.
+            A league of that name with the same settings goes on.
+        learner: trains only this one, so that each can have a process of its own; without it they take turns.
+        seed: of everything drawn; every learner draws its own, and all begin with the same weights.
+        store: the DuckDB file.
+        watcher: is told how it goes.
+
+    Raises:
+        ConfigError: the file or the settings cannot be run; nothing has been written.
+        UsageError: the name is taken, or another process trains one of the learners.
+        StoreError, LeagueError: as `league.train`.
+    """
+    watcher = watcher or Silent()
+    found = roster.load(league)
+    check_seed(seed)
+    sets = [*overrides, *([f"learner.device={device}"] if device else [])]
+    configs = [_settle(stage, preset, env, config_file, sets, entry) for entry in found.learners]
+    _need_learner(learner, [entry.name for entry in found.learners])
+    if run is not None and not RUN_NAME.fullmatch(run):
+        raise UsageError(f"run={run!r}: letters, digits, '.', '_' and '-' only, at most 64; pass another --run")
+    opened = Store.create(Path(store))
+    name = _begin(opened, run, found, configs, seed, watcher)
+    return _go_on(opened, name, learner, device, watcher)
+
+
+def resume_league(
+    league: str,
+    *,
+    learner: str | None = None,
+    device: str | None = None,
+    overrides: Sequence[str] = (),
+    store: str | Path = DEFAULT_STORE,
+    watcher: Watcher | None = None,
+) -> LeagueResult:
+    """Carries on a league that was stopped, each learner from its last saved state.
+
+    Args:
+        league: its name, or that of one of its runs (LEAGUE.NAME), which then goes on alone.
+        learner, store, watcher: as for `train_league`.
+        device, overrides: as for `league.resume`, for every learner that goes on.
+
+    Raises:
+        ConfigError, LeagueError, SnapshotError: as `league.resume`.
+        UsageError: there is no such league or learner, or all that would go on are finished.
+    """
+    opened = Store.open(Path(store))
+    rows = {row.run: row for row in opened.learners()}
+    if league in rows:
+        league, learner = rows[league].league, league.removeprefix(f"{rows[league].league}.")
+    return _go_on(opened, league, learner, device, watcher or Silent(), overrides)
+
+
+@dataclass
+class _Part:
+    """A learner as the one who calls them to their turns sees it."""
+
+    row: LearnerRow
+    run: RunRow
+    config: Config
+    steps: int = 0
+    updates: int = 0
+    newest: str = ""
+    turn_ends: int = 0
+
+    @property
+    def is_finished(self) -> bool:
+        return self.steps >= self.config.run.total_steps
+
+    @property
+    def claim(self) -> tuple[bool, float, int]:
+        """The least has the next turn: whoever is in the middle of one, else whoever is the furthest from its end."""
+        return self.steps >= self.turn_ends, self.steps / self.config.run.total_steps, self.row.place
+
+    def take(self, state: dict[str, Any]) -> None:
+        """Where it stands, from a saved state."""
+        counters = state["counters"]
+        self.steps, self.updates, self.newest = counters["steps"], counters["update"], counters["newest"]
+        self.turn_ends = state["pool"]["league"]["turn_ends"]
+
+    def result(self, signal: int) -> TrainResult:
+        status = "finished" if self.is_finished else "stopped"
+        by = 0 if self.is_finished else signal
+        return TrainResult(self.run.run, self.steps, self.updates, status, self.newest, by)
+
+
+def _go_on(
+    store: Store,
+    league: str,
+    learner: str | None,
+    device: str | None,
+    watcher: Watcher,
+    overrides: Sequence[str] = (),
+) -> LeagueResult:
+    rows = store.learners(league)
+    if not rows or rows[0].role not in ROLES:
+        if rows:
+            raise UsageError(f"run={league}: it exploits one agent; carry it on with the same call of `league exploit`")
+        known = {row.league for row in store.learners() if row.role in ROLES}
+        raise UsageError(f"no league `{league}` in {store.path}{nearest(league, known)}")
+    _need_learner(learner, [row.run.removeprefix(f"{league}.") for row in rows])
+    chosen = [row for row in rows if learner is None or row.run == f"{league}.{learner}"]
+    parts = [_part(store, row, overrides) for row in chosen]
+    if all(part.is_finished for part in parts):
+        names = ", ".join(part.run.run for part in parts)
+        raise UsageError(f"league={league}: finished, so nothing is left to train ({names}); begin another one")
+    is_alone = learner is not None
+    _greet(league, rows, parts, device, watcher)
+    going_on = [part for part in parts if not part.is_finished]
+    with ExitStack() as locks, stop_on_signals(watcher.say) as received:
+        for part in going_on:  # also while another has its turn: `league runs` sees by the lock who is alive
+            locks.enter_context(alone(part.run.run, folder_of(store, part.run.run)))
+        for part in going_on if overrides else ():
+            store.extend_run(part.run.run, stage=STAGE, config=part.run.config, fingerprint=part.run.fingerprint)
+        try:
+            while not received and not all(part.is_finished for part in parts):
+                part = min((part for part in parts if not part.is_finished), key=lambda part: part.claim)
+                _take_turn(store, part, device, watcher, received, is_alone)
+        finally:
+            with suppress(StoreError):  # the error that ended it is the one to tell
+                for part in parts:
+                    if not part.is_finished and part.run.status != "failed":
+                        store.update_run(part.run.run, status="stopped")
+    is_finished = all(part.is_finished for part in parts)
+    number = 0 if is_finished else received[0]
+    return LeagueResult(
+        league, "finished" if is_finished else "stopped", tuple(part.result(number) for part in parts), number
+    )
+
+
+def _take_turn(
+    store: Store, part: _Part, device: str | None, watcher: Watcher, received: list[int], is_alone: bool
+) -> None:
+    """Trains one learner to the end of its turn, or for as long as it goes where it is alone; resets are on the way.
+
+    Its lock is held.
+    """
+    name = part.run.run
+    notes = _Notes(name, watcher)
+    turns = math.inf if is_alone else float(part.steps >= part.turn_ends)
+    while not received and not part.is_finished:
+        run, pools = _wire(store, part, device, watcher if is_alone else notes, turns)
+        run.should_stop = partial(_is_to_stop, run, pools, received)
+        state = _state(store, run)
+        try:
+            run_training(run, state)
+        except BaseException:
+            part.run = replace(part.run, status="failed")
+            with suppress(StoreError):
+                note(run, "failed")
+            raise
+        part.steps, part.updates, part.newest = run.counters.steps, run.counters.update, run.counters.newest
+        part.turn_ends, turns = pools[0].turn_ends, pools[0].turns_left
+        if pools[0].is_turn_over:
+            break
+    note(run, "finished" if part.is_finished else "running")
+    notes.tell()
+
+
+def _is_to_stop(run: Run, pools: Sequence[LeaguePool], received: Sequence[int]) -> bool:
+    """After a signal, and where the turn is over but the learner is not finished."""
+    return bool(received) or (pools[0].is_turn_over and run.counters.steps < run.config.run.total_steps)
+
+
+def _wire(
+    store: Store, part: _Part, device: str | None, watcher: Watcher, turns: float
+) -> tuple[Run, list[LeaguePool]]:
+    """The learner's parts, and a list that will hold its pool once it is made; `turns` may begin."""
+    row, config = part.row, part.config
+    figures = json.loads(row.settings)
+    paths: dict[str, Path] = {}
+    waiting: list[SnapshotRow] = []
+    pools: list[LeaguePool] = []
+    torch_device = choose_device(device or config.learner.device)
+    spec = registry.spec(config.env.name, config.env.options)
+
+    def look() -> list[Member] | None:
+        while True:
+            try:
+                store.flush(force=True)  # else what this process has published may still wait for the store
+                with store.reading():
+                    found = [(x.role, s) for x in store.learners(row.league) for s in store.snapshots(x.run)]
+                break
+            except StoreBusy as error:
+                if turns == math.inf:
+                    watcher.say(f"the others' new snapshots are met later: {error}")
+                    return None
+                watcher.say(f"waiting for the store, to see whom to meet: {error}")
+        paths.update((s.agent_id, store.path.parent / s.path) for _, s in found)
+        return [
+            Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in found if s.run != row.run
+        ]
+
+    def publish(snapshot: SnapshotRow) -> None:
+        paths[snapshot.agent_id] = store.path.parent / snapshot.path
+        waiting.append(snapshot)
+
+    def save(state: dict[str, Any]) -> None:
+        run_save(state)
+        for snapshot in waiting:
+            store.add_snapshot(replace(snapshot, is_historical=pools[0].is_historical(snapshot.agent_id)))
+        waiting.clear()
+        try:
+            store.flush(force=True)
+        except StoreError as error:
+            if pools[0].is_resetting:
+                raise
+            run.watcher.say(f"the others see this snapshot later: {error}")
+
+    def make_pool(*arguments: Any) -> LeaguePool:
+        role = ROLES[row.role].model_validate(figures["role"])  # type: ignore[index]
+        pool = LeaguePool(
+            *arguments, run=row.run, role_name=row.role, role=role, turn_steps=figures["turn_steps"], look=look
+        )
+        pool.turns_left = turns
+        pools.append(pool)
+        return pool
+
+    run = wire(
+        row.run,
+        config,
+        spec,
+        part.run.seed,
+        torch_device,
+        store,
+        watcher,
+        part.run.fingerprint,
+        first_weights=figures["seed"],
+        publish=publish,
+    )
+    if run.game_id != part.run.game_id:
+        raise UsageError(
+            f"run={row.run}: it was trained on game {part.run.game_id[:8]}, this league's {spec.name} is"
+            f" {run.game_id[:8]}; begin a new league with `league train --league`"
+        )
+    run_save = run.save_state
+    run.save_state, run.make_pool = save, make_pool
+    run.load_policy = lambda agent_id: load_policy(paths[agent_id], torch_device)[1]
+    look()
+    return run, pools
+
+
+def _state(store: Store, run: Run) -> dict[str, Any] | None:
+    """The learner's saved state, begun anew where that is due; None where it has not begun yet.
+
+    Snapshots that the state holds and the store does not, since the process ended in between, are published.
+    """
+    need_whole_pool(run)
+    folder = folder_of(store, run.name)
+    if not (folder / "state").exists():
+        forget(run)
+        return None
+    state = recovered_state(run, restores_rows=False)
+    own = {member["agent_id"]: member["is_historical"] for member in state["pool"]["league"]["own"]}
+    known = {row.step for row in store.snapshots(run.name)}
+    for path in sorted((folder / "snapshots").glob("*")):
+        if path.name.isdigit() and int(path.name) not in known:
+            manifest, _ = snapshot_files.load(path)
+            store.add_snapshot(_row_of(store, manifest, path, own.get(manifest.agent_id, False)))
+    store.flush(force=True)
+    if state["pool"]["league"]["is_resetting"]:
+        first = state["pool"]["snapshots"][0]
+        counters = state["counters"]
+        start_again(state, snapshot_files.load(folder / "snapshots" / f"{0:010d}")[1])
+        told = f"back to the first weights at step {counters['steps']:,}"
+        store.add_event(run.name, counters["update"] + 1, "reset", f"{told}, {first[:12]}")
+        run.watcher.say(told)
+    return state
+
+
+def forget(run: Run) -> None:
+    """Removes what a run wrote that ended before its first state was saved."""
+    run.store.delete_after(run.name, -1)
+    shutil.rmtree(folder_of(run.store, run.name) / "snapshots", ignore_errors=True)
+
+
+def make_folder(store: Store, run: str) -> None:
+    """A run's folder, if it is not there yet.
+
+    Raises:
+        StoreError: none can be made there.
+    """
+    folder = folder_of(store, run)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        why = error.strerror or error
+        raise StoreError(f"{folder}: no folder can be made ({why}); pass another --store") from None
+
+
+def _part(store: Store, row: LearnerRow, overrides: Sequence[str]) -> _Part:
+    """Where a learner stands, by its saved state."""
+    run = store.find_run(row.run)
+    before = settings.from_json(json.loads(run.config))
+    config = settings.changed(before, overrides)
+    if overrides:
+        settings.check(config)
+        is_same = settings.fingerprint(config) == settings.fingerprint(before)
+        mark = run.fingerprint if is_same else settings.mixed_fingerprint(run.fingerprint, config)
+        run = replace(run, fingerprint=mark, config=json.dumps(settings.to_json(config)))
+    part = _Part(row, run, config)
+    if not folder_of(store, row.run).is_dir():
+        raise SnapshotError(
+            f"run={row.run}: its folder {folder_of(store, row.run)} is gone; put it back, or begin a new league"
+        )
+    state = folder_of(store, row.run) / "state"
+    if state.exists():
+        part.take(load_state(state))
+    return part
+
+
+def _settle(
+    stage: str,
+    preset: str,
+    env: str | None,
+    config_file: str | Path | None,
+    overrides: Sequence[str],
+    learner: roster.Learner,
+) -> Config:
+    """A learner's settings, checked as those of a run."""
+    config, spec, device, _ = settle(stage, preset, env, config_file, overrides, learner.layer)
+    settings.check(config)
+    settings.check_rewards(config, spec)
+    check_mix(config, spec)
+    if not config.pool.mix.get(SELF_PLAY):
+        raise ConfigError(
+            f"learner {learner.name}: pool.mix has no {SELF_PLAY}, which is the whole league here, so it would meet"
+            f" bots only; give it a share"
+        )
+    check_memory(config, spec, device)
+    return config
+
+
+def _rows(name: str, found: Roster, configs: Sequence[Config], seed: int) -> tuple[list[RunRow], list[LearnerRow]]:
+    """The rows of a new league. What any learner does depends on all, and so does its fingerprint."""
+    figures = [
+        {"role": learner.role.model_dump(), "turn_steps": found.turn_steps, "seed": seed} for learner in found.learners
+    ]
+    marks = [
+        [learner.name, learner.role_name, learner.role.model_dump(), settings.fingerprint(config)]
+        for learner, config in zip(found.learners, configs, strict=True)
+    ]
+    runs, learners = [], []
+    for place, (learner, config) in enumerate(zip(found.learners, configs, strict=True)):
+        run = f"{name}.{learner.name}"
+        text = json.dumps([marks[place], found.turn_steps, marks], sort_keys=True)
+        runs.append(
+            RunRow(
+                run=run,
+                game=config.env.name,
+                game_id=registry.game_id(config.env.name, config.env.options),
+                fingerprint=hashlib.sha256(text.encode()).hexdigest(),
+                seed=int(np.random.SeedSequence([seed, place]).generate_state(1, np.uint64)[0] >> 1),
+                stage=STAGE,
+                config=json.dumps(settings.to_json(config)),
+                status="stopped",
+                device=describe_device(choose_device(config.learner.device)),
+            )
+        )
+        learners.append(LearnerRow(run, name, place, learner.role_name, json.dumps(figures[place])))
+    return runs, learners
+
+
+def _begin(
+    store: Store, wanted: str | None, found: Roster, configs: Sequence[Config], seed: int, watcher: Watcher
+) -> str:
+    """Writes the league's rows, unless it is there and the same; returns its name."""
+    game = configs[0].env.name
+    for name in [wanted] if wanted else (f"{game}-league-{n}" for n in itertools.count(1)):
+        runs, learners = _rows(name, found, configs, seed)
+        is_new = store.begin_league(runs, learners)
+        if is_new or wanted:
+            break
+    if not is_new:
+        _need_same(store, name, runs)
+        watcher.say(f"league {name}: going on")
+    for row in runs:
+        make_folder(store, row.run)
+    return name
+
+
+def _need_same(store: Store, name: str, runs: Sequence[RunRow]) -> None:
+    """Refuses to go on with a league whose settings are others; only how long and how it is looked at may change.
+
+    Raises:
+        UsageError: they are others, or the name is something else's.
+    """
+    there = {row.run: store.find_run(row.run) for row in store.learners(name)}
+    if not there:
+        raise UsageError(f"run={name}: that name is taken in {store.path}; pass another --run")
+    asked = {row.run: row for row in runs}
+    if there.keys() != asked.keys():
+        raise UsageError(
+            f"run={name}: a league of that name has other learners ({', '.join(there)}); carry it on with `league"
+            f" resume {name}`, or pass another --run"
+        )
+    for run, row in asked.items():
+        if (row.fingerprint, row.seed, row.game_id) != (there[run].fingerprint, there[run].seed, there[run].game_id):
+            raise UsageError(
+                f"run={name}: {run} is there with other settings or another seed; carry it on as it is with `league"
+                f" resume {name}`, or pass another --run"
+            )
+        if json.loads(row.config) != json.loads(there[run].config):
+            store.extend_run(run, stage=STAGE, config=row.config, fingerprint=row.fingerprint)
+            store.update_run(run, status="stopped")
+
+
+def _greet(
+    league: str, rows: Sequence[LearnerRow], parts: Sequence[_Part], device: str | None, watcher: Watcher
+) -> None:
+    """Says who trains, and refuses what does not fit into the memory."""
+    for i, part in enumerate(parts):
+        torch_device = choose_device(device or part.config.learner.device)
+        spec = registry.spec(part.config.env.name, part.config.env.options)
+        memory = check_memory(part.config, spec, torch_device)
+        if i == 0:
+            names = ", ".join(f"{row.run} ({row.role.replace('_', ' ')})" for row in rows)
+            watcher.say(f"league {league}: {names}, on {describe_device(torch_device)}")
+            watcher.say(f"{memory}, one learner at a time")
+
+
+def _need_learner(learner: str | None, known: Sequence[str]) -> None:
+    if learner is not None and learner not in known:
+        raise UsageError(f"--learner {learner}: the league has no such learner{nearest(learner, known)}")
+
+
+def _row_of(store: Store, manifest: Manifest, path: Path, is_historical: bool) -> SnapshotRow:
+    """The row of a snapshot, by its files."""
+    return SnapshotRow(
+        agent_id=manifest.agent_id,
+        run=manifest.run,
+        step=manifest.step,
+        update=manifest.update,
+        path=path.relative_to(store.path.parent).as_posix(),
+        fingerprint=manifest.fingerprint,
+        parent=manifest.parent,
+        is_historical=is_historical,
+    )
+
+
+class _Notes:
+    """Tells a watcher of one learner among several: a line a turn, each with the learner's name."""
+
+    def __init__(self, name: str, watcher: Watcher) -> None:
+        self._name, self._watcher = name, watcher
+        self._last: Report | None = None
+
+    def report(self, report: Report) -> None:
+        """Kept until the turn's end."""
+        self._last = report
+
+    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
+        """A line, with the name."""
+        self.say(f"at {steps:,} {describe(opponent, summary)}")
+
+    def say(self, message: str) -> None:
+        """The same, with the name."""
+        self._watcher.say(f"{self._name}: {message}")
+
+    def tell(self) -> None:
+        """What the turn came to."""
+        if self._last is not None:
+            report = self._last
+            rates = " ".join(f"{group.removeprefix('bot:')} {x:.0%}" for group, x in report.win_rates.items())
+            done = f"{report.steps:,}/{report.total_steps:,} steps  {report.steps_per_second:,.0f}/s"
+            self.say(f"{done}  won: {rates or '-'}")

@@ -1,0 +1,440 @@
+"""A league end to end on the matrix game: turns, processes, resets, and that stopping anywhere changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import league
+from league import leagues as leagues_module
+from league.errors import ConfigError, LeagueError, UsageError
+from league.retention import prune
+from league.snapshots import io as snapshot_files
+from league.snapshots.state import load_state
+from league.store import Store
+
+ROOT = Path(__file__).resolve().parent.parent
+LEAGUE = """
+turn_steps = 256
+
+[config.env]
+rows = 8
+rounds = 5
+
+[config.learner]
+rollout_steps = 16
+minibatches = 2
+device = "cpu"
+
+[config.pool]
+snapshot_every_until = 0
+snapshot_every_after = 128
+live_nets = 2
+
+[config.run]
+total_steps = 896
+evaluate_games = 2
+allow_short = true
+
+[roles.main]
+min_steps = 128
+max_steps = 384
+
+[roles.main_exploiter]
+min_steps = 256
+max_steps = 384
+
+[roles.league_exploiter]
+min_steps = 128
+max_steps = 256
+reset_probability = 0.5
+
+[learners.main]
+role = "main"
+
+[learners.exploiter]
+role = "main_exploiter"
+config.learner.entropy_coefficient = 0.02
+
+[learners.breadth]
+role = "league_exploiter"
+"""
+RUNS = ("L.main", "L.exploiter", "L.breadth")
+
+
+class Listener:
+    """A watcher that keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def report(self, report: object) -> None:
+        """Ignored."""
+
+    def evaluated(self, steps: int, opponent: str, summary: object) -> None:
+        """Ignored."""
+
+    def say(self, message: str) -> None:
+        """Kept."""
+        self.said.append(message)
+
+
+def write(folder: Path, text: str = LEAGUE) -> Path:
+    """The league's file in `folder`."""
+    path = folder / "tiny.toml"
+    path.write_text(text)
+    return path
+
+
+def train(folder: Path, *overrides: str, **arguments: Any) -> tuple[Any, list[str]]:
+    """Trains the league L in `folder`; its result and what was said."""
+    listener, store = Listener(), folder / "league.duckdb"
+    path = arguments.pop("path", None) or write(folder)
+    arguments = {"env": "matrix", "run": "L", "seed": 3, **arguments}
+    result = league.train_league(path, overrides=overrides, store=store, watcher=listener, **arguments)
+    return result, listener.said
+
+
+def learned(folder: Path) -> dict[str, Any]:
+    """What every learner left: its snapshots, training matches, and whom its sampler wanted when."""
+    store, found = Store.open(folder / "league.duckdb"), {}
+    for run in RUNS:
+        rows = [(r.step, r.update, r.agent_id, r.parent, r.is_historical) for r in store.snapshots(run)]
+        odds = store.query(f"SELECT * FROM metric WHERE run = '{run}' AND name LIKE 'pool/%' ORDER BY ALL")[1]
+        found[run] = rows, [asdict(match) for match in store.matches(run, "training")], odds
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a league that nothing interrupted; nobody may change it."""
+    folder = tmp_path_factory.mktemp("whole")
+    result, _ = train(folder)
+    assert (result.status, result.signal) == ("finished", 0)
+    assert [(x.run, x.status, x.steps, x.updates) for x in result.learners] == [(r, "finished", 896, 7) for r in RUNS]
+    return folder
+
+
+@contextmanager
+def interrupted(update: int, what: int | Exception, run: str) -> Iterator[None]:
+    """At an update of a learner a signal is raised, or an error."""
+    original = leagues_module._Notes.report
+
+    def report(self: Any, given: Any) -> None:
+        if (self._name, given.update) == (run, update):
+            if isinstance(what, Exception):
+                raise what
+            signal.raise_signal(what)
+        original(self, given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leagues_module._Notes, "report", report)
+        yield
+
+
+def test_learners_meet_each_other_as_their_roles_say(whole: Path) -> None:
+    """The first weights are common; the main exploiter meets the main's newest, the others everybody that stays."""
+    found = learned(whole)
+    first = {found[run][0][0][2] for run in RUNS}
+    assert len(first) == 1 and len({found[run][0][1][2] for run in RUNS}) == 3, "one beginning, three ways on"
+    owner = {agent: run for run in RUNS for _, _, agent, _, _ in found[run][0][1:]}
+    met, wanted = {run: set() for run in RUNS}, {run: set() for run in RUNS}
+    for run in RUNS:
+        opponents = [next(agent for agent in match["agents"] if agent != run) for match in found[run][1]]
+        met[run] = {owner.get(opponent, opponent) for opponent in opponents}
+        names = [name.removeprefix("pool/odds/") for _, _, _, name, _ in found[run][2]]
+        wanted[run] = {owner[name] for name in names if name in owner}
+    assert met["L.exploiter"] == {"L.main", "bot:biased", "bot:random"} and wanted["L.exploiter"] == {"L.main"}
+    assert wanted["L.main"] == wanted["L.breadth"] == set(RUNS)
+    assert met["L.main"] > {"L.main"} and met["L.breadth"] > {"L.breadth"}
+    stay = {run: [step for step, _, _, _, stays in found[run][0] if stays] for run in RUNS}
+    assert stay == {"L.main": [0, 384, 768], "L.exploiter": [0, 384, 768], "L.breadth": [0, 256, 512, 768]}
+
+
+def test_nobody_is_met_before_it_was_published(whole: Path) -> None:
+    """Who trains in a turn meets only what was there when the turn began: frozen agents, and never its own weights."""
+    found = learned(whole)
+    order = [(turn, run) for turn in range(4) for run in RUNS]
+    taken = {agent: (step, run) for run in RUNS for step, _, agent, _, _ in reversed(found[run][0])}
+    for run in RUNS:
+        for match in found[run][1]:
+            opponent = next(agent for agent in match["agents"] if agent != run)
+            if opponent in taken and taken[opponent][1] != run and taken[opponent][0]:
+                step, other = taken[opponent]
+                own_turn = (match["update_begin"] * 128) // 256
+                assert order.index(((step - 1) // 256, other)) < order.index((own_turn, run))
+
+
+def test_exploiters_begin_anew_from_the_first_weights(whole: Path) -> None:
+    """After each of its snapshots that stays the main exploiter's next one has the first weights as its parent."""
+    found = learned(whole)
+    rows = found["L.exploiter"][0]
+    parents = {step: parent for step, _, _, parent, _ in rows}
+    agents = {step: agent for step, _, agent, _, _ in rows}
+    assert parents[512] == agents[0] == parents[896] and parents[640] == agents[512] and parents[384] == agents[256]
+    store = Store.open(whole / "league.duckdb")
+    _, events = store.query("SELECT \"update\", message FROM event WHERE run = 'L.exploiter' ORDER BY 1")
+    told = [(number, message.split(",")[0]) for number, message in events]
+    assert told == [(4, "back to the first weights at step 384"), (7, "back to the first weights at step 768")]
+    main = found["L.main"][0]
+    assert all(parent == before for (_, _, before, _, _), (_, _, _, parent, _) in pairwise(main))
+    for run in RUNS:
+        for row in store.snapshots(run):
+            assert snapshot_files.content_hash(snapshot_files.load(whole / row.path)[1]) == row.agent_id
+
+
+@pytest.mark.parametrize(("run", "update"), [("L.main", 1), ("L.exploiter", 3), ("L.breadth", 6)])
+def test_a_stopped_league_goes_on_to_the_same_league(run: str, update: int, whole: Path, tmp_path: Path) -> None:
+    """A signal in anybody's turn stops all, saved; `train --league` or `resume` again gives the very same rows."""
+    with interrupted(update, signal.SIGINT, run):
+        result, said = train(tmp_path)
+    assert (result.status, result.signal) == ("stopped", signal.SIGINT) and "stopping after this update" in said[-2]
+    rows = {row.run: row.status for row in Store.open(tmp_path / "league.duckdb").runs()}
+    assert set(rows.values()) <= {"stopped", "finished"} and rows["L.breadth"] == "stopped"
+    if update % 2:
+        again, _ = train(tmp_path)
+    else:
+        again = league.resume_league("L", store=tmp_path / "league.duckdb")
+    assert again.status == "finished" and learned(tmp_path) == learned(whole)
+
+
+def test_a_failed_learner_goes_on_from_its_turns_start(whole: Path, tmp_path: Path) -> None:
+    """A bug in the middle of a turn marks the learner failed; what it had played in that turn is played again."""
+    with interrupted(4, ZeroDivisionError("a bug"), "L.exploiter"), pytest.raises(ZeroDivisionError):
+        train(tmp_path)
+    rows = {row.run: row.status for row in Store.open(tmp_path / "league.duckdb").runs()}
+    assert rows == {"L.main": "stopped", "L.exploiter": "failed", "L.breadth": "stopped"}
+    league.resume_league("L", store=tmp_path / "league.duckdb")
+    assert learned(tmp_path) == learned(whole)
+
+
+class Killed(BaseException):
+    """The end of a process, at a moment of our choice."""
+
+
+def kill(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, when: Callable[..., bool]) -> pytest.MonkeyPatch:
+    """From now on a call of `place.name` for which `when` holds ends the process instead."""
+    original = getattr(place, name)
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if when(*arguments):
+            raise Killed
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(place, name, call)
+    return monkeypatch
+
+
+def test_a_reset_comes_after_its_snapshot_is_stored(whole: Path, tmp_path: Path) -> None:
+    """Killed right before a reset: the snapshot is in the store, its hash that of the weights saved as they played."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        kill(patch, leagues_module, "start_again", lambda *_: True)
+        train(tmp_path)
+    newest = Store.open(tmp_path / "league.duckdb").snapshots("L.breadth")[-1]
+    stopped = Store.open(tmp_path / "league.duckdb").find_run("L.exploiter")
+    run = "L.breadth" if newest.is_historical and newest.step else "L.exploiter"
+    newest = Store.open(tmp_path / "league.duckdb").snapshots(run)[-1]
+    state = load_state(tmp_path / run / "state")
+    assert newest.is_historical and newest.step == state["counters"]["steps"] > 0 and stopped.steps
+    assert state["pool"]["league"]["is_resetting"] and state["learner"]["optimizer"]
+    assert snapshot_files.content_hash(state["learner"]["policy"]) == newest.agent_id
+    league.resume_league("L", store=tmp_path / "league.duckdb")
+    assert learned(tmp_path) == learned(whole)
+
+
+def test_nobody_sees_a_snapshot_that_its_learner_could_lose(whole: Path, tmp_path: Path) -> None:
+    """Killed before a snapshot's state is saved the store has it not; killed after that, the next start adds it."""
+    store = tmp_path / "league.duckdb"
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        kill(patch, leagues_module, "start_again", lambda state, weights: False)
+        kill(patch, Store, "add_snapshot", lambda self, row: (row.run, row.step) == ("L.exploiter", 384))
+        train(tmp_path)
+    assert load_state(tmp_path / "L.exploiter" / "state")["counters"]["steps"] == 384
+    assert [row.step for row in Store.open(store).snapshots("L.exploiter")] == [0, 128, 256]
+    assert (tmp_path / "L.exploiter" / "snapshots" / "0000000384").is_dir()
+    with interrupted(5, signal.SIGTERM, "L.exploiter"):
+        league.resume_league("L", store=store)
+    assert [(r.step, r.is_historical) for r in Store.open(store).snapshots("L.exploiter")][3:4] == [(384, True)]
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        app = sys.modules["league.app"]
+        kill(patch, app, "save_state", lambda folder, state: folder.parent.name == "L.main" and past(state, 768))
+        league.resume_league("L", store=store)
+    assert [row.step for row in Store.open(store).snapshots("L.main")][-1] == 640
+    assert (tmp_path / "L.main" / "snapshots" / "0000000768").is_dir()
+    league.resume_league("L", store=store)
+    assert learned(tmp_path) == learned(whole)
+
+
+def past(state: dict[str, Any], steps: int) -> bool:
+    """Whether a state is of so many steps or more."""
+    return bool(state["counters"]["steps"] >= steps)
+
+
+def test_a_league_killed_before_its_first_state_begins_again(whole: Path, tmp_path: Path) -> None:
+    """The first snapshot's files without a state are removed, and the learner begins as if nothing had been."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        kill(patch, sys.modules["league.app"], "save_state", lambda folder, state: True)
+        train(tmp_path)
+    assert (tmp_path / "L.main" / "snapshots" / "0000000000").is_dir()
+    train(tmp_path)
+    assert learned(tmp_path) == learned(whole)
+
+
+def test_the_tables_make_sense_of_several_learners(whole: Path, tmp_path: Path) -> None:
+    """Learners meet the others in evaluations; leaderboard, payoff and matchup take them together, `runs` has roles."""
+    store = whole / "league.duckdb"
+    board = league.leaderboard(store=store)
+    names = {entry.name for entry in board.entries}
+    assert {"L.main@896", "L.exploiter@896", "L.breadth@896", "bot:random"} <= names
+    assert len(board.boards) == 1 and len(board.boards[0].groups) == 1
+    assert {learner.run for learner in board.learners} == set(RUNS)
+    found = league.matchup("L.breadth@896", "L.main@896", store=store)
+    assert found.record.games == 2
+    lines = command(tmp_path, "runs", "--store", str(store)).stdout
+    for role in ("main", "main exploiter", "league exploiter"):
+        assert f" {role} " in lines
+    table = json.loads(command(tmp_path, "runs", "--store", str(store), "--json").stdout)
+    assert {row["run"]: row["role"] for row in table}["L.exploiter"] == "main_exploiter"
+    done = command(tmp_path, "payoff", "--store", str(store), "--json")
+    assert len(json.loads(done.stdout)["tables"][0]["rows"]) >= 7
+
+
+def test_ratings_do_not_link_what_a_reset_parted(whole: Path) -> None:
+    """An exploiter's lineage ends with its historical snapshot, and another begins at the first weights."""
+    store = Store.open(whole / "league.duckdb")
+    own = {row.step: row.agent_id for row in store.snapshots("L.exploiter")}
+    lineages = store.lineages(store.find_run("L.exploiter").game_id)
+    assert [own[step] for step in (0, 128, 256, 384)] in lineages and [own[0], own[896]] in lineages
+    assert [own[step] for step in (0, 512, 640, 768)] in lineages
+
+
+def test_pruning_spares_the_pools_of_a_league_that_can_go_on(tmp_path: Path) -> None:
+    """A finished learner's snapshots stay while another of its league trains, and may go when all have finished."""
+    with interrupted(7, signal.SIGINT, "L.exploiter"):
+        train(tmp_path)
+    store = Store.open(tmp_path / "league.duckdb")
+    assert store.find_run("L.main").status == "finished"
+    assert not any(pruning.goes for pruning in prune(store, keep=1))
+    league.resume_league("L", store=store.path)
+    assert any(pruning.goes for pruning in prune(store, keep=1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"learner": "brodth"}, "--learner brodth: the league has no such learner; did you mean `breadth`?"),
+        ({"seed": 4}, "L.main is there with other settings or another seed"),
+        ({"overrides": ["learner.gamma=0.5"]}, "L.main is there with other settings"),
+        ({"run": "a/b"}, "run='a/b': letters"),
+        ({}, "league=L: finished, so nothing is left to train"),
+    ],
+)
+def test_calls_that_cannot_go_on_are_refused(arguments: dict[str, Any], words: str, whole: Path) -> None:
+    """An unknown learner, another seed or setting under the same name, a bad name, a finished league."""
+    before = Store.open(whole / "league.duckdb").runs()
+    with pytest.raises(UsageError) as caught:
+        train(whole, *arguments.pop("overrides", ()), **arguments)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert Store.open(whole / "league.duckdb").runs() == before
+
+
+def test_a_taken_name_and_a_league_without_self_play_are_refused(whole: Path, tmp_path: Path) -> None:
+    """A league cannot be called as a run is, nor can a run as a league; bots alone are no league."""
+    with pytest.raises(UsageError, match=r"run=L\.main: that name is taken"):
+        train(whole, run="L.main")
+    with pytest.raises(UsageError, match=r"run=L\.main: it is a learner of a league; use"):
+        league.resume("L.main", store=whole / "league.duckdb")
+    with pytest.raises(UsageError, match=r"no league `M` in .*known: L"):
+        league.resume_league("M", store=whole / "league.duckdb")
+    with pytest.raises(ConfigError, match=r"pool\.mix has no self_play"):
+        train(tmp_path, "pool.mix={'bot:random'=1.0}")
+    assert not (tmp_path / "league.duckdb").exists()
+
+
+def test_a_longer_league_of_the_same_settings_goes_on(tmp_path: Path) -> None:
+    """How long is no setting that changes learning: the same call with more steps takes a finished league on."""
+    train(tmp_path, "run.total_steps=256")
+    again, said = train(tmp_path, "run.total_steps=384")
+    assert said[0] == "league L: going on" and [x.steps for x in again.learners] == [384] * 3
+    first, _ = train(tmp_path, "run.total_steps=128", run=None)
+    second, _ = train(tmp_path, "run.total_steps=128", run=None)
+    assert (first.league, second.league) == ("matrix-league-1", "matrix-league-2")
+
+
+def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`league WORDS` in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "league", *words], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
+    )
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def test_two_processes_train_one_league_on_one_store(tmp_path: Path) -> None:
+    """Each learner in a process of its own: both finish, and the exploiter meets what the main stored meanwhile."""
+    text = LEAGUE.replace("total_steps = 896", "total_steps = 1_024").replace(
+        '[learners.breadth]\nrole = "league_exploiter"', ""
+    )
+    path, store = write(tmp_path, text), tmp_path / "runs" / "league.duckdb"
+    words = [sys.executable, "-m", "league", "train", "--league", str(path), "--env", "matrix", "--run", "L"]
+
+    def start(learner: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*words, "--learner", learner], cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+        )
+
+    main = start("main")
+    while not (tmp_path / "runs" / "L.main" / "snapshots" / "0000000256").exists():
+        assert main.poll() is None
+        time.sleep(0.05)
+    exploiter = start("exploiter")
+    second = command(tmp_path, *words[3:], "--learner", "main")
+    errors = [process.communicate(timeout=500)[1] for process in (main, exploiter)]
+    assert [process.returncode for process in (main, exploiter)] == [0, 0], errors
+    assert second.returncode == 0 or "another process trains it" in second.stderr or "finished" in second.stderr
+    opened = Store.open(store)
+    assert {row.run: (row.status, row.steps) for row in opened.runs()} == dict.fromkeys(
+        ("L.main", "L.exploiter"), ("finished", 1_024)
+    )
+    mains = {row.agent_id for row in opened.snapshots("L.main") if row.step}
+    met = {agent for match in opened.matches("L.exploiter", "training") for agent in match.agents}
+    assert met & mains and len(opened.snapshots("L.exploiter")) == 9
+
+
+def test_a_learner_alone_is_trained_by_one_process(tmp_path: Path) -> None:
+    """While a learner trains, training it again is refused; LEAGUE.NAME goes on alone, and its league after it."""
+    refused: list[str] = []
+
+    class Meddler(Listener):
+        def report(self, report: object) -> None:
+            with pytest.raises(LeagueError) as caught:
+                league.resume_league("L.main", store=tmp_path / "league.duckdb")
+            refused.append(str(caught.value))
+
+    league.train_league(
+        write(tmp_path),
+        env="matrix",
+        run="L",
+        learner="main",
+        overrides=["run.total_steps=256"],
+        store=tmp_path / "league.duckdb",
+        watcher=Meddler(),
+    )
+    assert refused and all("another process trains it" in message for message in refused)
+    done = league.resume_league("L.breadth", store=tmp_path / "league.duckdb")
+    assert [(x.run, x.status) for x in done.learners] == [("L.breadth", "finished")]
+    done = league.resume_league("L", store=tmp_path / "league.duckdb", overrides=["pool.live_nets=3"])
+    assert [(x.run, x.steps) for x in done.learners] == [(run, 256) for run in RUNS]
