@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from league.types import GameSpec
 
 SOURCE = Path(__file__).with_name("hyperparameters.toml")
+MAX_TOML_BYTES = 2**20
 MIN_UPDATES = 20
 """A stage with fewer updates says nothing about learning."""
 MIN_SNAPSHOTS = 5
@@ -493,6 +494,10 @@ def check_rewards(config: Config, spec: GameSpec) -> tuple[float, ...]:
 
 def _read_toml(path: Path, what: str) -> dict[str, Any]:
     try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{what} {path}: it is no regular file; give a TOML file")
+        if path.stat().st_size > MAX_TOML_BYTES:
+            raise ConfigError(f"{what} {path}: larger than {MAX_TOML_BYTES:,} bytes; give a TOML file of settings")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{what} {path}: {error.strerror or error}; give a TOML file that can be read") from None

@@ -194,9 +194,27 @@ class MatrixBatch:
             raise ValueError(f"the state has {rows} rows in {len(state)} bytes; this batch has {self.num_rows} rows")
         if zlib.crc32(state[HEADER.size :]) != crc:
             raise ValueError("the state is damaged: its checksum does not fit")
-        self._match[:] = np.frombuffer(state[HEADER.size : split], MATCH)
-        self.controllers[:] = np.frombuffer(state[split:], np.int16).reshape(self.num_rows, SEATS)
+        match = np.frombuffer(state[HEADER.size : split], MATCH)
+        controllers = np.frombuffer(state[split:], np.int16).reshape(self.num_rows, SEATS)
+        self._check(match, controllers)
+        self._match[:] = match
+        self.controllers[:] = controllers
         self._observe(self.obs)
+
+    def _check(self, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
+        """Refuses values that no match of these options can have."""
+        rounds, size = match["round"], len(self._payoff)
+        most = np.abs(self._payoff).max() * self._options.rounds
+        holds = {
+            "round": (rounds >= 0) & (rounds < self._options.rounds),
+            "last": (match["last"] >= NO_ACTION) & (match["last"] < size),
+            "payoff": np.abs(match["payoff"]) <= most,
+            "first": (match["first"] >= 0) & (match["first"] <= rounds[:, None]),
+            "controllers": ((controllers >= 0) & (controllers < len(BOTS))) | (controllers == EXTERNAL),
+        }
+        for name, is_possible in holds.items():
+            if not is_possible.all():
+                raise ValueError(f"the state has an impossible value in `{name}`")
 
     def _start(self, which: npt.NDArray[np.bool_], seeds: UInts) -> None:
         fresh = np.zeros(self.num_rows, MATCH)
