@@ -501,7 +501,7 @@ def _read_toml(path: Path, what: str) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{what} {path}: {error.strerror or error}; give a TOML file that can be read") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and lists in lists in lists
         raise ConfigError(f"{what} {path} is not TOML: {_one_line(error)}; mend the file") from None
 
 
@@ -545,7 +545,7 @@ def _parse_override(text: str) -> tuple[str, str, Any]:
         raise ConfigError(f"--set {text!r}: [{section}] is not a section{nearest(section, SECTIONS)}")
     try:
         parsed = tomllib.loads(f"value = {literal.strip()}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         parsed = {}
     return section, key, parsed["value"] if set(parsed) == {"value"} else literal.strip()
 

@@ -4,14 +4,17 @@ Each target is fuzzed by Hypothesis: some dozens of cases always, thousands in t
 """
 
 import hashlib
+import io
 import json
 import os
 import shutil
 import signal
 import struct
+import sys
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -24,12 +27,11 @@ import torch
 import typer
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import league
 from league import config
 from league.app import check_mix, settle
-from league.cli import app
+from league.cli import app, main
 from league.envs import registry
 from league.envs.brawl.state import HEADER_SIZE
 from league.envs.classic.matrix import HEADER
@@ -520,15 +522,32 @@ def command_line(world: World, draw: st.DataObject) -> None:
         arguments.insert(draw.draw(st.integers(0, len(arguments))), draw.draw(TEXTS))
     for left in ("new", "new.gif", "new.png"):
         shutil.rmtree(left) if os.path.isdir(left) else Path(left).unlink(missing_ok=True)
-    result = CliRunner().invoke(app, [*words.split(), *arguments])
-    error = result.exception
-    if isinstance(error, LeagueError):
-        raise error
-    if error is not None and not isinstance(error, SystemExit):
-        raise error
-    assert result.exit_code in ((0, 1, 2, 3, 4) if words == "gate" else (0, 1, 2)), result.output
-    if result.exit_code == 0 and "--json" in arguments and "--help" not in arguments:
-        json.loads(result.stdout)
+    code, out, err = call([*words.split(), *arguments])
+    assert code in ((0, 1, 2, 3, 4) if words == "gate" else (0, 1, 2)), (code, err)
+    assert not {"\x1b", "\u202e"} & set(out + err)
+    if code in (1, 2):
+        said = [line for line in err.splitlines() if line.startswith("error: ")]
+        assert len(said) == 1 or "Usage: " in err, err
+        raise UsageError("refused")
+    if code == 0 and "--json" in arguments:
+        json.loads(out)
+
+
+def call(arguments: list[str]) -> tuple[int, str, str]:
+    """Runs `league ARGUMENTS` in this process: exit code, stdout, stderr. What `main` lets through is raised."""
+    code, out, err = 0, io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(out),
+        redirect_stderr(err),
+        warnings.catch_warnings(),
+    ):
+        patch.setattr(sys, "argv", ["league", *arguments])
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return code, out.getvalue(), err.getvalue()
 
 
 TARGETS: dict[str, tuple[Callable[[World, st.DataObject], None], int, int]] = {

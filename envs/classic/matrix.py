@@ -204,11 +204,10 @@ class MatrixBatch:
     def _check(self, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
         """Refuses values that no match of these options can have."""
         rounds, size = match["round"], len(self._payoff)
-        most = np.abs(self._payoff).max() * self._options.rounds
         holds = {
             "round": (rounds >= 0) & (rounds < self._options.rounds),
             "last": (match["last"] >= NO_ACTION) & (match["last"] < size),
-            "payoff": np.abs(match["payoff"]) <= most,
+            "payoff": np.isfinite(match["payoff"]),
             "first": (match["first"] >= 0) & (match["first"] <= rounds[:, None]),
             "controllers": ((controllers >= 0) & (controllers < len(BOTS))) | (controllers == EXTERNAL),
         }
