@@ -24,9 +24,9 @@ import torch
 from typer.testing import CliRunner
 
 import league
-from league import exchange
+from league import config, exchange
 from league.cli import app
-from league.errors import LeagueError, SnapshotError, StoreError, UsageError, visible
+from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, visible
 from league.exchange import import_matches
 from league.snapshots import Agent
 from league.snapshots import io as files
@@ -153,6 +153,17 @@ def test_a_strange_weights_file_is_refused(kind: str, agent: Path) -> None:
     refusal(lambda: Agent.load(agent), SnapshotError)
 
 
+def test_a_long_list_of_tensors_and_small_floats_are_named(agent: Path) -> None:
+    """A list above its limit is not read at all, and 8-bit floats are refused as what they are."""
+    for kind, words in (
+        ("2^63 bytes", "list of tensors"),
+        ("beyond the limit", "list of tensors"),
+        ("8-bit floats", "float8"),
+    ):
+        forge(agent, HEADERS[kind])
+        assert words in refusal(lambda: Agent.load(agent), SnapshotError)
+
+
 def test_weights_that_overflow_play_nothing(agent: Path) -> None:
     """Finite weights so large that the network's numbers are not finite end in one line, not in an illegal action."""
     tensors = safetensors.torch.load((agent / WEIGHTS).read_bytes())
@@ -178,7 +189,8 @@ def test_only_regular_files_are_read(kind: str, file: str, agent: Path, tmp_path
         path.mkdir()
     else:
         path.symlink_to(path)
-    assert file in refusal(lambda: Agent.load(agent), SnapshotError)
+    message = refusal(lambda: Agent.load(agent), SnapshotError)
+    assert f"{file} cannot be read" in message
 
 
 def test_a_linked_file_must_fit_the_hash_and_is_not_shown(agent: Path, tmp_path: Path) -> None:
@@ -312,6 +324,26 @@ def test_visible_keeps_what_can_be_read() -> None:
     assert visible("a\x1b\x9b\r\t\u202e\u2028\ud800") == r"a\x1b\x9b\r\t\u202e\u2028\ud800"
 
 
+# Settings
+
+
+def test_a_config_file_is_a_small_regular_file_of_toml(tmp_path: Path) -> None:
+    """Lists in lists in lists, numbers of thousands of digits, a pipe and a huge file are one line each."""
+    path = tmp_path / "c.toml"
+    for text in ("a = " + "[" * 5_000, "[env]\nrows = " + "9" * 5_000, "a = " + "{b=" * 5_000, "#" * 2**20 + "#"):
+        path.write_text(text)
+        refusal(lambda: config.load("smoke", config_file=path), ConfigError)
+    path.unlink()
+    os.mkfifo(path)
+    assert "no regular file" in refusal(lambda: config.load("smoke", config_file=path), ConfigError)
+
+
+@pytest.mark.parametrize("value", ["[" * 5_000, "9" * 5_000, "{b=" * 5_000, "\ud800", "1\n[learner]\ngamma = 2"])
+def test_a_strange_value_of_set_is_one_line(value: str) -> None:
+    """A value that TOML's reader cannot take is text, and so no number."""
+    assert "env.rows" in refusal(lambda: config.load("smoke", overrides=[f"env.rows={value}"]), ConfigError)
+
+
 # Results
 
 
@@ -416,7 +448,9 @@ def test_every_attack_is_tried(tmp_path: Path) -> None:
 
 
 def test_a_result_of_few_rows_can_be_too_large(store: Store) -> None:
-    """Rows of much text are counted by their length: 100 MiB pass, 300 MiB do not, and the store goes on."""
+    """Rows of much text are counted by their length: 100 MiB pass, 300 MiB do not. Nor is endless SQL parsed."""
+    with pytest.raises(UsageError, match="characters, more than 100,000"):
+        store.query("SELECT 1" + " UNION ALL SELECT 1" * 20_000)
     with pytest.raises(UsageError, match="larger than 256 MiB"):
         store.query("SELECT repeat('x', 1000000) FROM range(300)")
     assert len(store.query("SELECT repeat('x', 1000000) FROM range(100)")[1]) == 100
