@@ -2,11 +2,11 @@
 
     python -m benchmarks.soak --minutes 60 --out FOLDER
 
-`league train` runs in a process of its own with small nets, so that an hour has hundreds of snapshots, and as many
-evaluations, checkpoints and store writes as a week of a large run. Beside it `league leaderboard` and `league payoff`
-read the store, and now and then a short run is trained into it and pruned. The training process is sampled all the
-while; FOLDER/samples.jsonl keeps the samples. Prints one JSON document: what happened, medians by quarter of the run,
-fits, and a verdict on each promise. Linux only: it reads /proc.
+`league train` runs in a process of its own with small nets, a snapshot every 20,000 steps, an evaluation every 200,000
+and a checkpoint every minute. Beside it `league leaderboard` and `league payoff` read the store, and now and then a
+short run is trained into it and pruned. The training process is sampled all the while; FOLDER/samples.jsonl keeps the
+samples. Prints one JSON document: what happened, medians by quarter of the run, fits, and a verdict on each promise.
+Linux only: it reads /proc.
 
 A machine that sleeps, or an owner who stops the processes for a while, leaves a gap in the samples and changes no
 verdict, since nothing is fitted over time.
