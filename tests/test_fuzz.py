@@ -359,7 +359,7 @@ def game_state(world: World, draw: st.DataObject) -> None:
     except ValueError as error:  # what the batch's contract names
         one_line(error)
         assert batch.get_state() == whole
-        return
+        raise UsageError("refused") from None
     for _ in range(3):
         batch.step()
     assert np.isfinite(batch.obs).all() and np.isfinite(batch.reward_terms).all()
