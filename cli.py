@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from league.errors import LeagueError
+from league.errors import LeagueError, visible
 from league.signals import interrupt, on_signal
 
 if TYPE_CHECKING:
@@ -774,9 +777,10 @@ def query(
     quiet: QuietOption = False,
 ) -> None:
     """Ask the store anything; it can read and nothing else."""
-    from league.store import Store
+    from league.store import QUERY_SECONDS, Store
 
-    columns, rows = Store.open(store).query(sql)
+    with _at_most(QUERY_SECONDS + 15, "the query"):  # some of the database's functions cannot be interrupted
+        columns, rows = Store.open(store).query(sql)
     _say(f"{len(rows):,} rows", quiet)
     if as_json:
         _print_json({"columns": columns, "rows": rows})
@@ -1076,7 +1080,24 @@ def _finish_league(result: LeagueResult, store: Path, as_json: bool, quiet: bool
 
 def _say(message: str, quiet: bool) -> None:
     if not quiet:
-        typer.echo(message, err=True)
+        typer.echo(visible(message), err=True)
+
+
+@contextmanager
+def _at_most(seconds: float, what: str) -> Iterator[None]:
+    """Ends this process where what is done within takes longer; only for what writes nothing."""
+
+    def end() -> None:
+        os.write(2, f"error: {what} could not be stopped within {seconds:g} s and was ended; ask for less\n".encode())
+        os._exit(1)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _print_bench(figures: dict[str, Any], as_json: bool) -> None:
@@ -1118,14 +1139,14 @@ def _print_table(
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        table.add_column(Text(str(column)), overflow="fold", justify="right" if is_numeric and i else "left")
+        table.add_column(Text(visible(str(column))), overflow="fold", justify="right" if is_numeric and i else "left")
     for row in rows:
-        table.add_row(*(Text(str(value)) for value in row))
+        table.add_row(*(Text(visible(str(value))) for value in row))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 200
     if title:
-        console.print(Text(title, style="bold"), soft_wrap=True)
+        console.print(Text(visible(title), style="bold"), soft_wrap=True)
     console.print(table)
 
 
@@ -1145,7 +1166,7 @@ def main() -> None:
                 sys.exit(128 + received[0])
             if not isinstance(error, LeagueError):
                 raise
-            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            print(f"error: {visible(' '.join(str(error).split()))}", file=sys.stderr)
             sys.exit(error.exit_code)
 
 

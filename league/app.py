@@ -340,6 +340,10 @@ def claim_run_name(store: Store, wanted: str | None, game: str) -> str:
         UsageError: `wanted` is taken.
         StoreError: no folder can be made there.
     """
+    if wanted and wanted.startswith(
+        f"{store.path.name}."
+    ):  # the database keeps files of its own beside it, such as its log
+        raise UsageError(f"run={wanted}: begins with the name of the store {store.path}; pass another --run")
     taken = {row.run for row in store.runs()}
     for name in [wanted] if wanted else (f"{game}-{n}" for n in itertools.count(1)):
         try:

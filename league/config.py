@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from league.types import GameSpec
 
 SOURCE = Path(__file__).with_name("hyperparameters.toml")
+MAX_TOML_BYTES = 2**20
 MIN_UPDATES = 20
 """A stage with fewer updates says nothing about learning."""
 MIN_SNAPSHOTS = 5
@@ -522,10 +523,14 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         ConfigError: it cannot be read, or is not TOML.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{what} {path}: it is no regular file; give a TOML file")
+        if path.stat().st_size > MAX_TOML_BYTES:
+            raise ConfigError(f"{what} {path}: larger than {MAX_TOML_BYTES:,} bytes; give a TOML file of settings")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{what} {path}: {error.strerror or error}; give a TOML file that can be read") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and lists in lists in lists
         raise ConfigError(f"{what} {path} is not TOML: {_one_line(error)}; mend the file") from None
 
 
@@ -569,7 +574,7 @@ def _parse_override(text: str) -> tuple[str, str, Any]:
         raise ConfigError(f"--set {text!r}: [{section}] is not a section{nearest(section, SECTIONS)}")
     try:
         parsed = tomllib.loads(f"value = {literal.strip()}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         parsed = {}
     return section, key, parsed["value"] if set(parsed) == {"value"} else literal.strip()
 

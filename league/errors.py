@@ -43,6 +43,14 @@ class GuardError(LeagueError):
         self.kind, self.evidence = kind, evidence
 
 
+def visible(text: str) -> str:
+    """`text` with whatever a terminal could obey or hide (escape sequences, other directions of writing) spelt out.
+
+    Line feeds stay.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """`; did you mean `x`?` for the known word nearest to `word`, else the known words listed."""
     names = sorted(known)

@@ -367,6 +367,11 @@ FORMATS = {
 
 def _format_of(name: str) -> _Format:
     suffix = Path(name).suffix.lower()
+    if suffix in (".duckdb", ".db", ".wal"):
+        raise UsageError(
+            f"{name}: another's store is never opened, since opening a database is like loading a program; ask for its"
+            f" matches as JSON lines, which `league matches FILE.jsonl` writes there"
+        )
     if suffix not in FORMATS:
         raise UsageError(f"{name}: its ending tells the format, and must be {', '.join(FORMATS)}; rename the file")
     return FORMATS[suffix]

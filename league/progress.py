@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from league.errors import visible
 from league.evaluation import Summary
 from league.training import Report
 
@@ -84,7 +85,7 @@ class TerminalWatcher:
         self._rewards = ""
 
     def _print(self, line: str) -> None:
-        self.console.print(Text(line), soft_wrap=True)
+        self.console.print(Text(visible(line)), soft_wrap=True)
 
 
 class _TwoLines(Progress):

@@ -82,6 +82,11 @@ MAX_RETRY_SECONDS = 60.0
 """The most that is waited before the next try where such writes fail again and again; each failure is warned about."""
 QUERY_SECONDS = 30.0
 MAX_QUERY_ROWS = 1_000_000
+MAX_QUERY_CHARACTERS = 100_000
+"""DuckDB's parser cannot be interrupted, and takes minutes for megabytes of SQL."""
+MAX_QUERY_BYTES = 2**28
+"""Of a result's rows as text; the engine's own memory limit does not count what Python holds."""
+_ROWS_AT_ONCE = 256
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -653,9 +658,13 @@ class Store:
             The columns' names and the rows.
 
         Raises:
-            UsageError: it is not one read, not SQL, or its result is too large.
+            UsageError: it is not one read, not SQL, or it or its result is too large.
             StoreError: it took longer than `seconds`, or the store cannot be read.
         """
+        if len(statement) > MAX_QUERY_CHARACTERS:
+            raise UsageError(
+                f"the query has {len(statement):,} characters, more than {MAX_QUERY_CHARACTERS:,}; ask in several"
+            )
         with self._read() as con:
             timer = threading.Timer(seconds, con.interrupt)
             timer.daemon = True
@@ -664,7 +673,7 @@ class Store:
                 timer.start()
                 result = con.execute(statement)
                 columns = [column[0] for column in result.description or ()]
-                rows = result.fetchmany(MAX_QUERY_ROWS + 1 if limit is None else limit)
+                rows = _fetch(result, MAX_QUERY_ROWS + 1 if limit is None else limit)
             except duckdb.InterruptException:
                 raise StoreError(f"the query took longer than {seconds:g} s and was stopped; ask for less") from None
             except duckdb.Error as error:
@@ -875,8 +884,31 @@ def _damage(path: Path, error: duckdb.Error) -> str:
     return f"store {path} cannot be used ({text}); free space or rights, restore a copy, or pass another --store"
 
 
+def _fetch(result: duckdb.DuckDBPyConnection, most: int) -> list[tuple[Any, ...]]:
+    """The first `most` rows.
+
+    Raises:
+        UsageError: they hold more than `MAX_QUERY_BYTES`.
+    """
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    while len(rows) < most:
+        found = result.fetchmany(min(_ROWS_AT_ONCE, most - len(rows)))
+        if not found:
+            break
+        rows += found
+        size += sum(len(value) if isinstance(value, str | bytes) else 8 for row in found for value in row)
+        if size > MAX_QUERY_BYTES:
+            raise UsageError(f"the query's result is larger than {MAX_QUERY_BYTES // 2**20} MiB; ask for less")
+    return rows
+
+
 def _refuse_all_but_a_read(con: duckdb.DuckDBPyConnection, statement: str) -> None:
-    kinds = [found.type.name for found in con.extract_statements(statement)]
+    try:
+        statement.encode()  # DuckDB takes no text that UTF-8 cannot hold
+        kinds = [found.type.name for found in con.extract_statements(statement)]
+    except ValueError as error:  # or it is of a kind that DuckDB's Python names have not got
+        raise UsageError(f"a query reads: SELECT or EXPLAIN; this is something else ({error})") from None
     if len(kinds) != 1:
         raise UsageError(f"a query is one statement, not {len(kinds)}; pass one SELECT")
     if kinds[0] not in ("SELECT", "EXPLAIN"):

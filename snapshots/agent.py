@@ -166,6 +166,7 @@ class Agent:
         Raises:
             UsageError: a shape or type does not fit, an observation is not finite, or a part has no legal choice. The
                 agent's memory is as it was.
+            SnapshotError: the network's numbers overflow.
         """
         architecture = self.policy.architecture
         seen = _rows("obs", obs, np.float32, architecture.obs_size)
@@ -180,13 +181,18 @@ class Agent:
             self._state = self.policy.initial_state(len(seen))
         self._is_fresh = False
         device = self.policy.device
-        action, _, _ = self.policy.step(
+        action, log_prob, _ = self.policy.step(
             torch.from_numpy(seen).to(device),
             self._state,
             mask=None if legal is None else legal.to(device),
             generator=self._generator,
             greedy=greedy,
         )
+        if not torch.isfinite(log_prob).all():  # an illegal action might come of it
+            raise SnapshotError(
+                f"{self.manifest.run}@{self.manifest.step}: its network gives no finite numbers for this observation;"
+                f" take an earlier snapshot"
+            )
         played: npt.NDArray[np.int64] = action.cpu().numpy()
         return played[0] if np.ndim(obs) == 1 else played
 

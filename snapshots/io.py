@@ -10,6 +10,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,7 +24,14 @@ from league.snapshots.manifest import About, Manifest, parse
 WEIGHTS = "weights.safetensors"
 MANIFEST = "manifest.json"
 MAX_WEIGHTS_BYTES = 4 * 2**30
-MAX_MANIFEST_BYTES = 16 * 2**20
+MAX_MANIFEST_BYTES = 2**20
+MAX_HEADER_BYTES = 4 * 2**20
+"""Of the weights file's list of tensors; some 100 bytes tell of one."""
+DTYPES = frozenset(
+    {torch.float64, torch.float32, torch.float16, torch.bfloat16}
+    | {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
+)
+"""What a tensor of a snapshot may hold."""
 TEMPORARY = ".tmp-"
 """In the name of every temporary file and folder: `.NAME.tmp-RANDOM`."""
 
@@ -87,6 +95,12 @@ def load(folder: str | Path) -> tuple[Manifest, dict[str, torch.Tensor]]:
             f"{path} is damaged: its sha256 is {found[:16]}..., the manifest says {manifest.agent_id[:16]}...; "
             f"take the snapshot from its source again"
         )
+    header = int.from_bytes(data[:8], "little")
+    if header > MAX_HEADER_BYTES:
+        raise SnapshotError(
+            f"{path} is no safetensors file of league (its list of tensors has {header:,} bytes, more than"
+            f" {MAX_HEADER_BYTES:,}); take the snapshot again"
+        )
     try:
         tensors = safetensors.torch.load(data)
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
@@ -132,7 +146,11 @@ def _weights_bytes(tensors: Mapping[str, torch.Tensor]) -> bytes:
 
 def _need_finite(tensors: Mapping[str, torch.Tensor], where: str) -> None:
     for name, tensor in tensors.items():
-        count = int((~torch.isfinite(tensor.double())).sum()) if tensor.is_floating_point() else 0
+        if tensor.dtype not in DTYPES:
+            raise SnapshotError(
+                f"{where}: {name} is {tensor.dtype}; a weight is a float of 16 bits or more or an integer"
+            )
+        count = int((~torch.isfinite(tensor)).sum()) if tensor.is_floating_point() else 0
         if count:
             raise SnapshotError(
                 f"{where}: {name} has {count} of {tensor.numel()} values that are not finite; take an earlier snapshot"
@@ -150,11 +168,17 @@ def _same_agent(folder: Path, manifest: Manifest) -> Manifest:
 
 
 def _read(path: Path, limit: int) -> bytes:
+    """The bytes of a regular file; another kind, such as a pipe, could keep the reader for ever."""
     try:
-        size = path.stat().st_size
-        if size > limit:
-            raise SnapshotError(f"{path} has {size} bytes, more than the {limit} allowed; it is no snapshot of league")
-        return path.read_bytes()
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise SnapshotError(f"{path} cannot be read: it is no regular file; take the snapshot again")
+            if found.st_size > limit:
+                raise SnapshotError(
+                    f"{path} has {found.st_size} bytes, more than the {limit} allowed; it is no snapshot of league"
+                )
+            return file.read(limit)
     except FileNotFoundError:
         raise SnapshotError(f"{path} is missing; take the snapshot, a whole folder, from its source again") from None
     except OSError as error:

@@ -44,7 +44,8 @@ class GameRecord(Frozen):
 class About(Frozen):
     """A snapshot's manifest before its weights are hashed: what the trainer knows."""
 
-    run: str
+    run: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    """The run's name, which stands in tables and becomes an agent's label."""
     step: NotNegative
     """Learner steps at which the weights were frozen."""
     update: NotNegative
@@ -120,12 +121,24 @@ def parse(text: bytes, where: str) -> Manifest:
         SnapshotError: it is not JSON, of another format, or a field is missing, unknown or wrong.
     """
     try:
-        return Manifest.model_validate_json(text)
+        manifest = Manifest.model_validate_json(text)
+        json.loads(text, object_pairs_hook=_unique)
+        return manifest
     except ValidationError as errors:
         found = errors.errors(include_url=False)
-    error = next((error for error in found if error["loc"] == ("format",)), found[0])
-    field = ".".join(str(part) for part in error["loc"])
-    problem = " ".join(f"{field}: {error['msg']}".split()).removeprefix(": ")
-    if field == "format":
-        problem = f"format={error['input']!r} is not {FORMAT}, the one that league {__version__} reads"
+        first = next((error for error in found if error["loc"] == ("format",)), found[0])
+        field = ".".join(str(part) for part in first["loc"])
+        problem = " ".join(f"{field}: {first['msg']}".split()).removeprefix(": ")
+        if field == "format":
+            problem = f"format={first['input']!r} is not {FORMAT}, the one that league {__version__} reads"
+    except ValueError as error:
+        problem = str(error)
     raise SnapshotError(f"{where} is not a snapshot's manifest ({problem}); take the snapshot from its source again")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object in which no key stands twice: of two values each reader might take another one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands in it twice")
+    return found

@@ -1,5 +1,6 @@
 """The matrix game: payoffs, observations, ends, bots, seat exchange and its state on bytes."""
 
+import zlib
 from typing import Any
 
 import numpy as np
@@ -177,3 +178,27 @@ def test_wrong_number_of_seeds_is_refused() -> None:
     """An array of seeds has one for each row."""
     with pytest.raises(ValueError, match="one seed for each of 2 rows"):
         MatrixBatch(2, Options()).reset(np.zeros(3, np.uint64))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("round", -1), ("round", 10), ("last", 3), ("last", -2), ("payoff", np.nan), ("payoff", np.inf)),
+        *(("first", -1), ("first", 9), ("controllers", 3), ("controllers", -2)),
+    ],
+)
+def test_an_impossible_state_with_a_right_checksum_is_refused(field: str, value: float) -> None:
+    """A blob that only a forger makes is refused by the field's name, and the batch stays as it was."""
+    batch = MatrixBatch(2, Options())
+    batch.step()
+    whole = batch.get_state()
+    body = bytearray(whole[HEADER.size :])
+    split = 2 * MATCH.itemsize
+    if field == "controllers":
+        np.frombuffer(body, np.int16, offset=split)[1] = value
+    else:
+        np.frombuffer(body, MATCH, count=2)[field][1] = value
+    head = HEADER.unpack_from(whole)
+    with pytest.raises(ValueError, match=f"`{field}`"):
+        batch.set_state(HEADER.pack(*head[:3], zlib.crc32(body)) + body)
+    assert batch.get_state() == whole

@@ -12,7 +12,18 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from league.envs.classic.shared import GOLDEN, UInts, digest, mix64, pack, row_seeds, streams, uniform, unpack
+from league.envs.classic.shared import (
+    GOLDEN,
+    UInts,
+    digest,
+    mix64,
+    need_possible,
+    pack,
+    row_seeds,
+    streams,
+    uniform,
+    unpack,
+)
 from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, GameTree, result_dtype
 
 BOTS = ("constant", "random", "biased")
@@ -189,8 +200,19 @@ class MatrixBatch:
         Raises:
             ValueError: the blob is damaged or of another game, version, options or size; nothing is changed.
         """
-        unpack(state, MAGIC, self._digest, self._match, self.controllers)
+        unpack(state, MAGIC, self._digest, self._match, self.controllers, self._check)
         self._observe(self.obs)
+
+    def _check(self, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
+        """Refuses values that no match of these options can have."""
+        rounds, size = match["round"], len(self._payoff)
+        need_possible(
+            round=(rounds >= 0) & (rounds < self._options.rounds),
+            last=(match["last"] >= NO_ACTION) & (match["last"] < size),
+            payoff=np.isfinite(match["payoff"]),
+            first=(match["first"] >= 0) & (match["first"] <= rounds[:, None]),
+            controllers=((controllers >= 0) & (controllers < len(BOTS))) | (controllers == EXTERNAL),
+        )
 
     def _start(self, which: npt.NDArray[np.bool_], seeds: UInts) -> None:
         fresh = np.zeros(self.num_rows, MATCH)

@@ -18,7 +18,18 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from league.envs.classic.shared import GOLDEN, UInts, digest, mix64, pack, row_seeds, streams, uniform, unpack
+from league.envs.classic.shared import (
+    GOLDEN,
+    UInts,
+    digest,
+    mix64,
+    need_possible,
+    pack,
+    row_seeds,
+    streams,
+    uniform,
+    unpack,
+)
 from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, GameTree, result_dtype
 
 ACTIONS = ("wait", "fold", "call", "raise")
@@ -354,8 +365,24 @@ class PokerBatch:
         Raises:
             ValueError: the blob is damaged or of another game, version, options or size; nothing is changed.
         """
-        unpack(state, self._magic, self._digest, self._match, self.controllers)
+        unpack(state, self._magic, self._digest, self._match, self.controllers, self._check)
         self._observe(self.obs)
+
+    def _check(self, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
+        """Refuses values that no match of these options can have."""
+        node, ranks = match["node"], self._rules.ranks
+        is_place = (node >= 0) & (node < len(self._table.mover))
+        need_possible(
+            step=match["step"] >= 0,
+            deal=(match["deal"] >= 0) & (match["deal"] < self._deals),
+            first=(match["first"] >= 0) & (match["first"] < SEATS),
+            node=is_place & (self._table.mover[np.where(is_place, node, 0)] != OVER),
+            cards=(match["cards"] >= 0) & (match["cards"] < ranks),
+            board=(match["board"] >= 0) & (match["board"] < ranks),
+            payoff=np.isfinite(match["payoff"]),
+            counts=match["counts"] >= 0,
+            controllers=((controllers >= 0) & (controllers < len(self.spec.bots))) | (controllers == EXTERNAL),
+        )
 
     def _start(self, which: npt.NDArray[np.bool_], seeds: UInts) -> None:
         fresh = np.zeros(self.num_rows, MATCH)

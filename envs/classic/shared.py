@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,18 @@ def pack(magic: bytes, options: bytes, match: npt.NDArray[Any], controllers: npt
 
 
 def unpack(
-    state: bytes, magic: bytes, options: bytes, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]
+    state: bytes,
+    magic: bytes,
+    options: bytes,
+    match: npt.NDArray[Any],
+    controllers: npt.NDArray[np.int16],
+    check: Callable[[npt.NDArray[Any], npt.NDArray[np.int16]], None],
 ) -> None:
-    """Overwrites `match` and `controllers` with what `pack` was given.
+    """Overwrites `match` and `controllers` with what `pack` was given, once `check` has found nothing in it.
 
     Raises:
-        ValueError: the blob is damaged or of another game, version, options or size; nothing is changed.
+        ValueError: the blob is damaged or of another game, version, options or size, or `check` refuses it; nothing is
+            changed.
     """
     split = HEADER.size + match.nbytes
     if len(state) < HEADER.size:
@@ -79,5 +86,19 @@ def unpack(
         raise ValueError(f"the state has {rows} rows in {len(state)} bytes; this batch has {len(match)} rows")
     if zlib.crc32(state[HEADER.size :]) != crc:
         raise ValueError("the state is damaged: its checksum does not fit")
-    match[:] = np.frombuffer(state[HEADER.size : split], match.dtype)
-    controllers[:] = np.frombuffer(state[split:], np.int16).reshape(controllers.shape)
+    its_match = np.frombuffer(state[HEADER.size : split], match.dtype)
+    its_controllers = np.frombuffer(state[split:], np.int16).reshape(controllers.shape)
+    check(its_match, its_controllers)
+    match[:] = its_match
+    controllers[:] = its_controllers
+
+
+def need_possible(**holds: npt.NDArray[np.bool_]) -> None:
+    """Refuses a state in which not everything of each field holds.
+
+    Raises:
+        ValueError: names the first field of which it does not.
+    """
+    for name, is_possible in holds.items():
+        if not is_possible.all():
+            raise ValueError(f"the state has an impossible value in `{name}`")
