@@ -50,7 +50,7 @@ MATRIX = (
     "pool.snapshot_every=4096",
 )
 GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "rock-paper-scissors": ("matrix", (*MATRIX, "run.total_steps=49152", "learner.entropy_coefficient=0.05")),
+    "rock-paper-scissors": ("matrix", (*MATRIX, "run.total_steps=98304", "learner.entropy_coefficient=0.05")),
     "biased rock-paper-scissors": (
         "matrix",
         (

@@ -1,5 +1,6 @@
 """Kuhn and Leduc poker: rules against a plain-Python twin, what is hidden, seats, deals and bots."""
 
+import zlib
 from types import ModuleType
 from typing import Any
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 from league.envs.classic import kuhn, leduc
-from league.envs.classic.poker import CALL, FOLD, RAISE, WAIT, betting, deals
+from league.envs.classic.poker import CALL, FOLD, MATCH, RAISE, WAIT, betting, deals
+from league.envs.classic.shared import HEADER
 from league.nashconv import nash_conv, uniform
 from league.types import DRAW
 
@@ -260,3 +262,35 @@ def test_damaged_state_is_refused(game: ModuleType) -> None:
         with pytest.raises(ValueError):
             batch.set_state(state[:place] + bytes([state[place] ^ 1]) + state[place + 1 :])
     assert batch.get_state() == state
+
+
+@GAMES
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(
+            ("step", -1),
+            ("deal", -1),
+            ("deal", 1),
+            ("first", 2),
+            ("node", -1),
+            ("node", 999),
+            ("cards", 99),
+            ("cards", -1),
+        ),
+        *(("board", 99), ("payoff", np.nan), ("counts", -1), ("controllers", 99), ("controllers", -2)),
+    ],
+)
+def test_impossible_state_with_a_right_checksum_is_refused(game: ModuleType, field: str, value: float) -> None:
+    """A blob that only a forger makes is refused by the field's name, and the batch stays as it was."""
+    batch: Any = game.make(2, 1, game.Options())
+    batch.step()
+    whole = batch.get_state()
+    body = bytearray(whole[HEADER.size :])
+    if field == "controllers":
+        np.frombuffer(body, np.int16, offset=2 * MATCH.itemsize)[1] = value
+    else:
+        np.frombuffer(body, MATCH, count=2)[field][1] = value
+    with pytest.raises(ValueError, match=f"`{field}`"):
+        batch.set_state(HEADER.pack(*HEADER.unpack_from(whole)[:3], zlib.crc32(body)) + body)
+    assert batch.get_state() == whole
