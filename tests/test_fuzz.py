@@ -34,7 +34,7 @@ from league.app import check_mix, settle
 from league.cli import app, main
 from league.envs import registry
 from league.envs.brawl.state import HEADER_SIZE
-from league.envs.classic.matrix import HEADER
+from league.envs.classic.shared import HEADER
 from league.errors import LeagueError, SnapshotError, UsageError, visible
 from league.exchange import COLUMNS, FORMATS, import_matches
 from league.snapshots import Agent
