@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
-from datetime import date, datetime, time
-from decimal import Decimal
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from league.errors import LeagueError, visible
+from league.printing import (
+    print_bench,
+    print_gate,
+    print_holdings,
+    print_json,
+    print_payoff,
+    print_ratings,
+    print_table,
+    print_tournament,
+    say,
+    score_words,
+    show_size,
+)
 from league.signals import interrupt, on_signal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from league.app import TrainResult
-    from league.gating import GateResult
     from league.leagues import LeagueResult
-    from league.payoff import Payoff
-    from league.retention import Holding
-    from league.standings import Board
-    from league.tournaments import TournamentResult
 
 app = typer.Typer(
     help="Train an agent against its own past and scripted bots; rank everyone with error bars.",
@@ -56,8 +59,6 @@ GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
 SURPRISING = 2.5
 """From this z on a pair is listed; of 100 pairs one is, by chance."""
-MATRIX_COLUMNS = 14
-"""Agents up to which `payoff` prints its matrix as text; more are for the picture."""
 
 
 @app.command()
@@ -175,26 +176,26 @@ def leaderboard(
 
     result = leaderboard(Store.open(store), run, against=against, sampling="greedy" if greedy else "sample")
     if as_json:
-        _print_json(result.to_json())
+        print_json(result.to_json())
         return
     for board in result.boards:
         if not board.entries:
-            _say(
+            say(
                 f"{board.game}: no evaluation matches yet; play some with `league evaluate` or `league tournament`",
                 quiet,
             )
         else:
-            _print_ratings(board)
+            print_ratings(board)
         for note in board.notes:
-            _say(f"note: {note}", quiet)
+            say(f"note: {note}", quiet)
         surprising = [s for s in board.surprises if s.z >= SURPRISING][:5]
         if surprising:
-            _print_table(
+            print_table(
                 "pairs that these ratings explain worst: A's score as played and as predicted, z deviations apart",
                 ("A", "B", "games", "played", "predicted", "z"),
                 [(s.a, s.b, s.games, f"{s.observed:.3f}", f"{s.predicted:.3f}", f"{s.z:+.1f}") for s in surprising],
             )
-        _print_table(
+        print_table(
             "training, as it goes: Elo (start 1000, K 32) of the learners; no interval, it moves",
             ("run", "Elo", "steps", "status", "games", "won", "drawn", "lost"),
             [
@@ -203,7 +204,7 @@ def leaderboard(
             ],
         )
     if not result.boards:
-        _say("no matches yet", quiet)
+        say("no matches yet", quiet)
 
 
 @app.command()
@@ -221,7 +222,7 @@ def matchup(
 
     m = matchup(Store.open(store), a, b, sampling="greedy" if greedy else "sample")
     if as_json:
-        _print_json(
+        print_json(
             asdict(m)
             | {
                 "predicted": m.predicted and m.predicted._asdict(),
@@ -230,10 +231,10 @@ def matchup(
         )
         return
     seatings = (("seat 0", m.seat0), ("seat 1", m.seat1), ("both", m.record))
-    _print_table(
+    print_table(
         f"{m.a} against {m.b} ({m.game} {m.game_id[:8]}, {m.sampling}), as seen from {m.a}",
         ("in", "games", "won", "drawn", "lost", "score", "95 % interval"),
-        [(seat, r.games, r.wins, r.draws, r.losses, *_score_words(r.score, r.lower, r.upper)) for seat, r in seatings],
+        [(seat, r.games, r.wins, r.draws, r.losses, *score_words(r.score, r.lower, r.upper)) for seat, r in seatings],
     )
     if m.predicted is None or m.difference is None or m.superiority is None or m.predicted_score is None:
         typer.echo("no chain of games links the two, so nothing else compares them; play them with `league evaluate`")
@@ -284,12 +285,12 @@ def gate(
         env=env,
         device=device,
         store=store,
-        say=lambda message: _say(message, quiet),
+        say=lambda message: say(message, quiet),
     )
     if as_json:
-        _print_json(result)
+        print_json(result)
     else:
-        _print_gate(result)
+        print_gate(result)
     if result.decision != "passed":
         raise typer.Exit(GATE_FAILED if result.decision == "failed" else GATE_UNDECIDED)
 
@@ -315,18 +316,18 @@ def payoff(
     met = [table for table in tables if table.rows]
     for table in tables:
         if not table.rows:
-            _say(f"{table.game}: no two agents have met in an evaluation; run `league evaluate A --against B`", quiet)
+            say(f"{table.game}: no two agents have met in an evaluation; run `league evaluate A --against B`", quiet)
     if not tables:
-        _say("no matches yet; run `league train` first", quiet)
+        say("no matches yet; run `league train` first", quiet)
     if png is not None and met:
         heatmap.draw(met[0]).save(png, optimize=True)
         others = f"; {len(met) - 1} other games are left out, --run picks one" if len(met) > 1 else ""
-        _say(f"{png}: {met[0].game}, {len(met[0].rows)} agents{others}", quiet)
+        say(f"{png}: {met[0].game}, {len(met[0].rows)} agents{others}", quiet)
     if as_json:
-        _print_json({"tables": [table.to_json() for table in tables]})
+        print_json({"tables": [table.to_json() for table in tables]})
         return
     for table in met:
-        _print_payoff(table)
+        print_payoff(table)
 
 
 @app.command()
@@ -357,17 +358,17 @@ def evaluate(
         env=env,
         device=device,
         store=store,
-        say=lambda message: _say(message, quiet),
+        say=lambda message: say(message, quiet),
     )
     if as_json:
-        _print_json(result)
+        print_json(result)
         return
     s = result.summary
     typer.echo(f"{result.a} {describe(result.b, s)}")
     reasons = ", ".join(f"{reason} {count}" for reason, count in s.end_reasons.items())
     stored = f"stored as {result.run}" if result.run else f"not stored: no store at {store}"
     typer.echo(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; seed {result.seed}; {stored}")
-    _print_table(
+    print_table(
         "mean a match",
         ("", result.a, result.b),
         [(name, f"{a:.2f}", f"{b:.2f}") for name, (a, b) in s.metrics.items()],
@@ -433,13 +434,13 @@ def tournament(
         env=env,
         device=device,
         store=store,
-        say=lambda message: _say(message, quiet),
+        say=lambda message: say(message, quiet),
     )
     if as_json:
         wanted = [{**asdict(w), "difference": w.difference and w.difference._asdict()} for w in result.wanted]
-        _print_json(asdict(result) | {"wanted": wanted})
+        print_json(asdict(result) | {"wanted": wanted})
     else:
-        _print_tournament(result)
+        print_tournament(result)
     if result.ended == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
@@ -478,7 +479,7 @@ def exploit(
             watcher=watcher,
         )
     if as_json:
-        _print_json(result)
+        print_json(result)
     elif result.summary is not None:
         s = result.summary
         typer.echo(
@@ -490,7 +491,7 @@ def exploit(
             f" {result.steps:,} steps; 0.5 finds no weakness"
         )
     if result.status == "stopped":
-        _say(f"{result.run}: stopped at step {result.steps:,}; the same call with --run {result.run} goes on", quiet)
+        say(f"{result.run}: stopped at step {result.steps:,}; the same call with --run {result.run} goes on", quiet)
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
@@ -526,10 +527,10 @@ def watch(
         env=env,
         device=device,
         store=store,
-        say=lambda message: _say(message, quiet),
+        say=lambda message: say(message, quiet),
     )
     if as_json:
-        _print_json(film)
+        print_json(film)
         return
     end = {None: "is not over", "draw": "is a draw"}.get(film.winner, f"is won by {film.winner}")
     typer.echo(f"{film.path}: {film.a} against {film.b}, seed {film.seed}; the match {end}")
@@ -548,7 +549,7 @@ def export(
 
     manifest = export(agent, out, store=store)
     if as_json:
-        _print_json({"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step})
+        print_json({"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step})
     else:
         typer.echo(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}")
 
@@ -568,7 +569,7 @@ def import_matches(
 
     done = import_matches(file, game=game, game_id=game_id, run=run, store=store)
     if as_json:
-        _print_json(done)
+        print_json(done)
         return
     typer.echo(f"{done.file}: {done.imported:,} of {done.read:,} games are in {store} as {done.run}")
     for why, count in done.skipped.items():
@@ -603,7 +604,7 @@ def matches(
         store=store,
     )
     if as_json:
-        _print_json(done)
+        print_json(done)
     else:
         typer.echo(f"{done.matches:,} matches are in {done.file}")
 
@@ -618,10 +619,10 @@ def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOp
     found = runs(opened)
     roles = {row.run: row.role for row in opened.learners()}
     if not found:
-        _say("no runs yet", quiet)
+        say("no runs yet", quiet)
     if as_json:
         rows = [(r, status, json.loads(r.config), roles.get(r.run)) for r, status in found]
-        _print_json(
+        print_json(
             [{**asdict(r), "status": status, "config": config, "role": role} for r, status, config, role in rows]
         )
         return
@@ -641,7 +642,7 @@ def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOp
         role = [roles.get(r.run, "").replace("_", " ")] * bool(roles)
         mark, started = r.fingerprint[:8], f"{r.started_at:%Y-%m-%d %H:%M}"
         table.append((r.run, r.game, r.stage, *role, status, f"{r.steps:,}", r.seed, mark, started))
-    _print_table("", columns, table)
+    print_table("", columns, table)
 
 
 @app.command()
@@ -659,11 +660,11 @@ def events(
         opened.find_run(run)
     rows = opened.events(run)
     if not rows:
-        _say("no events", quiet)
+        say("no events", quiet)
     if as_json:
-        _print_json(rows)
+        print_json(rows)
     elif rows:
-        _print_table(
+        print_table(
             "",
             ("run", "at step", "update", "when (UTC)", "kind", "message"),
             [
@@ -696,7 +697,7 @@ def replay(
     del store  # the file has all that is needed
     result = replay(file, out)
     if as_json:
-        _print_json(result)
+        print_json(result)
         return
     typer.echo(result.message)
     for line in (*result.differences, *result.illegal):
@@ -706,7 +707,7 @@ def replay(
         typer.echo(f"the step before, made once more, {again}")
     typer.echo("it happens again" if result.happens_again else "it does not happen again with this league's game")
     if out is not None:
-        _say(f"{out}: drawn", quiet)
+        say(f"{out}: drawn", quiet)
 
 
 @app.command()
@@ -724,12 +725,12 @@ def rewards(
     opened.find_run(run)
     terms = opened.reward_terms(run, last)
     if not terms:
-        _say(f"{run}: no training match is finished yet", quiet)
+        say(f"{run}: no training match is finished yet", quiet)
     if as_json:
-        _print_json([{**asdict(term), "weighted": term.weighted} for term in terms])
+        print_json([{**asdict(term), "weighted": term.weighted} for term in terms])
     elif terms:
         total = sum(term.weighted for term in terms)
-        _print_table(
+        print_table(
             f"{run}: learner's mean of {terms[0].matches:,} training matches; weighted, {total:z.2f} in all",
             ("term", "weight", "mean", "weighted", "opponents' mean", "fired in"),
             [
@@ -753,9 +754,9 @@ def alarms(
 
     findings = alarms(Store.open(store), run)
     if not findings:
-        _say("no runs yet", quiet)
+        say("no runs yet", quiet)
     if as_json:
-        _print_json(findings)
+        print_json(findings)
         return
     words = {True: "ALARM", False: "quiet", None: "not known"}
     for finding in findings:
@@ -781,11 +782,11 @@ def query(
 
     with _at_most(QUERY_SECONDS + 15, "the query"):  # some of the database's functions cannot be interrupted
         columns, rows = Store.open(store).query(sql)
-    _say(f"{len(rows):,} rows", quiet)
+    say(f"{len(rows):,} rows", quiet)
     if as_json:
-        _print_json({"columns": columns, "rows": rows})
+        print_json({"columns": columns, "rows": rows})
     else:
-        _print_table("", columns, rows)
+        print_table("", columns, rows)
 
 
 @snapshots_app.command("list")
@@ -801,11 +802,11 @@ def snapshots_list(
 
     found = holdings(Store.open(store), run)
     if not found:
-        _say("no snapshots yet", quiet)
+        say("no snapshots yet", quiet)
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
-    _print_holdings(f"snapshots; what `league snapshots prune --keep {DEFAULT_KEEP}` does", found)
+    print_holdings(f"snapshots; what `league snapshots prune --keep {DEFAULT_KEEP}` does", found)
 
 
 @snapshots_app.command("prune")
@@ -824,15 +825,15 @@ def snapshots_prune(
     prunings = prune(Store.open(store), run, DEFAULT_KEEP if keep is None else keep, is_dry=is_dry)
     verb = "would be pruned" if is_dry else "pruned"
     for p in prunings:
-        freed = _size(p.num_bytes)
-        _say(f"{p.run}: {len(p.goes)} {verb} ({freed}), {len(p.stays)} stay", quiet)
+        freed = show_size(p.num_bytes)
+        say(f"{p.run}: {len(p.goes)} {verb} ({freed}), {len(p.stays)} stay", quiet)
     if not any(p.goes for p in prunings):
-        _say("nothing to prune", quiet)
+        say("nothing to prune", quiet)
     if as_json:
-        _print_json([{**asdict(p), "num_bytes": p.num_bytes} for p in prunings])
+        print_json([{**asdict(p), "num_bytes": p.num_bytes} for p in prunings])
         return
     for p in prunings:
-        _print_holdings(f"{p.run}, --keep {p.keep}", sorted([*p.goes, *p.stays], key=lambda x: x.step), verb)
+        print_holdings(f"{p.run}, --keep {p.keep}", sorted([*p.goes, *p.stays], key=lambda x: x.step), verb)
 
 
 @bench_app.command("env")
@@ -847,7 +848,7 @@ def bench_env(
     """Ticks a second of the game alone, random keys, everything written at each decision."""
     from league.bench import bench_env
 
-    _print_bench(bench_env(env, rows=rows, threads=threads, seconds=seconds, overrides=overrides or ()), as_json)
+    print_bench(bench_env(env, rows=rows, threads=threads, seconds=seconds, overrides=overrides or ()), as_json)
 
 
 @bench_app.command("learner")
@@ -868,7 +869,7 @@ def bench_learner(
         *([] if rows is None else [f"env.rows={rows}"]),
         *([f"learner.device={device}"] if device else []),
     ]
-    _print_bench(bench_learner(preset, threads=threads, repeats=repeats, overrides=sets), as_json)
+    print_bench(bench_learner(preset, threads=threads, repeats=repeats, overrides=sets), as_json)
 
 
 @bench_app.command("ratings")
@@ -882,187 +883,16 @@ def bench_ratings(
     """Milliseconds to rate everyone from the match rows: the SQL part and the solving. Fills a store first."""
     from league.bench import bench_ratings
 
-    _print_bench(bench_ratings(agents, matches, repeats=repeats, seed=seed), as_json)
-
-
-def _print_ratings(board: Board) -> None:
-    groups, sampling = len(board.groups), "" if board.sampling == "sample" else f" ({board.sampling})"
-    held = f"{board.anchor} is held at 1000" if board.anchor else "the mean is held at 1000"
-    columns = ["", "agent", "rating", "95 % interval", "games", "won", "drawn", "lost", "LOS"]
-    columns += ["group"] * (groups > 1) + [f"above {board.against}", "95 % interval"] * bool(board.against)
-    rows = []
-    for e in board.entries:
-        name = f"{e.name} (champion)" if e.is_champion else e.name
-        row = [e.rank, name, f"{e.rating:.0f}", f"{e.lower:.0f} to {e.upper:.0f}", e.games, e.wins, e.draws, e.losses]
-        row += ["" if e.superiority is None else f"{e.superiority:.2f}"] + [e.group] * (groups > 1)
-        if board.against:
-            d = e.against
-            row += ["", ""] if d is None else [f"{d.mean:+.0f}", f"{d.lower:+.0f} to {d.upper:+.0f}"]
-        rows.append(row)
-    _print_table(
-        f"{board.game} {board.game_id[:8]}: Bradley-Terry rating from evaluation matches{sampling}; {held};"
-        f" LOS: likelihood of being stronger than the next",
-        columns,
-        rows,
-    )
-
-
-def _print_holdings(title: str, found: Sequence[Holding], verb: str = "goes") -> None:
-    def fate(holding: Holding) -> str:
-        if not holding.has_files:
-            return f"pruned on {holding.pruned_at:%Y-%m-%d}" if holding.pruned_at else "its files are missing"
-        return f"stays: {', '.join(holding.reasons)}" if holding.reasons else verb
-
-    _print_table(
-        title,
-        ("snapshot", "agent", "parent", "on disk", "games", "files", ""),
-        [
-            (
-                f"{x.run}@{x.step}",
-                x.agent_id[:12],
-                (x.parent or "")[:12],
-                _size(x.num_bytes),
-                f"{x.games:,}",
-                fate(x),
-                "RUN@best" if x.is_best else "",
-            )
-            for x in found
-        ],
-    )
-
-
-def _size(num_bytes: int) -> str:
-    return f"{num_bytes / 2**20:,.2f} MiB"
-
-
-def _score_words(score: float | None, lower: float | None, upper: float | None) -> tuple[str, str]:
-    if score is None or lower is None or upper is None:
-        return "", ""
-    return f"{score:.3f}", f"{lower:.3f} to {upper:.3f}"
-
-
-def _print_gate(r: GateResult) -> None:
-    """What a gate came to, in words."""
-    words = {
-        "passed": f"{r.a} is stronger than {r.b}: H1 is accepted",
-        "failed": f"{r.a} is not stronger than {r.b}: H0 is accepted",
-        "undecided": f"undecided: {r.max_games:,} games did not tell whether {r.a} is stronger than {r.b}",
-    }
-    typer.echo(words[r.decision])
-    elo = "" if r.elo is None else f"; {r.elo[0]:+.0f} Elo points, 95 % interval {r.elo[1]:+.0f} to {r.elo[2]:+.0f}"
-    typer.echo(f"{r.games:,} games, score {r.score:.3f}{elo}; pairs from both lost to both won: {list(r.pairs)}")
-    t = r.test
-    typer.echo(
-        f"SPRT of {t.elo0:g} against {t.elo1:g} {t.elo_model} Elo points, alpha {t.alpha:.3g}, beta {t.beta:.3g}:"
-        f" LLR {r.llr:.2f}, bounds {r.lower:.2f} and {r.upper:.2f}"
-    )
-    if r.is_promoted:
-        typer.echo(f"promoted: {r.champion}@best is {r.a}")
-    elif r.champion:
-        typer.echo(f"{r.b} keeps its title; attempt {r.attempt} at it")
-    typer.echo(f"stored as {r.gate}" if r.gate else "not stored: there is no store")
-
-
-def _print_tournament(r: TournamentResult) -> None:
-    """Standings, what was wanted, and who did what against whom."""
-    groups = {s.group for s in r.standings if s.group is not None}
-    held = f"{r.anchor} is held at 1000" if r.anchor else "the mean is held at 1000"
-    columns = ("", "agent", "rating", "95 % interval", "games", "won", "drawn", "lost", *["group"] * (len(groups) > 1))
-    rows = []
-    for s in r.standings:
-        known = s.rating is not None and s.lower is not None and s.upper is not None
-        rating = (f"{s.rating:.0f}", f"{s.lower:.0f} to {s.upper:.0f}") if known else ("", "no game yet")
-        group = ["" if s.group is None else s.group] * (len(groups) > 1)
-        rows.append((s.rank, s.name, *rating, s.games, s.wins, s.draws, s.losses, *group))
-    _print_table(
-        f"{r.game} {r.game_id[:8]}: rating from all evaluation matches, {held}; games of this one", columns, rows
-    )
-    if r.wanted:
-        rows = []
-        for w in r.wanted:
-            d = w.difference
-            points = (
-                ("", "no game links them") if d is None else (f"{d.mean:+.0f}", f"{d.lower:+.0f} to {d.upper:+.0f}")
-            )
-            rows.append((w.a, w.b or "the mean", *points))
-        _print_table("the wanted differences in Elo points", ("", "above", "points", "95 % interval"), rows)
-    _print_table(
-        "A's score against B in this tournament",
-        ("A", "B", "games", "won", "drawn", "lost", "score", "95 % interval"),
-        [
-            (e.a, e.b, e.games, e.wins, e.draws, e.losses, *_score_words(e.score, e.lower, e.upper))
-            for e in r.encounters
-        ],
-    )
-    why = {
-        "complete": "all games are played",
-        "reached": "what was wanted is known",
-        "max-games": "the games are used up",
-        "interrupted": "interrupted; the games so far count, and the same command plays fresh ones",
-    }
-    stored = f"stored as {r.tournament}" if r.tournament else "nothing is stored"
-    typer.echo(f"{r.games:,} games, {r.sampling}, seed {r.seed}: {why[r.ended]}; {stored}")
-
-
-def _print_payoff(table: Payoff) -> None:
-    from league.heatmap import findings, percent
-
-    held = f"{table.anchor} is held at 1000" if table.anchor else "the mean is held at 1000"
-    _print_table(
-        f"{table.game} {table.game_id[:8]}: Bradley-Terry rating, {held}; beside it two mixtures, which rank nobody",
-        ("", "agent", "rating", "interval", "games", "score", "Nash", "alpha-rank"),
-        [
-            (
-                i,
-                r.name,
-                f"{r.rating:.0f}",
-                f"{r.lower:.0f} to {r.upper:.0f}",
-                f"{r.games:,}",
-                percent(r.score),
-                percent(r.nash),
-                percent(r.alpha_rank),
-            )
-            for i, r in enumerate(table.rows, 1)
-        ],
-    )
-    if len(table.rows) <= MATRIX_COLUMNS:
-        _print_table(
-            "score of the row against the column in per cent (games); ? where they never met",
-            ("", *(str(i + 1) for i in range(len(table.rows)))),
-            [
-                (f"{i + 1} {row.name}", *(_cell(table, i, j) for j in range(len(table.rows))))
-                for i, row in enumerate(table.rows)
-            ],
-            is_numeric=True,
-        )
-    for line in findings(table):
-        typer.echo(line)
-    for circle in table.circles:
-        typer.echo(
-            f"  {' beats '.join([*circle.names, circle.names[0]])}: at least {percent(circle.weakest)} each,"
-            f" {percent(circle.certainty)} sure"
-        )
-    for p in table.performances:
-        typer.echo(
-            f"Relative population performance of {p.a} over {p.b}: {p.gain:+.2f} in -1 to 1 ({percent(p.known)} of the"
-            f" pairs met)"
-        )
-
-
-def _cell(table: Payoff, i: int, j: int) -> str:
-    score = table.score[i][j]
-    if i == j:
-        return "-"
-    return "?" if score is None else f"{100 * score:.0f} ({table.games[i][j]})"
+    print_bench(bench_ratings(agents, matches, repeats=repeats, seed=seed), as_json)
 
 
 def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: bool) -> None:
     where = "" if store == STORE else f" --store {store}"
     verb = "leaderboard --run" if result.status == "finished" else "resume"
-    _say(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", quiet)
-    _say(f"next: league {verb} {result.run}{where}", quiet)
+    say(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", quiet)
+    say(f"next: league {verb} {result.run}{where}", quiet)
     if as_json:
-        _print_json(result)
+        print_json(result)
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
@@ -1070,17 +900,12 @@ def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: boo
 def _finish_league(result: LeagueResult, store: Path, as_json: bool, quiet: bool) -> None:
     where = "" if store == STORE else f" --store {store}"
     for learner in result.learners:
-        _say(f"{learner.run}: {learner.status} at step {learner.steps:,} after {learner.updates} updates", quiet)
-    _say(f"next: league {'payoff' if result.status == 'finished' else f'resume {result.league}'}{where}", quiet)
+        say(f"{learner.run}: {learner.status} at step {learner.steps:,} after {learner.updates} updates", quiet)
+    say(f"next: league {'payoff' if result.status == 'finished' else f'resume {result.league}'}{where}", quiet)
     if as_json:
-        _print_json(result)
+        print_json(result)
     if result.signal:
         raise typer.Exit(128 + result.signal)
-
-
-def _say(message: str, quiet: bool) -> None:
-    if not quiet:
-        typer.echo(visible(message), err=True)
 
 
 @contextmanager
@@ -1098,56 +923,6 @@ def _at_most(seconds: float, what: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def _print_bench(figures: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        _print_json(figures)
-    else:
-        _print_table("", ("figure", "value"), list(figures.items()))
-
-
-def _print_json(data: Any) -> None:
-    typer.echo(json.dumps(_plain(data), allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON has it: a number that is not finite is null, times are ISO 8601, bytes hex."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_plain(item) for item in value]
-    if isinstance(value, float | Decimal):
-        return float(value) if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, date | datetime | time):
-        return value.isoformat()
-    return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def _print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, is_numeric: bool = False
-) -> None:
-    """A table on stdout; `is_numeric`: all columns but the first hold numbers, and are set to the right."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, column in enumerate(columns):
-        table.add_column(Text(visible(str(column))), overflow="fold", justify="right" if is_numeric and i else "left")
-    for row in rows:
-        table.add_row(*(Text(visible(str(value))) for value in row))
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 200
-    if title:
-        console.print(Text(visible(title), style="bold"), soft_wrap=True)
-    console.print(table)
 
 
 def main() -> None:

@@ -77,7 +77,7 @@ ALLOWED = {
 }
 ENGINE = {"league.training", "league.progress"}
 WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "exploitability", "gating", "leagues")}
-WIRING |= {"league.recovery", "league.tournaments", "league.__init__", "league.__main__"}
+WIRING |= {"league.printing", "league.recovery", "league.tournaments", "league.__init__", "league.__main__"}
 
 
 def modules() -> dict[str, ast.Module]:

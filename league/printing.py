@@ -1,0 +1,257 @@
+"""How the command line shows results: tables and lines on stdout, talk on stderr, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from league.errors import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from league.gating import GateResult
+    from league.payoff import Payoff
+    from league.retention import Holding
+    from league.standings import Board
+    from league.tournaments import TournamentResult
+
+MATRIX_COLUMNS = 14
+"""Agents up to which `payoff` prints its matrix as text; more are for the picture."""
+
+
+def print_ratings(board: Board) -> None:
+    """The board of fixed agents, the strongest first."""
+    groups, sampling = len(board.groups), "" if board.sampling == "sample" else f" ({board.sampling})"
+    held = f"{board.anchor} is held at 1000" if board.anchor else "the mean is held at 1000"
+    columns = ["", "agent", "rating", "95 % interval", "games", "won", "drawn", "lost", "LOS"]
+    columns += ["group"] * (groups > 1) + [f"above {board.against}", "95 % interval"] * bool(board.against)
+    rows = []
+    for e in board.entries:
+        name = f"{e.name} (champion)" if e.is_champion else e.name
+        row = [e.rank, name, f"{e.rating:.0f}", f"{e.lower:.0f} to {e.upper:.0f}", e.games, e.wins, e.draws, e.losses]
+        row += ["" if e.superiority is None else f"{e.superiority:.2f}"] + [e.group] * (groups > 1)
+        if board.against:
+            d = e.against
+            row += ["", ""] if d is None else [f"{d.mean:+.0f}", f"{d.lower:+.0f} to {d.upper:+.0f}"]
+        rows.append(row)
+    print_table(
+        f"{board.game} {board.game_id[:8]}: Bradley-Terry rating from evaluation matches{sampling}; {held};"
+        f" LOS: likelihood of being stronger than the next",
+        columns,
+        rows,
+    )
+
+
+def print_holdings(title: str, found: Sequence[Holding], verb: str = "goes") -> None:
+    """Snapshots with their size, their games and why each stays, or `verb` where nothing keeps it."""
+
+    def fate(holding: Holding) -> str:
+        if not holding.has_files:
+            return f"pruned on {holding.pruned_at:%Y-%m-%d}" if holding.pruned_at else "its files are missing"
+        return f"stays: {', '.join(holding.reasons)}" if holding.reasons else verb
+
+    print_table(
+        title,
+        ("snapshot", "agent", "parent", "on disk", "games", "files", ""),
+        [
+            (
+                f"{x.run}@{x.step}",
+                x.agent_id[:12],
+                (x.parent or "")[:12],
+                show_size(x.num_bytes),
+                f"{x.games:,}",
+                fate(x),
+                "RUN@best" if x.is_best else "",
+            )
+            for x in found
+        ],
+    )
+
+
+def show_size(num_bytes: int) -> str:
+    """Bytes in MiB."""
+    return f"{num_bytes / 2**20:,.2f} MiB"
+
+
+def score_words(score: float | None, lower: float | None, upper: float | None) -> tuple[str, str]:
+    """A score and its interval in words; empty where nothing was played."""
+    if score is None or lower is None or upper is None:
+        return "", ""
+    return f"{score:.3f}", f"{lower:.3f} to {upper:.3f}"
+
+
+def print_gate(r: GateResult) -> None:
+    """What a gate came to, in words."""
+    words = {
+        "passed": f"{r.a} is stronger than {r.b}: H1 is accepted",
+        "failed": f"{r.a} is not stronger than {r.b}: H0 is accepted",
+        "undecided": f"undecided: {r.max_games:,} games did not tell whether {r.a} is stronger than {r.b}",
+    }
+    typer.echo(words[r.decision])
+    elo = "" if r.elo is None else f"; {r.elo[0]:+.0f} Elo points, 95 % interval {r.elo[1]:+.0f} to {r.elo[2]:+.0f}"
+    typer.echo(f"{r.games:,} games, score {r.score:.3f}{elo}; pairs from both lost to both won: {list(r.pairs)}")
+    t = r.test
+    typer.echo(
+        f"SPRT of {t.elo0:g} against {t.elo1:g} {t.elo_model} Elo points, alpha {t.alpha:.3g}, beta {t.beta:.3g}:"
+        f" LLR {r.llr:.2f}, bounds {r.lower:.2f} and {r.upper:.2f}"
+    )
+    if r.is_promoted:
+        typer.echo(f"promoted: {r.champion}@best is {r.a}")
+    elif r.champion:
+        typer.echo(f"{r.b} keeps its title; attempt {r.attempt} at it")
+    typer.echo(f"stored as {r.gate}" if r.gate else "not stored: there is no store")
+
+
+def print_tournament(r: TournamentResult) -> None:
+    """Standings, what was wanted, and who did what against whom."""
+    groups = {s.group for s in r.standings if s.group is not None}
+    held = f"{r.anchor} is held at 1000" if r.anchor else "the mean is held at 1000"
+    columns = ("", "agent", "rating", "95 % interval", "games", "won", "drawn", "lost", *["group"] * (len(groups) > 1))
+    rows = []
+    for s in r.standings:
+        known = s.rating is not None and s.lower is not None and s.upper is not None
+        rating = (f"{s.rating:.0f}", f"{s.lower:.0f} to {s.upper:.0f}") if known else ("", "no game yet")
+        group = ["" if s.group is None else s.group] * (len(groups) > 1)
+        rows.append((s.rank, s.name, *rating, s.games, s.wins, s.draws, s.losses, *group))
+    print_table(
+        f"{r.game} {r.game_id[:8]}: rating from all evaluation matches, {held}; games of this one", columns, rows
+    )
+    if r.wanted:
+        rows = []
+        for w in r.wanted:
+            d = w.difference
+            points = (
+                ("", "no game links them") if d is None else (f"{d.mean:+.0f}", f"{d.lower:+.0f} to {d.upper:+.0f}")
+            )
+            rows.append((w.a, w.b or "the mean", *points))
+        print_table("the wanted differences in Elo points", ("", "above", "points", "95 % interval"), rows)
+    print_table(
+        "A's score against B in this tournament",
+        ("A", "B", "games", "won", "drawn", "lost", "score", "95 % interval"),
+        [(e.a, e.b, e.games, e.wins, e.draws, e.losses, *score_words(e.score, e.lower, e.upper)) for e in r.encounters],
+    )
+    why = {
+        "complete": "all games are played",
+        "reached": "what was wanted is known",
+        "max-games": "the games are used up",
+        "interrupted": "interrupted; the games so far count, and the same command plays fresh ones",
+    }
+    stored = f"stored as {r.tournament}" if r.tournament else "nothing is stored"
+    typer.echo(f"{r.games:,} games, {r.sampling}, seed {r.seed}: {why[r.ended]}; {stored}")
+
+
+def print_payoff(table: Payoff) -> None:
+    """The cross table, what its cycles and mixtures say, and the matrix where it is small."""
+    from league.heatmap import findings, percent
+
+    held = f"{table.anchor} is held at 1000" if table.anchor else "the mean is held at 1000"
+    print_table(
+        f"{table.game} {table.game_id[:8]}: Bradley-Terry rating, {held}; beside it two mixtures, which rank nobody",
+        ("", "agent", "rating", "interval", "games", "score", "Nash", "alpha-rank"),
+        [
+            (
+                i,
+                r.name,
+                f"{r.rating:.0f}",
+                f"{r.lower:.0f} to {r.upper:.0f}",
+                f"{r.games:,}",
+                percent(r.score),
+                percent(r.nash),
+                percent(r.alpha_rank),
+            )
+            for i, r in enumerate(table.rows, 1)
+        ],
+    )
+    if len(table.rows) <= MATRIX_COLUMNS:
+        print_table(
+            "score of the row against the column in per cent (games); ? where they never met",
+            ("", *(str(i + 1) for i in range(len(table.rows)))),
+            [
+                (f"{i + 1} {row.name}", *(_cell(table, i, j) for j in range(len(table.rows))))
+                for i, row in enumerate(table.rows)
+            ],
+            is_numeric=True,
+        )
+    for line in findings(table):
+        typer.echo(line)
+    for circle in table.circles:
+        typer.echo(
+            f"  {' beats '.join([*circle.names, circle.names[0]])}: at least {percent(circle.weakest)} each,"
+            f" {percent(circle.certainty)} sure"
+        )
+    for p in table.performances:
+        typer.echo(
+            f"Relative population performance of {p.a} over {p.b}: {p.gain:+.2f} in -1 to 1 ({percent(p.known)} of the"
+            f" pairs met)"
+        )
+
+
+def _cell(table: Payoff, i: int, j: int) -> str:
+    score = table.score[i][j]
+    if i == j:
+        return "-"
+    return "?" if score is None else f"{100 * score:.0f} ({table.games[i][j]})"
+
+
+def say(message: str, quiet: bool) -> None:
+    """Talk on stderr, unless `quiet`."""
+    if not quiet:
+        typer.echo(visible(message), err=True)
+
+
+def print_bench(figures: dict[str, Any], as_json: bool) -> None:
+    """A bench's figures, one a line or as JSON."""
+    if as_json:
+        print_json(figures)
+    else:
+        print_table("", ("figure", "value"), list(figures.items()))
+
+
+def print_json(data: Any) -> None:
+    """One JSON document on stdout."""
+    typer.echo(json.dumps(_plain(data), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON has it: a number that is not finite is null, times are ISO 8601, bytes hex."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(item) for item in value]
+    if isinstance(value, float | Decimal):
+        return float(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, date | datetime | time):
+        return value.isoformat()
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, is_numeric: bool = False) -> None:
+    """A table on stdout; `is_numeric`: all columns but the first hold numbers, and are set to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(Text(visible(str(column))), overflow="fold", justify="right" if is_numeric and i else "left")
+    for row in rows:
+        table.add_row(*(Text(visible(str(value))) for value in row))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 200
+    if title:
+        console.print(Text(visible(title), style="bold"), soft_wrap=True)
+    console.print(table)
