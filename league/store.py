@@ -807,7 +807,7 @@ def _wait_to_connect(path: Path, read_only: bool, deadline: float, wait: float) 
     A log that cannot be replayed is set aside, with a warning.
     """
     pause = 0.01
-    log = path.with_name(path.name + ".wal")
+    log = Path(f"{path}.wal")
     while True:
         file_number = _file_number(log)
         try:

@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve()
 PHASES = {
     "load a state": ("league.app", "load_state"),
     "delete what came after": ("league.store", "Store.delete_after"),
-    "wire": ("league.app", "_wire"),
+    "wire": ("league.app", "wire"),
     "write the run": ("league.store", "Store.begin_run"),
     "snapshot": ("league.training", "take_snapshot"),
     "evaluate": ("league.training", "_evaluate"),
