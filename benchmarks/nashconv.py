@@ -66,9 +66,10 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
             "env.rows=256",
             "learner.rollout_steps=16",
             "pool.payoff_games=256",
-            "pool.snapshot_every=20480",
+            "pool.snapshot_every=16384",
             "run.total_steps=409600",
-            "learner.entropy_coefficient=0.02",
+            "learner.learning_rate=3e-3",
+            "learner.entropy_coefficient=0.1",
         ),
     ),
 }
