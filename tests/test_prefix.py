@@ -47,6 +47,7 @@ OTHERWISE = {
     "verbosity": "run.verbosity=0",
     "continues": "run.continues=test50k",
     "allow_short": "run.allow_short=true",
+    "on_alarm": "run.on_alarm=stop",
     "strict_masks": "env.strict_masks=true",
 }
 """Each setting that a stage may set, otherwise than `smoke` with `MATRIX` has it, or at least set."""
@@ -89,10 +90,11 @@ def learned(store: Store, run: str, upto: int) -> dict[str, list[Any]]:
 
 
 def learning_state(folder: Path, run: str) -> dict[str, Any]:
-    """All that a run goes on from but its counters of evaluation: learner with optimiser, pool, matches in play."""
+    """All that a run goes on from but what evaluation counts: learner with optimiser, pool, matches in play."""
     state = load_state(folder / run / "state")
     counters = {name: state["counters"][name] for name in ("update", "steps", "next_snapshot")}
-    return flat({**state, "counters": counters})
+    rows = {name: count for name, count in state["rows"].items() if name != "evaluation"}
+    return flat({**state, "counters": counters, "rows": rows})
 
 
 def flat(value: Any, at: str = "") -> dict[str, Any]:
