@@ -383,6 +383,7 @@ def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
+@pytest.mark.slow
 def test_two_processes_train_one_league_on_one_store(tmp_path: Path) -> None:
     """Each learner in a process of its own: both finish, and the exploiter meets what the main stored meanwhile."""
     text = LEAGUE.replace("total_steps = 896", "total_steps = 1_024").replace(

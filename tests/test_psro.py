@@ -75,6 +75,7 @@ def test_measured_payoffs_are_the_snapshots_own(bench: ModuleType, tmp_path: Pat
             assert abs(margin - exact[names.index(name), names.index(other)]) < 5 * error
 
 
+@pytest.mark.slow
 def test_league_finds_the_equilibrium_of_biased_rock_paper_scissors(bench: ModuleType, tmp_path: Path) -> None:
     """PSRO ends below a NashConv of 0.02, from 1/3 uniform (0.2 is where plain best responses to paper stop)."""
     store, game = tmp_path / "league.duckdb", "biased rock-paper-scissors"
