@@ -319,7 +319,7 @@ def test_events_are_listed(call: Call, copied: Path) -> None:
     store.add_event("matrix-1", 4, "kl_blow_up", "KL blew up: 2 nats")
     store.flush(force=True)
     shown = call("events", cwd=copied).out
-    assert re.search(r"other +128 +1 .*resumed with a=1\n.*matrix-1 +512 +4 .*kl_blow_up +KL blew up: 2 nats", shown)
+    assert re.search(r"other +128 +1 .*resumed with a=1 *\n.*matrix-1 +512 +4 .*kl_blow_up +KL blew up: 2 nats", shown)
     (event,) = call("events", "matrix-1", "--json", cwd=copied).json
     assert (event["kind"], event["steps"], event["update"]) == ("kl_blow_up", 512, 4)
     need_refusal(call("events", "matrx-1", cwd=copied), 2, "did you mean `matrix-1`?")
