@@ -13,7 +13,7 @@ from league.envs.base import ContractError, check_match_batch, gymnasium_spaces,
 from league.envs.classic import matrix
 from league.envs.classic.matrix import MatrixBatch, Options
 from league.errors import ConfigError
-from league.types import ActionSpec, MatchBatch
+from league.types import ActionSpec
 
 
 @pytest.mark.parametrize("name", registry.games())
