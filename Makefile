@@ -11,7 +11,7 @@ train: build
 	$(BIN)/league train --stage $(STAGE)
 
 test: build
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
 slow: build
 	$(BIN)/python -m pytest -q -m slow

@@ -22,14 +22,11 @@ from league.envs import registry
 from league.errors import StoreError
 from league.snapshots import Agent
 from league.store import RunRow, SnapshotRow, Store
+from tests.sizes import SMALL, as_options
 
 ROOT = Path(__file__).resolve().parent.parent
-SMALL = [
-    *("--env", "matrix", "--device", "cpu"),
-    *("--set", "env.rows=8", "--set", "learner.rollout_steps=16", "--set", "learner.minibatches=2"),
-    *("--set", "run.evaluate_games=2", "--set", "pool.snapshot_every=128"),
-]
-TRAIN = ["train", "--stage", "smoke", *SMALL, "--set", "run.total_steps=512"]
+TINY = [*("--env", "matrix", "--device", "cpu"), *as_options([*SMALL, "pool.snapshot_every=128"])]
+TRAIN = ["train", "--stage", "smoke", *TINY, "--set", "run.total_steps=512"]
 
 
 @dataclass(frozen=True)
@@ -252,7 +249,7 @@ def test_snapshots_are_listed_and_pruned(call: Call, copied: Path) -> None:
     assert nothing.code == 0 and "nothing to prune" in nothing.err
     assert (
         call(
-            "train", "--stage", "smoke", *SMALL, "--set", "run.total_steps=1536", "--run", "long", "--quiet", cwd=copied
+            "train", "--stage", "smoke", *TINY, "--set", "run.total_steps=1536", "--run", "long", "--quiet", cwd=copied
         ).code
         == 0
     )

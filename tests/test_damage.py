@@ -39,15 +39,13 @@ from league.snapshots.io import WEIGHTS
 from league.snapshots.state import INDEX, PREVIOUS, load_state, save_state
 from league.store import Store
 from league.training import Report
-from tests.test_resume import ROOT, SMALL, STAGES, Notes, learned, status, train
+from tests.cases import cases
+from tests.sizes import SMALL_ROLLOUT, as_options
+from tests.test_resume import ROOT, SETS, STAGES, Notes, learned, status, train
 from tests.test_store import held, make_gate, make_match, make_run, make_snapshot, release
 
 ALWAYS = "run.checkpoint_minutes=0.0000001"
 """A checkpoint at every update: by the clock, not by the steps."""
-TINY = (
-    *("agent.encoder_layers=1", "agent.encoder_width=16", "agent.encoder_heads=2", "agent.encoder_feedforward=16"),
-    *("agent.lstm_size=16", "agent.head_sizes=[8]"),
-)
 METRICS = "SELECT * EXCLUDE (run) FROM metric WHERE name NOT LIKE '%seconds%' ORDER BY ALL"
 
 
@@ -78,7 +76,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
     source.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config_module, "SOURCE", source)
-        train(folder, "long", *TINY)
+        train(folder, "long")
     return everything(folder)
 
 
@@ -118,7 +116,7 @@ CASES: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", cases("plain", "stacked bf16 lanes", "global generators", slow=CASES))
 def test_stops_at_any_update_change_nothing(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after 1, 4 and 9 of 10 updates and saved by the clock at each, a run is the one without a stop."""
     if case == "global generators":
@@ -130,7 +128,7 @@ def test_stops_at_any_update_change_nothing(case: str, tmp_path: Path, monkeypat
             return action, log_prob, value + torch.rand_like(value)
 
         monkeypatch.setattr(ActorCritic, "step", step)
-    more = (*TINY, "env.rounds=7", *CASES[case])
+    more = ("env.rounds=7", *CASES[case])
     for folder in ("whole", "parts"):
         (tmp_path / folder).mkdir()
     outside = random.getstate()
@@ -157,7 +155,7 @@ def noisy(rows: int, options: Any) -> Noisy:
 def test_a_run_gives_the_global_generators_back(tmp_path: Path) -> None:
     """What a process draws after a training is what it would have drawn without it."""
     states = random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state()
-    train(tmp_path, "short", "run.total_steps=128", *TINY)
+    train(tmp_path, "short", "run.total_steps=128")
     assert random.getstate() == states[0] and torch.equal(torch.get_rng_state(), states[2])
     assert json.dumps(np.random.get_state(legacy=False), default=str) == json.dumps(states[1], default=str)
 
@@ -167,7 +165,7 @@ def test_evaluation_draws_nothing_from_a_run(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(registry, "make", lambda name, *, rows, threads, options: noisy(rows, options))
     for folder, every in (("often", 128), ("never", 0)):
         (tmp_path / folder).mkdir()
-        train(tmp_path / folder, "long", *TINY, f"run.evaluate_every={every}", run="me")
+        train(tmp_path / folder, "long", f"run.evaluate_every={every}", run="me")
     assert learned(tmp_path / "often", "me") == learned(tmp_path / "never", "me")
 
 
@@ -188,15 +186,15 @@ def test_the_probe_is_the_step_that_is_played_next(tmp_path: Path, monkeypatch: 
 
     for folder in ("asked", "not"):
         (tmp_path / folder).mkdir()
-    train(tmp_path / "not", "short", *TINY)
+    train(tmp_path / "not", "short")
     monkeypatch.setattr(Collector, "collect", collect)
-    train(tmp_path / "asked", "short", *TINY)
+    train(tmp_path / "asked", "short")
     assert len(foreseen) == 5 and everything(tmp_path / "asked") == everything(tmp_path / "not")
 
 
 def test_the_probe_says_how_far_another_machine_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the first step is not the one that was saved, the sizes are said, and kept as an event; the run goes on."""
-    train(tmp_path, "long", *TINY, notes=Notes(3))
+    train(tmp_path, "long", notes=Notes(3))
     real = probe_module.foresee
 
     def elsewhere(collector: Collector) -> dict[str, Any]:
@@ -214,11 +212,13 @@ def test_the_probe_says_how_far_another_machine_is(tmp_path: Path, monkeypatch: 
 # States
 
 
-@pytest.mark.parametrize("damage", ["data bit", "data cut", "data gone", "index bit", "index empty", "index gone"])
+@pytest.mark.parametrize(
+    "damage", cases("data bit", "index gone", slow=("data cut", "data gone", "index bit", "index empty"))
+)
 def test_a_damaged_state_falls_back_to_the_one_before(damage: str, unbroken: Any, tmp_path: Path) -> None:
     """The run goes on from the previous state, aloud, to the very same end; what was damaged is kept."""
     cut = tmp_path
-    train(cut, "long", *TINY, notes=Notes(3))
+    train(cut, "long", notes=Notes(3))
     resume(cut, notes=Notes(6))
     state = cut / "matrix-1" / "state"
     index = state / INDEX
@@ -350,14 +350,14 @@ def test_the_disk_is_foretold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_too_small_a_disk_is_refused_with_the_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could never be saved is refused before anything is written; what may become too much is a warning."""
     usage = app_module.shutil.disk_usage(tmp_path)
-    config, spec, device, _ = app_module.settle("long", "fast", "matrix", None, [*SMALL, *TINY])
+    config, spec, device, _ = app_module.settle("long", "fast", "matrix", None, SETS)
     needs = sizing.disk_needs(config, app_module._footprint(config, spec, device), 0, 2, 3)
     monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=needs.least - 1))
     with pytest.raises(ConfigError, match=r"disk: .* = 3 states of .* \+ 11 snapshots of .*; make room") as caught:
-        train(tmp_path, "long", *TINY)
+        train(tmp_path, "long")
     assert "\n" not in str(caught.value) and list(tmp_path.iterdir()) == []
     monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=needs.least))
-    _, said = train(tmp_path, "long", *TINY, notes=Notes(1))
+    _, said = train(tmp_path, "long", notes=Notes(1))
     assert any("the run will fill the disk" in line for line in said)
     monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=1_000))
     with pytest.raises(ConfigError, match="make room"):
@@ -388,9 +388,9 @@ QUICK = ("agent.lstm_size=512", "agent.encoder_layers=1", "agent.encoder_width=6
 
 def command() -> list[str]:
     """`league train` of a matrix run of ten updates, as words."""
-    sets = [*SMALL, *QUICK, ALWAYS, "run.total_steps=1280", "run.verbosity=2"]
-    options = [word for setting in sets for word in ("--set", setting)]
-    return ["train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", "--store", "league.duckdb", *options]
+    sets = [*SMALL_ROLLOUT, *QUICK, ALWAYS, "run.total_steps=1280", "run.verbosity=2"]
+    given = ["train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", "--store", "league.duckdb"]
+    return [*given, *as_options(sets)]
 
 
 def test_a_full_disk_stops_nothing_but_the_end(tmp_path: Path) -> None:
@@ -429,7 +429,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_real_small_disk(small_disk: Path, unbroken: Any) -> None:
     """On a disk that fills, store and states included, a run fails in one line and goes on bit for bit with room."""
-    train(small_disk, "long", *TINY, notes=Notes(2))
+    train(small_disk, "long", notes=Notes(2))
     ballast = small_disk / "ballast"
     with suppress(OSError), open(ballast, "wb", buffering=0) as file:
         while file.write(bytes(4096)):
@@ -448,7 +448,7 @@ def test_a_real_small_disk(small_disk: Path, unbroken: Any) -> None:
 def test_rows_that_a_store_has_lost_are_counted(unbroken: Any, tmp_path: Path) -> None:
     """Matches gone since the checkpoint are said with their numbers, kept as an event, and training goes on."""
     cut = tmp_path
-    train(cut, "long", *TINY, notes=Notes(6))
+    train(cut, "long", notes=Notes(6))
     with duckdb.connect(cut / "league.duckdb") as con:
         count = con.execute("SELECT count(*) FROM match WHERE kind = 'training'").fetchone()
         con.execute("""DELETE FROM match WHERE kind = 'training' AND "row" = 3""")
@@ -474,7 +474,7 @@ def test_losses_are_told_from_growth() -> None:
 def test_lost_rows_of_snapshots_are_restored_from_their_files(unbroken: Any, tmp_path: Path) -> None:
     """The manifests hold what the rows did: the run goes on with its whole pool, and the rows are what they were."""
     cut = tmp_path
-    train(cut, "long", *TINY, notes=Notes(6))
+    train(cut, "long", notes=Notes(6))
     before = Store.open(cut / "league.duckdb").snapshots("matrix-1")
     with duckdb.connect(cut / "league.duckdb") as con:
         con.execute("DELETE FROM snapshot WHERE step IN (128, 384)")
@@ -490,7 +490,7 @@ def test_lost_rows_of_snapshots_are_restored_from_their_files(unbroken: Any, tmp
 
 def test_a_damaged_snapshot_is_named_and_evaluations_go_on_without(tmp_path: Path) -> None:
     """A member of the pool that is not drawn any more is named at the start, left out of evaluations, and no more."""
-    train(tmp_path, "long", *TINY, "pool.sampler=latest", notes=Notes(6))
+    train(tmp_path, "long", "pool.sampler=latest", notes=Notes(6))
     folder = tmp_path / "matrix-1" / "snapshots" / f"{0:010d}"
     flip(folder / WEIGHTS)
     result, said = resume(tmp_path)
@@ -503,7 +503,7 @@ def test_a_damaged_snapshot_is_named_and_evaluations_go_on_without(tmp_path: Pat
 def test_a_run_stops_where_it_must_play_a_damaged_snapshot(unbroken: Any, tmp_path: Path) -> None:
     """What is drawn is never replaced by another: one line names the file, and put back it makes the run whole."""
     cut = tmp_path
-    train(cut, "long", *TINY, notes=Notes(6))
+    train(cut, "long", notes=Notes(6))
     content = {path: path.read_bytes() for path in (cut / "matrix-1" / "snapshots").glob(f"*/{WEIGHTS}")}
     assert len(content) == 6
     for path in content:
@@ -519,7 +519,7 @@ def test_a_run_stops_where_it_must_play_a_damaged_snapshot(unbroken: Any, tmp_pa
 
 def test_a_lost_store_is_named_with_what_is_left(tmp_path: Path) -> None:
     """Without its store a run cannot go on, and says so; its snapshots still play, and no new run takes its place."""
-    train(tmp_path, "long", *TINY, notes=Notes(2))
+    train(tmp_path, "long", notes=Notes(2))
     (tmp_path / "league.duckdb").unlink()
     with pytest.raises(StoreError, match=r"no store at .*, but files of matrix-1 are beside it; put a copy") as caught:
         resume(tmp_path)
@@ -527,7 +527,7 @@ def test_a_lost_store_is_named_with_what_is_left(tmp_path: Path) -> None:
     snapshot = str(tmp_path / "matrix-1" / "snapshots" / f"{128:010d}")
     played = league.evaluate(snapshot, "bot:random", games=2, store=tmp_path / "league.duckdb", device="cpu")
     assert played.summary.games == 2
-    assert train(tmp_path, "long", *TINY, notes=Notes(1))[0].run == "matrix-2"
+    assert train(tmp_path, "long", notes=Notes(1))[0].run == "matrix-2"
 
 
 WRITE_AND_DIE = """
@@ -617,7 +617,7 @@ def test_a_store_held_for_long_stops_no_training(
 
     notes = Meddler()
     with stack:
-        train(tmp_path, "long", ALWAYS, *TINY, notes=notes)
+        train(tmp_path, "long", ALWAYS, notes=notes)
     failed = [line for line in notes.said if line.startswith("no checkpoint now, but the last one stands: store")]
     assert len(failed) in range(1, 7)
     warnings = [record.getMessage() for record in caplog.records if "rows wait in memory" in record.getMessage()]
@@ -655,7 +655,7 @@ def test_a_read_only_folder_can_be_read_and_says_what_cannot(tmp_path: Path) -> 
     """Ratings and runs are shown from it; training and resuming are one line that names the place."""
     folder = tmp_path / "runs"
     folder.mkdir()
-    train(folder, "long", *TINY, notes=Notes(3))
+    train(folder, "long", notes=Notes(3))
     for words, code, said in (
         (["leaderboard"], 0, ""),
         (["runs"], 0, ""),
@@ -710,8 +710,8 @@ def test_the_clock_orders_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     def play(folder: Path) -> Any:
         for _ in range(3):
-            train(folder, "short", *TINY)
-        result, said = train(folder, "long", *TINY, ALWAYS, notes=Notes(7))
+            train(folder, "short")
+        result, said = train(folder, "long", ALWAYS, notes=Notes(7))
         resume(folder, result.run)
         runs = [row.run for row in Store.open(folder / "league.duckdb").runs()]
         return result.run, said[0], runs, everything(folder, result.run)

@@ -24,10 +24,11 @@ from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.standings import leaderboard
 from league.store import Store
+from tests.cases import cases
+from tests.sizes import SMALL, as_options
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX")
 
-SMALL = ("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "run.evaluate_games=2")
 STARTING = ("load a state", "wire", "delete what came after")
 TARGETS = (
     *("play", "write rows", "save the state", "load a state", "snapshot", "evaluate", "learn", "sync a file"),
@@ -64,11 +65,7 @@ CASES = [
     pytest.param(
         Case(
             *("brawl", 12_800, 10, 8),
-            (
-                *("agent.encoder_layers=1", "agent.encoder_width=32", "agent.encoder_heads=2", "agent.lstm_size=32"),
-                *("agent.encoder_feedforward=64", "agent.observation_width=32", "env.time_limit_seconds=4"),
-                *("pool.snapshot_every=512", "run.evaluate_every=1280"),
-            ),
+            ("env.time_limit_seconds=4", "pool.snapshot_every=512", "run.evaluate_every=1280"),
         ),
         id="brawl",
         marks=[pytest.mark.slow, pytest.mark.timeout(5400)],
@@ -108,7 +105,7 @@ def arguments(case: Case, run: str) -> list[str]:
     """`league` arguments that begin the run; it saves its state every few updates."""
     sets = (*SMALL, *case.sets, f"run.total_steps={case.steps}", "run.checkpoint_minutes=0.005")
     given = ["train", "--stage", "smoke", "--env", case.env, "--device", "cpu", "--run", run, "--quiet"]
-    return [*given, *(word for setting in sets for word in ("--set", setting))]
+    return [*given, *as_options(sets)]
 
 
 def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -187,10 +184,7 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "phase",
-    [
-        *("wire", "play", "save the state"),
-        *(pytest.param(p, marks=pytest.mark.slow) for p in ("write the run", "snapshot", "learn", "write rows")),
-    ],
+    cases("play", slow=["wire", "save the state", "write the run", "snapshot", "learn", "write rows"]),
 )
 def test_a_run_killed_before_its_first_state(phase: str, tmp_path: Path) -> None:
     """`resume` says in one line what to do, `runs` that it died, and `train` begins another run that finishes."""
@@ -221,7 +215,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("phase", "times"), [("meet", 1), ("meet", 2), ("end a gate", 1)])
+@pytest.mark.parametrize(("phase", "times"), cases(("meet", 2), slow=[("meet", 1), ("end a gate", 1)]))
 def test_a_killed_gate_is_broken_off(phase: str, times: int, trained: Path, tmp_path: Path) -> None:
     """It counts as an attempt and promotes nobody; the next gate writes that it was broken off, its games too."""
     folder = shutil.copytree(trained, tmp_path / "copy")
@@ -257,7 +251,7 @@ def test_a_killed_import_is_whole_or_not_there(trained: Path, tmp_path: Path) ->
         assert store.query(count)[1] == [(2, 2)]
 
 
-@pytest.mark.parametrize(("phase", "times"), [("mark pruned", 1), ("delete files", 1), ("delete files", 3)])
+@pytest.mark.parametrize(("phase", "times"), cases(("delete files", 3), slow=[("mark pruned", 1), ("delete files", 1)]))
 def test_a_killed_pruning_is_finished_by_the_next(phase: str, times: int, trained: Path, tmp_path: Path) -> None:
     """No agent ever seems to have files that are gone, and pruning again leaves what pruning once leaves."""
     folder, once = (shutil.copytree(trained, tmp_path / name) for name in ("killed", "once"))

@@ -24,6 +24,7 @@ from league.retention import prune
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.store import Store
+from tests.cases import cases
 
 ROOT = Path(__file__).resolve().parent.parent
 LEAGUE = """
@@ -32,6 +33,16 @@ turn_steps = 256
 [config.env]
 rows = 8
 rounds = 5
+
+[config.agent]
+encoder_layers = 1
+encoder_heads = 2
+encoder_width = 16
+encoder_feedforward = 16
+latents = 2
+observation_width = 16
+lstm_size = 16
+head_sizes = [8]
 
 [config.learner]
 rollout_steps = 16
@@ -195,7 +206,7 @@ def test_exploiters_begin_anew_from_the_first_weights(whole: Path) -> None:
             assert snapshot_files.content_hash(snapshot_files.load(whole / row.path)[1]) == row.agent_id
 
 
-@pytest.mark.parametrize(("run", "update"), [("L.main", 1), ("L.exploiter", 3), ("L.breadth", 6)])
+@pytest.mark.parametrize(("run", "update"), cases(("L.exploiter", 3), slow=[("L.main", 1), ("L.breadth", 6)]))
 def test_a_stopped_league_goes_on_to_the_same_league(run: str, update: int, whole: Path, tmp_path: Path) -> None:
     """A signal in anybody's turn stops all, saved; `train --league` or `resume` again gives the very same rows."""
     with interrupted(update, signal.SIGINT, run):
@@ -224,8 +235,8 @@ class Killed(BaseException):
     """The end of a process, at a moment of our choice."""
 
 
-def kill(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, when: Callable[..., bool]) -> pytest.MonkeyPatch:
-    """From now on a call of `place.name` for which `when` holds ends the process instead."""
+def kill(place: Any, name: str, when: Callable[..., bool], process: Callable[[], Any]) -> None:
+    """Runs `process` up to a call of `place.name` for which `when` holds, which ends it."""
     original = getattr(place, name)
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -233,15 +244,14 @@ def kill(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, when: Callable[
             raise Killed
         return original(*arguments, **named)
 
-    monkeypatch.setattr(place, name, call)
-    return monkeypatch
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(place, name, call)
+        pytest.fail(f"it went on to its end: {process()}")
 
 
 def test_a_reset_comes_after_its_snapshot_is_stored(whole: Path, tmp_path: Path) -> None:
     """Killed right before a reset: the snapshot is in the store, its hash that of the weights saved as they played."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        kill(patch, leagues_module, "start_again", lambda *_: True)
-        train(tmp_path)
+    kill(leagues_module, "start_again", lambda *_: True, lambda: train(tmp_path))
     newest = Store.open(tmp_path / "league.duckdb").snapshots("L.breadth")[-1]
     stopped = Store.open(tmp_path / "league.duckdb").find_run("L.exploiter")
     run = "L.breadth" if newest.is_historical and newest.step else "L.exploiter"
@@ -257,36 +267,34 @@ def test_a_reset_comes_after_its_snapshot_is_stored(whole: Path, tmp_path: Path)
 def test_nobody_sees_a_snapshot_that_its_learner_could_lose(whole: Path, tmp_path: Path) -> None:
     """Killed before a snapshot's state is saved the store has it not; killed after that, the next start adds it."""
     store = tmp_path / "league.duckdb"
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        kill(patch, leagues_module, "start_again", lambda state, weights: False)
-        kill(patch, Store, "add_snapshot", lambda self, row: (row.run, row.step) == ("L.exploiter", 384))
-        train(tmp_path)
+    kill(
+        *(Store, "add_snapshot", lambda self, row: (row.run, row.step) == ("L.exploiter", 384)),
+        lambda: train(tmp_path),
+    )
     assert load_state(tmp_path / "L.exploiter" / "state")["counters"]["steps"] == 384
     assert [row.step for row in Store.open(store).snapshots("L.exploiter")] == [0, 128, 256]
     assert (tmp_path / "L.exploiter" / "snapshots" / "0000000384").is_dir()
     with interrupted(5, signal.SIGTERM, "L.exploiter"):
         league.resume_league("L", store=store)
     assert [(r.step, r.is_historical) for r in Store.open(store).snapshots("L.exploiter")][3:4] == [(384, True)]
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        app = sys.modules["league.app"]
-        kill(patch, app, "save_state", lambda folder, state: folder.parent.name == "L.main" and past(state, 768))
-        league.resume_league("L", store=store)
+    kill(
+        *(sys.modules["league.app"], "save_state", lambda folder, state: is_main_past(folder, state, 768)),
+        lambda: league.resume_league("L", store=store),
+    )
     assert [row.step for row in Store.open(store).snapshots("L.main")][-1] == 640
     assert (tmp_path / "L.main" / "snapshots" / "0000000768").is_dir()
     league.resume_league("L", store=store)
     assert learned(tmp_path) == learned(whole)
 
 
-def past(state: dict[str, Any], steps: int) -> bool:
-    """Whether a state is of so many steps or more."""
-    return bool(state["counters"]["steps"] >= steps)
+def is_main_past(folder: Path, state: dict[str, Any], steps: int) -> bool:
+    """Whether a state is the main's, of so many steps or more."""
+    return folder.parent.name == "L.main" and bool(state["counters"]["steps"] >= steps)
 
 
 def test_a_league_killed_before_its_first_state_begins_again(whole: Path, tmp_path: Path) -> None:
     """The first snapshot's files without a state are removed, and the learner begins as if nothing had been."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        kill(patch, sys.modules["league.app"], "save_state", lambda folder, state: True)
-        train(tmp_path)
+    kill(sys.modules["league.app"], "save_state", lambda folder, state: True, lambda: train(tmp_path))
     assert (tmp_path / "L.main" / "snapshots" / "0000000000").is_dir()
     train(tmp_path)
     assert learned(tmp_path) == learned(whole)

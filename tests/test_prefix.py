@@ -17,11 +17,11 @@ from league.snapshots.state import load_state
 from league.standings import leaderboard
 from league.store import Store
 from league.training import Report
+from tests.sizes import SMALL_AGENT
 
-MATRIX = ("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "pool.snapshot_every=256")
-TINY = (
-    *("agent.encoder_layers=1", "agent.encoder_width=32", "agent.encoder_heads=2", "agent.lstm_size=32"),
-    *("agent.encoder_feedforward=64", "agent.observation_width=32", "env.time_limit_seconds=2"),
+SETS = (
+    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "pool.snapshot_every=256"),
+    *SMALL_AGENT,
 )
 STAGES = """
 [stage.short]
@@ -50,7 +50,7 @@ OTHERWISE = {
     "on_alarm": "run.on_alarm=stop",
     "strict_masks": "env.strict_masks=true",
 }
-"""Each setting that a stage may set, otherwise than `smoke` with `MATRIX` has it, or at least set."""
+"""Each setting that a stage may set, otherwise than `smoke` with `SETS` has it, or at least set."""
 
 
 class StopAt:
@@ -115,7 +115,7 @@ def _stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_stages")
-@pytest.mark.parametrize(("env", "sets"), [("matrix", MATRIX), ("brawl", (*MATRIX, *TINY))])
+@pytest.mark.parametrize(("env", "sets"), [("matrix", SETS), ("brawl", (*SETS, "env.time_limit_seconds=2"))])
 def test_the_short_stage_is_the_long_ones_beginning(env: str, sets: tuple[str, ...], tmp_path: Path) -> None:
     """Rows, snapshots, metrics, Elo, and the state with weights, optimiser, pool and matches in play are equal at its
     end, though evaluation, checkpoints, talk and checks differ; carried on it ends as the long stage does."""
@@ -141,11 +141,11 @@ def test_the_short_stage_is_the_long_ones_beginning(env: str, sets: tuple[str, .
 def test_nothing_that_a_stage_may_set_changes_learning(tmp_path: Path) -> None:
     """With each setting of [run] and `env.strict_masks` changed by itself, what is learned is the same."""
     assert OTHERWISE.keys() == {*RunConfig.model_fields, "strict_masks"}, "a new setting belongs here, too"
-    base = train(tmp_path / "base", "smoke", *MATRIX, "run.total_steps=640", "env.strict_masks=false")
+    base = train(tmp_path / "base", "smoke", *SETS, "run.total_steps=640", "env.strict_masks=false")
     expected = learned(base, "matrix-1", 5)
     assert [row[0] for row in expected["snapshot"]] == [0, 256, 512, 640]
     for name, setting in OTHERWISE.items():
-        sets = (*MATRIX, "run.total_steps=640", "env.strict_masks=false", setting)
+        sets = (*SETS, "run.total_steps=640", "env.strict_masks=false", setting)
         other = train(tmp_path / name, "smoke", *sets)
         found = learned(other, "matrix-1", 5)
         if name == "total_steps":  # the stage is not over there, so its last weights are no snapshot

@@ -20,12 +20,11 @@ from league.config import SOURCE, fingerprint, from_json
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.store import Store
 from league.training import Report
+from tests.cases import cases
+from tests.sizes import SMALL, as_options
 
 ROOT = Path(__file__).resolve().parent.parent
-SMALL = (
-    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2"),
-    *("run.evaluate_games=2", "pool.snapshot_every=128"),
-)
+SETS = (*SMALL, "pool.snapshot_every=128")
 STAGES = """
 [stage.short]
 run.total_steps = 640
@@ -72,7 +71,7 @@ def _stages(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
 def train(folder: Path, stage: str, *more: str, notes: Notes | None = None, **arguments: Any) -> tuple[Any, list[str]]:
     """A tiny matrix run whose store is in `folder`; its result and what was said."""
     notes = notes or Notes()
-    store, overrides = folder / "league.duckdb", (*SMALL, *more)
+    store, overrides = folder / "league.duckdb", (*SETS, *more)
     result = league.train(
         stage, env="matrix", device="cpu", overrides=overrides, store=store, watcher=notes, **arguments
     )
@@ -154,7 +153,8 @@ def test_a_long_stage_carries_on_the_short_one(whole: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("sampler", "payoff_games"), [("pfsp_hard", 0), ("quality", 0), ("nash", 0), ("nash", 4), ("rating", 0)]
+    ("sampler", "payoff_games"),
+    cases(("quality", 0), ("nash", 4), slow=[("pfsp_hard", 0), ("nash", 0), ("rating", 0)]),
 )
 def test_samplers_that_read_results_keep_both_promises(sampler: str, payoff_games: int, tmp_path: Path) -> None:
     """Opponents drawn by results: the short stage is the long one's start, and stopping on the way changes nothing."""
@@ -350,7 +350,7 @@ def test_what_cannot_be_saved_leaves_the_last_state(tmp_path: Path, monkeypatch:
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """`league train` of a long matrix run in a process of its own, after its first line of progress."""
-    overrides = [word for setting in (*SMALL, "run.total_steps=200000", *arguments) for word in ("--set", setting)]
+    overrides = as_options([*SETS, "run.total_steps=200000", *arguments])
     process = subprocess.Popen(
         [sys.executable, "-m", "league", "train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", *overrides],
         cwd=folder,

@@ -17,19 +17,20 @@ from phases import HERE, Told
 from league.liveness import runs
 from league.locks import LOCK, alone, held, is_held
 from league.store import Store
+from tests.sizes import SMALL, as_options
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
 TRAIN = [
     *("train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", "--json"),
-    *("--set", "env.rows=8", "--set", "learner.rollout_steps=16", "--set", "learner.minibatches=2"),
-    *("--set", "run.evaluate_games=2", "--set", "pool.snapshot_every=512", "--set", "run.evaluate_every=2560"),
-    *("--set", "run.total_steps=100000000", "--set", "run.checkpoint_minutes=0.05"),
+    *as_options([*SMALL, "pool.snapshot_every=512", "run.evaluate_every=2560", "run.total_steps=100_000_000"]),
+    *("--set", "run.checkpoint_minutes=0.05"),
 ]
 POLL = """
 import json, sys, time
 from league.liveness import runs
 from league.standings import leaderboard
 from league.store import Store
+from tests.sizes import SMALL, as_options
 store = Store.open("runs/league.duckdb")
 looks, longest, games = 0, 0.0, 0
 while time.time() < float(sys.argv[1]) or looks < 4:
@@ -101,6 +102,7 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
 HOLD = """
 import sys
 from league.store import Store
+from tests.sizes import SMALL, as_options
 with Store.open("runs/league.duckdb").reading():
     print("held", flush=True)
     sys.stdin.read()

@@ -16,14 +16,13 @@ from phases import HERE, Told
 
 import league
 from league.store import Store
+from tests.cases import cases
+from tests.sizes import SMALL, as_options
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
 
-SMALL = [
-    *("--set", "env.rows=8", "--set", "learner.rollout_steps=16", "--set", "learner.minibatches=2"),
-    *("--set", "run.evaluate_games=2", "--set", "pool.snapshot_every=128"),
-]
-TRAIN = ["train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", *SMALL]
+SETS = (*SMALL, "pool.snapshot_every=128")
+TRAIN = ["train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", *as_options(SETS)]
 LONG = [*TRAIN, "--set", "run.total_steps=1000000", "--set", "run.evaluate_every=256"]
 LONG += ["--set", "run.checkpoint_minutes=0.001"]
 GAMES = '{"seat0": "x", "seat1": "bot:random", "winner": 0}\n{"seat0": "bot:random", "seat1": "x", "winner": 1}\n'
@@ -35,8 +34,7 @@ BROKEN_OFF = "interrupted; what was stored before is kept"
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a finished run `matrix-1` and a file of matches; nobody may change it."""
     folder = tmp_path_factory.mktemp("trained")
-    sets = [word for word in SMALL if word != "--set"]
-    league.train("smoke", env="matrix", overrides=[*sets, "run.total_steps=1280"], store=folder / "runs/league.duckdb")
+    league.train("smoke", env="matrix", overrides=[*SETS, "run.total_steps=1280"], store=folder / "runs/league.duckdb")
     (folder / "games.jsonl").write_text(GAMES)
     return folder
 
@@ -60,15 +58,17 @@ def end(told: Told, *numbers: int) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize(
     ("phase", "number"),
-    [
+    cases(
         ("play", signal.SIGINT),
         ("save the state", signal.SIGTERM),
         ("evaluate", signal.SIGHUP),
-        pytest.param("learn", signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param("snapshot", signal.SIGINT, marks=pytest.mark.slow),
-        pytest.param("write rows", signal.SIGINT, marks=pytest.mark.slow),
-        pytest.param("sync a file", signal.SIGHUP, marks=pytest.mark.slow),
-    ],
+        slow=[
+            ("learn", signal.SIGTERM),
+            ("snapshot", signal.SIGINT),
+            ("write rows", signal.SIGINT),
+            ("sync a file", signal.SIGHUP),
+        ],
+    ),
 )
 def test_a_training_is_saved_and_ends(phase: str, number: int, tmp_path: Path) -> None:
     """In whatever phase the signal comes, the run is saved as of a whole update, and says what is next."""
@@ -100,20 +100,20 @@ def begun(arguments: list[str], folder: Path, phase: str) -> Told:
 
 @pytest.mark.parametrize(
     ("phase", "command"),
-    [
+    cases(
         ("meet", "evaluate matrix-1 --against bot:random"),
-        ("meet", "gate matrix-1 --elo0 -600 --elo1 -200"),
         ("import", "import games.jsonl"),
-        ("mark pruned", "snapshots prune --keep 1"),
         ("delete files", "snapshots prune --keep 1"),
-        ("measure", "bench env --env matrix"),
         ("write the film", "watch bot:based --against bot:constant --out film.gif --seconds 1"),
-        pytest.param("rate", "leaderboard", marks=pytest.mark.slow),
-        pytest.param("payoff", "payoff", marks=pytest.mark.slow),
-        pytest.param("read matches", "matches out.jsonl", marks=pytest.mark.slow),
-        pytest.param("begin a gate", "gate matrix-1 --elo0 -600 --elo1 -200", marks=pytest.mark.slow),
-        pytest.param("end a gate", "gate matrix-1 --elo0 -600 --elo1 -200", marks=pytest.mark.slow),
-    ],
+        slow=[
+            ("mark pruned", "snapshots prune --keep 1"),
+            ("measure", "bench env --env matrix"),
+            ("rate", "leaderboard"),
+            ("payoff", "payoff"),
+            ("read matches", "matches out.jsonl"),
+            *((phase, "gate matrix-1 --elo0 -600 --elo1 -200") for phase in ("meet", "begin a gate", "end a gate")),
+        ],
+    ),
 )
 def test_other_commands_end_in_one_line_and_can_be_run_again(phase: str, command: str, folder: Path) -> None:
     """Ctrl+C in the middle: exit code 130, one line, no traceback; no gate seems to be played; again it works."""

@@ -26,6 +26,7 @@ from league import store as store_module
 from league.errors import LeagueError, StoreError, UsageError
 from league.store import AgentRow, GateRow, RatingRow, RewardTerm, RunRow, SnapshotRow, Store, StoreBusy, TrainingRecord
 from league.types import DRAW, MatchResult
+from tests.cases import cases
 
 ROOT = Path(league.__file__).resolve().parents[1]
 
@@ -713,7 +714,7 @@ def kill_a_writer(path: Path, first: int, seconds: float) -> int:
     return int(said[-1]) if said else first
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", cases(2, slow=[12]))
 def test_a_killed_writer_loses_nothing_that_it_had_written(tmp_path: Path, kills: int) -> None:
     """After kill -9 at random moments every acknowledged write is there, and every write is whole."""
     path, rng, last = tmp_path / "s.duckdb", random.Random(1), 0

@@ -32,6 +32,7 @@ from league.snapshots import Agent
 from league.snapshots import io as files
 from league.snapshots.io import MANIFEST, WEIGHTS
 from league.store import Store
+from tests.cases import cases
 from tests.test_fuzz import TINY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -357,7 +358,7 @@ def test_a_foreign_store_is_never_opened(name: str, store: Store, monkeypatch: p
     assert "JSON lines" in message and "never opened" in message
 
 
-@pytest.mark.parametrize("lines", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lines", cases(20_000, slow=[1_000_000]))
 def test_one_bad_line_among_many_keeps_all_out(lines: int, store: Store, tmp_path: Path) -> None:
     """An import of many lines with a bad one names that line, and changes nothing."""
     bad = lines - 7

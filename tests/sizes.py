@@ -1,0 +1,15 @@
+"""Settings of a small net and a short rollout, for tests that look at something else."""
+
+from collections.abc import Iterable
+
+SMALL_AGENT = (
+    *("agent.encoder_layers=1", "agent.encoder_heads=2", "agent.encoder_width=16", "agent.encoder_feedforward=16"),
+    *("agent.latents=2", "agent.observation_width=16", "agent.lstm_size=16", "agent.head_sizes=[8]"),
+)
+SMALL_ROLLOUT = ("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "run.evaluate_games=2")
+SMALL = (*SMALL_ROLLOUT, *SMALL_AGENT)
+
+
+def as_options(settings: Iterable[str]) -> list[str]:
+    """The settings as words of a command line."""
+    return [word for setting in settings for word in ("--set", setting)]
