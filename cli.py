@@ -48,6 +48,10 @@ StoreOption = Annotated[Path, typer.Option("--store", help="The DuckDB file; a r
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Say nothing on stderr but errors.")]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="auto, cuda, mps or cpu.")]
+PlayDeviceOption = Annotated[str, typer.Option("--device", help="auto, cuda, mps or cpu.")]
+PlaySeedOption = Annotated[int, typer.Option("--seed", help="Of the matches and of the actions drawn.")]
+GreedyOption = Annotated[bool, typer.Option("--greedy", help="All play their likeliest action instead of sampling.")]
+BotsGameOption = Annotated[str | None, typer.Option("--env", help="The game; needed only between bots.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="One setting; repeatable.")]
 GreedyGamesOption = Annotated[
     bool, typer.Option("--greedy", help="Of games with the likeliest actions, not of those with sampled ones.")
@@ -65,7 +69,9 @@ SURPRISING = 2.5
 def train(
     stage: Annotated[str, typer.Option(help="How long: smoke, test50k or 10m.")] = "test50k",
     preset: Annotated[str, typer.Option(help="How wide: fast, heavy, beast or auto (by the device).")] = "fast",
-    env: Annotated[str | None, typer.Option(help="The game: brawl or matrix.")] = None,
+    env: Annotated[
+        str | None, typer.Option(help="The game, such as brawl, matrix or kuhn; `brawl` if not given.")
+    ] = None,
     run: Annotated[str | None, typer.Option(help="The run's name; the next free GAME-N if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Of everything drawn.")] = 0,
     device: DeviceOption = None,
@@ -261,12 +267,10 @@ def gate(
     beta: Annotated[float, typer.Option(help="How often H0 may be accepted under H1.")] = 0.05,
     elo_model: Annotated[str, typer.Option(help="What points are: logistic or normalised.")] = "logistic",
     max_games: Annotated[int, typer.Option(help="At most so many games, an even number.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the matches and of the actions drawn.")] = 0,
-    greedy: Annotated[
-        bool, typer.Option("--greedy", help="Both play their likeliest action instead of sampling.")
-    ] = False,
-    env: Annotated[str | None, typer.Option(help="The game; needed only between two bots.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
+    seed: PlaySeedOption = 0,
+    greedy: GreedyOption = False,
+    env: BotsGameOption = None,
+    device: PlayDeviceOption = "auto",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -335,12 +339,10 @@ def evaluate(
     agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder.")],
     against: Annotated[str, typer.Option(metavar="B", help="The same.")],
     games: Annotated[int, typer.Option(help="How many, seats swapped in pairs, so an even number.")] = 100,
-    seed: Annotated[int, typer.Option(help="Of the matches and of the actions drawn.")] = 0,
-    greedy: Annotated[
-        bool, typer.Option("--greedy", help="Both play their likeliest action instead of sampling.")
-    ] = False,
-    env: Annotated[str | None, typer.Option(help="The game; needed only between two bots.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
+    seed: PlaySeedOption = 0,
+    greedy: GreedyOption = False,
+    env: BotsGameOption = None,
+    device: PlayDeviceOption = "auto",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -404,12 +406,10 @@ def tournament(
         float | None, typer.Option(help="adaptive: stop when no wanted interval is wider, in Elo points.")
     ] = None,
     max_games: Annotated[int | None, typer.Option(help="adaptive: at most so many in all; 1000 if not given.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the matches and of the actions drawn.")] = 0,
-    greedy: Annotated[
-        bool, typer.Option("--greedy", help="All play their likeliest action instead of sampling.")
-    ] = False,
-    env: Annotated[str | None, typer.Option(help="The game; needed only between bots.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
+    seed: PlaySeedOption = 0,
+    greedy: GreedyOption = False,
+    env: BotsGameOption = None,
+    device: PlayDeviceOption = "auto",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -503,12 +503,10 @@ def watch(
     out: Annotated[Path, typer.Option(help="A new file: .gif for a film, .png for its last picture.")],
     seconds: Annotated[float, typer.Option(help="How much of the match, from its beginning.")] = 20.0,
     boxes: Annotated[bool, typer.Option("--boxes", help="Draw also where blows hit and who can be hit.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the match and of the actions drawn.")] = 0,
-    greedy: Annotated[
-        bool, typer.Option("--greedy", help="Both play their likeliest action instead of sampling.")
-    ] = False,
-    env: Annotated[str | None, typer.Option(help="The game; needed only between two bots.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
+    seed: PlaySeedOption = 0,
+    greedy: GreedyOption = False,
+    env: BotsGameOption = None,
+    device: PlayDeviceOption = "auto",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,

@@ -207,11 +207,11 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
         if counters.update == 0:
             collector.start(run.seed)
 
-        started = time.monotonic()
+        started = time.perf_counter()
         rollout = collector.collect(config.learner.rollout_steps, counters.update + 1)
-        played = time.monotonic()
+        played = time.perf_counter()
         metrics = learner.update(rollout)
-        learned = time.monotonic()
+        learned = time.perf_counter()
 
         counters.update += 1
         counters.steps += rollout.reward.numel()
@@ -284,7 +284,7 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:
 
 def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Alarm]:
     config = run.config
-    started = time.monotonic()
+    started = time.perf_counter()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
     nets = pool.rivals() | {pool.snapshots[0]: f"{run.name}@0"}
     for agent_id in nets.keys() - {newest}:
@@ -313,7 +313,7 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
         run.watcher.evaluated(counters.newest_steps, label, summary)
         found = run.guards.judge_evaluation(counters.newest_steps, opponent.agent_id, summary.score, summary.games)
         alarms += _tell(run, found)
-    seconds = {"evaluate_seconds": time.monotonic() - started}
+    seconds = {"evaluate_seconds": time.perf_counter() - started}
     run.store.add_metrics(run.name, counters.update, counters.steps, seconds)
     run.store.flush()
     return alarms
