@@ -79,6 +79,7 @@ PAIRS = (
             ("ours", "pufferlib", 1),
             ("ours-bf16", "pufferlib", 1),
             ("ours", "sample-factory", 1),
+            ("ours-bf16", "sample-factory", 1),
         )
     ),
 )
