@@ -83,9 +83,12 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return result
 
 
-def multiply_back(gradient: Tensor, weight: Tensor) -> Tensor:
-    """The gradient (n, K) of x in `multiply`, from that (n, N) of its result."""
-    return multiply(gradient, weight.t()) if _goes_through_onednn(gradient, weight) else gradient @ weight
+def multiply_back(gradient: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
+    """The gradient (n, K) of x in `multiply`, from that (n, N) of its result; written into `out` where that is given."""
+    if not _goes_through_onednn(gradient, weight):
+        return torch.mm(gradient, weight, out=out)
+    result = multiply(gradient, weight.t())
+    return result if out is None else out.copy_(result)
 
 
 def multiply_across(gradient: Tensor, x: Tensor) -> Tensor:

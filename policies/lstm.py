@@ -139,7 +139,7 @@ class _Segment(torch.autograd.Function):
                 d_hidden, d_cell = d_hidden * keep[t], d_cell * keep[t]
             if t % block == 0:
                 steps = slice(t, t + block)
-                d_x[steps] = multiply_back(d_gates[steps].flatten(0, 1), weight_x).view(d_x[steps].shape)
+                multiply_back(d_gates[steps].flatten(0, 1), weight_x, out=d_x[steps].flatten(0, 1))
         d_gates = d_gates.flatten(0, 1)
         d_weights = (multiply_across(d_gates, other.flatten(0, 1)).float() for other in (x, befores))
         d_bias = d_gates.sum(0, dtype=torch.float32)
