@@ -84,7 +84,7 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def multiply_back(gradient: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
-    """The gradient (n, K) of x in `multiply`, from that (n, N) of its result; written into `out` where that is given."""
+    """The gradient (n, K) of x in `multiply`, from that (n, N) of its result; written into `out` where given."""
     if not _goes_through_onednn(gradient, weight):
         return torch.mm(gradient, weight, out=out)
     result = multiply(gradient, weight.t())
