@@ -180,14 +180,13 @@ def _run(
                     say(f"{2 * pairs.sum():,} games: LLR {llr:.2f} of {test.lower:.2f} to {test.upper:.2f}")
                 if decision is not None:
                     break
+            came_to = _came_to(row, pairs, llr, decision or "undecided")
+            row = came_to if store is None else store.end_gate(came_to, champion)
         except BaseException:
             if store is not None:
                 with suppress(StoreError):  # what ended the gate is the error to tell
                     store.end_gate(_came_to(row, pairs, llr, "broken off"), champion)
             raise
-        row = _came_to(row, pairs, llr, decision or "undecided")
-        if store is not None:
-            row = store.end_gate(row, champion)
     lost, one, two, three, won = pairs.tolist()
     return GateResult(
         gate=row.gate if store else None,

@@ -2,7 +2,8 @@
 
 `python tests/phases.py FD ARGUMENTS...` is `league ARGUMENTS...`, but that each entry into one of `PHASES` writes its
 name and the monotonic time as a line to the file descriptor FD, and leaving it those of the one around it after `BACK`.
-In the phase that the environment's LEAGUE_HOLD names it waits, before it does anything, to be interrupted.
+In the phase that the environment's LEAGUE_HOLD names it waits, the first time and before it does anything, to be
+interrupted.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Told:
 def main() -> None:
     """Patches the phases in and calls `league`."""
     fd = int(sys.argv.pop(1))
-    around = ["start"]
+    around, held = ["start"], set[str]()
 
     def tell(phase: str) -> None:
         os.write(fd, f"{phase} {time.monotonic()}\n".encode())
@@ -116,13 +117,13 @@ def main() -> None:
             if threading.current_thread() is not threading.main_thread():
                 return function(*args, **kwargs)
             around.append(phase)
-            tell(phase)
             try:
-                while phase == os.environ.get("LEAGUE_HOLD"):
+                tell(phase)
+                while phase == os.environ.get("LEAGUE_HOLD") and phase not in held:
                     time.sleep(0.01)
                 return function(*args, **kwargs)
             finally:
-                around.pop()
+                held.add(around.pop())
                 tell(BACK + around[-1])
 
         return wrapped

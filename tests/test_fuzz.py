@@ -6,6 +6,7 @@ Each target is fuzzed by Hypothesis: some dozens of cases always, thousands in t
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
 import signal
@@ -207,9 +208,8 @@ def spoil(data: Any, draw: st.DataObject, depth: int = 0) -> Any:
         place = draw.draw(st.integers(0, len(data) - 1))
         return [*data[:place], spoil(data[place], draw, depth + 1), *data[place + draw.draw(st.integers(0, 1)) :]]
     if isinstance(data, int) and not isinstance(data, bool) and draw.draw(st.booleans()):
-        return draw.draw(
-            st.sampled_from([data + 1, data - 1, -data, 2 * data, 0, 2**31, 2**63, 10**30, float(data), True])
-        )
+        real = float(data) if abs(data) < 2**1023 else math.inf
+        return draw.draw(st.sampled_from([data + 1, data - 1, -data, 2 * data, 0, 2**31, 2**63, 10**30, real, True]))
     return draw.draw(JSONS)
 
 
