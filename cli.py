@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from league.errors import LeagueError, visible
+from league.errors import LeagueError, UsageError, visible
 from league.printing import (
     print_bench,
     print_gate,
@@ -91,7 +92,6 @@ def train(
     """Train one run, against its own snapshots and the game's bots, or a league of several."""
     from league import config as settings
     from league.app import train
-    from league.errors import UsageError
     from league.leagues import train_league
     from league.progress import TerminalWatcher
 
@@ -937,6 +937,11 @@ def main() -> None:
             if received:  # whatever it became on its way: a library may wrap it
                 print("interrupted; what was stored before is kept", file=sys.stderr)
                 sys.exit(128 + received[0])
+            if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # whichever path it was that was given
+                print(
+                    f"error: {visible(str(error.filename))}: the name is too long; pass a shorter one", file=sys.stderr
+                )
+                sys.exit(UsageError.exit_code)
             if not isinstance(error, LeagueError):
                 raise
             print(f"error: {visible(' '.join(str(error).split()))}", file=sys.stderr)

@@ -90,7 +90,7 @@ def find_agent(store: Store | None, name: str) -> Named:
     if name.startswith(BOT_PREFIX):
         return Named(name, name, None)
     runs = [] if store is None else [row.run for row in store.runs()]
-    if is_path(name) or (name and name.partition("@")[0] not in runs and Path(name).is_dir()):
+    if is_path(name) or (name.partition("@")[0] not in runs and os.path.isdir(name)):
         manifest, _ = snapshot_files.load(Path(name))
         return Named(manifest.agent_id, f"{manifest.run}@{manifest.step}", Path(name))
     if store is None:
@@ -294,7 +294,7 @@ def sampling_of(greedy: bool) -> Sampling:
 def store_for(store: str | Path, *names: str) -> Store | None:
     """The store, which must be there if one of the agents' names can only be a run's; None if it is not there."""
     path = Path(store)
-    needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or (n and Path(n).is_dir()))]
+    needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or os.path.isdir(n))]
     return Store.open(path) if needs or os.path.lexists(path) else None
 
 

@@ -29,6 +29,10 @@ TINY = [*("--env", "matrix", "--device", "cpu"), *as_options([*SMALL, "pool.snap
 TRAIN = ["train", "--stage", "smoke", *TINY, "--set", "run.total_steps=512"]
 
 
+LONG = "é" * 200
+"""400 bytes; file systems take 255."""
+
+
 @dataclass(frozen=True)
 class Called:
     """What a command left behind."""
@@ -962,6 +966,29 @@ def test_sql_that_is_not_a_read_is_refused(statement: str, call: Call, unchanged
 def test_benches_that_cannot_be_are_refused(arguments: list[str], words: list[str], call: Call) -> None:
     """A bad number or name is one line, before anything is measured."""
     need_refusal(call("bench", *arguments), 2, *words)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["leaderboard", "--store", LONG],
+        ["train", "--store", f"{LONG}/x.duckdb"],
+        ["train", "--league", LONG],
+        ["import", f"{LONG}.csv"],
+        ["watch", "bot:based", "--against", "bot:random", "--out", f"{LONG}.gif"],
+        ["payoff", "--png", f"{LONG}.png"],
+        ["export", "matrix-1", LONG],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_name_that_no_disk_takes_is_refused(arguments: list[str], call: Call, unchanged: Path) -> None:
+    """Longer than a file's name may be, in whatever place a path is given."""
+    need_refusal(call(*arguments, cwd=unchanged), 2, "too long", LONG)
+
+
+def test_an_agent_of_a_long_name_is_not_known(call: Call, unchanged: Path) -> None:
+    """It might be a folder's, but no folder can be called so."""
+    need_refusal(call("evaluate", LONG, "--against", "bot:random", cwd=unchanged), 2, "known: matrix-1")
 
 
 @pytest.mark.parametrize("arguments", [["--nothing"], ["train", "--nothing"], ["evaluate", "a"], ["fly"]])
