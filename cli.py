@@ -29,7 +29,7 @@ from league.printing import (
     score_words,
     show_size,
 )
-from league.signals import interrupt, on_signal
+from league.signals import BROKEN_OFF, interrupt, on_signal
 
 if TYPE_CHECKING:
     from league.app import TrainResult
@@ -935,7 +935,7 @@ def main() -> None:
             raise
         except BaseException as error:
             if received:  # whatever it became on its way: a library may wrap it
-                print("interrupted; what was stored before is kept", file=sys.stderr)
+                print(BROKEN_OFF, file=sys.stderr)
                 sys.exit(128 + received[0])
             if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # whichever path it was that was given
                 print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from types import FrameType
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 SHOW_CURSOR = b"\x1b[?25h\r\n"
 """A progress bar hides it."""
+BROKEN_OFF = "interrupted; what was stored before is kept"
+_innermost: list[int] = []
+"""The signals that the innermost `on_signal` has received."""
 
 
 class Interrupted(BaseException):
@@ -27,12 +31,15 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
     """Within it, the first ending signal calls `first` with its number; a second one ends the process at once.
 
     A signal that the process was started to ignore, as `nohup` and a script's `&` do, stays ignored. Outside the main
-    thread, where Python takes no handlers, nothing changes.
+    thread, where Python takes no handlers, nothing changes. Within another one, what that has received counts: an error
+    that its `first` raised may have been swallowed, as by a library that was just being loaded.
 
     Yields:
         The signals received so far.
     """
-    received: list[int] = []
+    global _innermost
+    outer = _innermost
+    received = list(outer)
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
@@ -50,9 +57,11 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
 
     wanted = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     previous = {number: signal.signal(number, handle) for number in wanted}
+    _innermost = received
     try:
         yield received
     finally:
+        _innermost = outer
         for number, handler in previous.items():
             signal.signal(number, handler)
 
@@ -60,9 +69,17 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
 def interrupt(number: int) -> None:
     """For `on_signal`: breaks off whatever runs.
 
+    While a module is being imported, which is before a command's work, the process ends: compiled libraries that meet
+    an error as they load may lose it, or abort.
+
     Raises:
-        Interrupted: always.
+        Interrupted: otherwise.
     """
+    frame = sys._getframe()
+    while frame := frame.f_back:  # type: ignore[assignment]  # None ends it
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os.write(2, f"{BROKEN_OFF}\n".encode())
+            os._exit(128 + number)
     raise Interrupted(number)
 
 
