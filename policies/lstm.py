@@ -124,7 +124,7 @@ class _Segment(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, befores, cell, keep, gates, cells, weight_x, weight_h = ctx.saved_tensors
         d_out, block = gradients[0].float().contiguous(), _steps_at_once(x.shape[1])
-        d_gates, d_x = x.new_empty(gates.shape), torch.empty_like(x)
+        d_gates, d_x = x.new_empty(gates.shape), x.new_empty(x.shape)  # in order, whatever the strides of x
         d_hidden, d_cell, precise = torch.zeros_like(cell), torch.zeros_like(cell), torch.empty_like(gates[0])
         for t in range(len(ctx.begins) - 1, -1, -1):
             before = cells[t - 1] if t else cell
@@ -139,7 +139,7 @@ class _Segment(torch.autograd.Function):
                 d_hidden, d_cell = d_hidden * keep[t], d_cell * keep[t]
             if t % block == 0:
                 steps = slice(t, t + block)
-                multiply_back(d_gates[steps].flatten(0, 1), weight_x, out=d_x[steps].flatten(0, 1))
+                multiply_back(d_gates[steps].flatten(0, 1), weight_x, out=d_x[steps].view(-1, x.shape[2]))
         d_gates = d_gates.flatten(0, 1)
         d_weights = (multiply_across(d_gates, other.flatten(0, 1)).float() for other in (x, befores))
         d_bias = d_gates.sum(0, dtype=torch.float32)

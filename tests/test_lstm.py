@@ -121,3 +121,17 @@ def test_what_is_no_number_stays_none() -> None:
         found = [lstm_segment(x, hidden, cell, is_first, lstm), lstm_cell(x[0], hidden, cell, lstm)[0][None]]
     for out in found:
         assert out[:, 1].isnan().all() and out[:, [0, 2]].isfinite().all()
+
+
+def test_an_input_in_another_order_has_the_same_gradient() -> None:
+    """The input may lie row by row in memory instead of step by step."""
+    lstm = torch.nn.LSTM(5, 4, batch_first=True)
+    values, state = torch.randn(3, 7, 5), torch.zeros(3, 4)
+    found = []
+    for by_step in (values.clone().transpose(0, 1), values.transpose(0, 1).contiguous()):
+        x = by_step.detach().requires_grad_()
+        weights = torch.arange(7 * 3 * 4.0).view(7, 3, 4)
+        (lstm_segment(x, state, state, torch.zeros(7, 3, dtype=torch.bool), lstm) * weights).sum().backward()
+        found.append(x.grad)
+    assert found[0] is not None and found[1] is not None
+    torch.testing.assert_close(found[0], found[1])
