@@ -83,6 +83,23 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return result
 
 
+def added_to(given: Tensor, x: Tensor, weight: Tensor) -> Tensor | None:
+    """What x (n, K) times weight (N, K) transposed adds to given (n, N), in float32; None where `given` has it already.
+
+    MKL adds it as it multiplies, which spares a pass. No gradient flows.
+    """
+    if given.dtype == x.dtype == weight.dtype and not _goes_through_onednn(x, weight):
+        given.addmm_(x, weight.t())
+        return None
+    return multiply(x, weight).float()
+
+
+def turned(weight: Tensor) -> Tensor:
+    """The same weight (N, K), laid out for products with few rows: in float32 MKL reads it faster by columns."""
+    is_mkls = weight.dtype == torch.float32 and not _goes_through_onednn(weight, weight)
+    return weight.t().contiguous().t() if is_mkls else weight
+
+
 def multiply_back(gradient: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
     """The gradient (n, K) of x in `multiply`, from that (n, N) of its result; written into `out` where given."""
     if not _goes_through_onednn(gradient, weight):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 import league.policies.lstm_gates as lstm_gates
-from league.policies.linear import linear, multiply, multiply_across, multiply_back
+from league.policies.linear import added_to, linear, multiply, multiply_across, multiply_back, turned
 
 ROWS_AT_ONCE = 512
 """Rows of a product that reads the input's weights."""
@@ -103,17 +103,16 @@ class _Segment(torch.autograd.Function):
         befores = x.new_empty(shape)
         keep = (~is_first).to(out.dtype)[..., None]
         begins = is_first.any(1).tolist()
-        state = hidden, cell
+        state, often = (hidden, cell), turned(weight_h)
         for t, is_cut in enumerate(begins):
             if t % block == 0:
                 given = multiply(x[t : t + block], weight_x).float()
             if is_cut:
                 state = state[0] * keep[t], state[1] * keep[t]
             befores[t] = state[0]
-            recurrent = multiply(befores[t], weight_h).float()
-            lstm_gates.forward(
-                given[t % block], recurrent, bias, state[1], gates[t], cells[t], out[t], torch.get_num_threads()
-            )
+            step = given[t % block]
+            recurrent = added_to(step, befores[t], often)
+            lstm_gates.forward(step, recurrent, bias, state[1], gates[t], cells[t], out[t], torch.get_num_threads())
             state = out[t], cells[t]
         ctx.save_for_backward(x, befores, cell, keep, gates, cells, weight_x, weight_h)
         ctx.begins = begins
