@@ -83,10 +83,30 @@ def test_the_command_prints_the_ratio_of_a_pair() -> None:
     assert pair["epochs"] == 4 and pair["ratio"] == pair["our_steps_per_second"] / pair["peer_steps_per_second"] > 0
 
 
+def test_of_several_turns_the_median_ratio_counts(peers: Any) -> None:
+    """Each ratio is of one turn, so that a machine that is slow in one does not favour a side."""
+    (pair,) = (p for p in peers.PAIRS if (p.our_size, p.peer) == ("lstm128", "cleanrl"))
+    names = (pair.ours, pair.our_size), (pair.peer, pair.size)
+    turns = []
+    for ours, theirs in ((30.0, 10.0), (8.0, 4.0), (100.0, 20.0)):
+        speeds = (
+            peers.Speed(parameters=1, play=x, learn=x * 4, play_steps=1, learn_samples=1, minibatch=1)
+            for x in (ours, theirs)
+        )
+        turns.append({name: peers.asdict(speed) for name, speed in zip(names, speeds, strict=True)})
+    found = peers.median_pair(pair, turns)
+    assert found["ratios"] == [2.0, 3.0, 5.0] and found["ratio"] == 3.0 and found["our_steps_per_second"] == 15.0
+    assert peers._spread(found["ratios"]) == "3 (2 to 5)"
+    assert peers.median_run([turn[names[0]] for turn in turns])["play"] == 30.0
+    skipped = [{**turn, names[1]: {"skipped": "it is not installed"}} for turn in turns]
+    assert peers.median_pair(pair, skipped) is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--threads", "0"], "--threads 0: must be from 1 to"),
+        (["--turns", "2"], "--turns 2: must be odd and above 0"),
         (["--seconds", "0"], "--seconds 0: must be above 0"),
         (["--rows", "3"], "--rows 3 --steps 32: full needs a multiple of 4 rows"),
         (["--only", "cleanrl", "--only", "full"], "--only cleanrl --only full: no pair has all of these"),

@@ -3,6 +3,8 @@
 Each peer at each size runs in a process of its own, one after another, pinned to the same cores; both sides of a pair
 have the same network sizes, rows, steps of a rollout and epochs, in float32 unless a name says bf16. Speeds are medians
 of windows after a warm-up; a rate of training is play and the pair's epochs of learning in turn, computed from the two.
+With `--turns N` every process is run N times, all of them in turn, since a shared machine's speed drifts: a ratio is
+then the median of N, each of one turn, with the least and the most beside it.
 What differs stands at the top of each peer's file. A peer that is not installed is left out, with a line that says so;
 one that needs an environment of its own is found with `--python pufferlib=PATH`.
 """
@@ -14,6 +16,7 @@ import importlib
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -50,6 +53,9 @@ class Pair:
     size: str
     epochs: int
 
+
+Results = dict[tuple[str, str], dict[str, Any]]
+"""The runs of a turn, by peer and size."""
 
 PEERS = {
     "ours": Peer("ours", "league"),
@@ -91,6 +97,7 @@ def main() -> None:
     names = [*PEERS, *SIZES]
     parser.add_argument("--only", action="append", choices=names, default=[], metavar="NAME", help=", ".join(names))
     parser.add_argument("--seconds", type=float, default=8.0, help="measuring time of a run, after its warm-up")
+    parser.add_argument("--turns", type=int, default=1, help="times that everything is run; odd, for a median")
     parser.add_argument("--threads", type=int, default=1, help="cores to pin to, and threads on them")
     parser.add_argument("--rows", type=int, help="in place of each size's own")
     parser.add_argument("--steps", type=int, help="steps of a rollout, in place of each size's own")
@@ -102,6 +109,8 @@ def main() -> None:
         parser.error(f"--threads {arguments.threads}: must be from 1 to {len(cores)}, the cores of this process")
     if not arguments.seconds > 0:
         parser.error(f"--seconds {arguments.seconds:g}: must be above 0; pass --seconds 8")
+    if arguments.turns < 1 or arguments.turns % 2 == 0:
+        parser.error(f"--turns {arguments.turns}: must be odd and above 0; pass --turns 5")
     interpreters = dict(text.partition("=")[::2] for text in arguments.python)
     if strangers := interpreters.keys() - PEERS.keys():
         parser.error(f"--python {min(strangers)}=...: no such peer; name one of {', '.join(PEERS)}")
@@ -118,26 +127,53 @@ def main() -> None:
 
     wanted_runs = {run for p in pairs for run in ((p.ours, p.our_size), (p.peer, p.size))}
     order = [(peer, size) for size in sizes for peer in PEERS if (peer, size) in wanted_runs]
-    runs: dict[tuple[str, str], dict[str, Any]] = {}
-    for peer, size in order:
-        print(f"{peer}, {size} ...", file=sys.stderr, flush=True)
-        runs[peer, size] = run(
-            peer,
-            sizes[size],
-            cores=cores[: arguments.threads],
-            seconds=arguments.seconds,
-            python=interpreters.get(peer, sys.executable),
-        )
-        if "skipped" in runs[peer, size]:
-            print(f"{peer} is left out: {runs[peer, size]['skipped']}", file=sys.stderr)
+    turns: list[Results] = []
+    for turn in range(arguments.turns):
+        results: Results = {}
+        for peer, size in order:
+            print(f"{peer}, {size}, turn {turn + 1} of {arguments.turns} ...", file=sys.stderr, flush=True)
+            results[peer, size] = run(
+                peer,
+                sizes[size],
+                cores=cores[: arguments.threads],
+                seconds=arguments.seconds,
+                python=interpreters.get(peer, sys.executable),
+            )
+            if turn == 0 and "skipped" in results[peer, size]:
+                print(f"{peer} is left out: {results[peer, size]['skipped']}", file=sys.stderr)
+        turns.append(results)
     report = {
         "machine": platform.machine(),
         "cores": cores[: arguments.threads],
         "seconds": arguments.seconds,
-        "runs": [{"peer": peer, "size": size, **asdict(sizes[size]), **runs[peer, size]} for peer, size in order],
-        "pairs": [row for pair in pairs if (row := _ratio(pair, runs)) is not None],
+        "turns": arguments.turns,
+        "runs": [
+            {
+                "peer": peer,
+                "size": size,
+                **asdict(sizes[size]),
+                **median_run([results[peer, size] for results in turns]),
+            }
+            for peer, size in order
+        ],
+        "pairs": [row for pair in pairs if (row := median_pair(pair, turns)) is not None],
     }
     print(json.dumps(report) if arguments.json else "\n\n".join(_tables(report)))
+
+
+def median_run(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One run's results of all turns as one, with the median of each speed."""
+    middle = dict(results[0])
+    for name in ("play", "learn", "train_one_epoch"):
+        if middle.get(name) is not None:
+            middle[name] = statistics.median(result[name] for result in results)
+    return middle
+
+
+def median_pair(pair: Pair, turns: Sequence[Results]) -> dict[str, Any] | None:
+    """The turn whose ratio is the median one, with the `ratios` of all; None where one side was left out."""
+    found = sorted((row for results in turns if (row := _ratio(pair, results))), key=lambda row: float(row["ratio"]))
+    return {**found[len(found) // 2], "ratios": [row["ratio"] for row in found]} if found else None
 
 
 def run(peer: str, size: Size, *, cores: Sequence[int], seconds: float, python: str) -> dict[str, Any]:
@@ -186,7 +222,7 @@ def _speed(result: dict[str, Any]) -> Speed | None:
     return None if "skipped" in result else Speed(**{name: result[name] for name in fields})
 
 
-def _ratio(pair: Pair, runs: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any] | None:
+def _ratio(pair: Pair, runs: Results) -> dict[str, Any] | None:
     """The pair's two rates of training and their ratio; None where one side was left out."""
     ours, theirs = _speed(runs[pair.ours, pair.our_size]), _speed(runs[pair.peer, pair.size])
     if ours is None or theirs is None:
@@ -207,7 +243,7 @@ def _tables(report: dict[str, Any]) -> tuple[str, str]:
     for p in report["pairs"]:
         rates = f"{_number(p['our_steps_per_second'])} | {_number(p['peer_steps_per_second'])}"
         sides = f"{p['ours']} {p['our_size']} | {p['peer']} {p['size']}"
-        pairs.append(f"| {sides} | {p['epochs']} | {rates} | {p['ratio']:.3g} |")
+        pairs.append(f"| {sides} | {p['epochs']} | {rates} | {_spread(p['ratios'])} |")
     runs = [
         "| run | rows x steps | parameters | minibatch | play, steps/s (over) | learning, samples/s (over) |",
         "|---|---|---|---|---|---|",
@@ -219,6 +255,12 @@ def _tables(report: dict[str, Any]) -> tuple[str, str]:
             shape = f"{r['rows']} x {r['steps']} | {r['parameters']:,} | {r['minibatch']:,}"
             runs.append(f"| {r['peer']} {r['size']} | {shape} | {play} | {learn} |")
     return "\n".join(pairs), "\n".join(runs)
+
+
+def _spread(ratios: Sequence[float]) -> str:
+    """The median of sorted ratios; of more than one also the least and the most."""
+    middle = f"{ratios[len(ratios) // 2]:.3g}"
+    return middle if len(ratios) == 1 else f"{middle} ({ratios[0]:.3g} to {ratios[-1]:.3g})"
 
 
 def _number(value: float | None) -> str:
