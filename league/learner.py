@@ -114,7 +114,7 @@ class Learner:
         config = self.config
 
         def pick(x: Tensor) -> Tensor:
-            return x[:, rows].transpose(0, 1)  # (n, T, ...)
+            return x.index_select(1, rows).transpose(0, 1)  # (n, T, ...)
 
         with autocast(self.device, config.precision):
             log_prob, entropy, value = self.sequence(

@@ -76,6 +76,12 @@ class SeatView:
                 self._staged[name].copy_(self._host[name])
             self._there[name].copy_(self._staged[name], non_blocking=self._sent is not None)
 
+    def seen_from(self, seats: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Observations (n, obs_size) and masks (n, M) of seats (n,), counted through all seats of all rows."""
+        obs, mask = (None if x is None else x.flatten(0, 1).index_select(0, seats) for x in (self.obs, self.mask))
+        assert obs is not None
+        return obs, mask
+
     def push(self) -> None:
         """Begins to copy the actions to the batch."""
         if not self._is_here:
@@ -134,8 +140,9 @@ class Lane:
             # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
             self.opponent_state: PolicyState = policy.initial_state(num_rows + 1)
         spec = batch.spec
-        self._rows = torch.arange(num_rows, device=self.device)
-        self._seats_there = torch.zeros(num_rows, dtype=torch.int64, device=self.device)
+        # The learner's seats and the other ones, counted through all seats of all rows.
+        self._own = torch.zeros(num_rows, dtype=torch.int64, device=self.device)
+        self._others = torch.zeros_like(self._own)
         self._groups: list[Group] = []
         self._seen = torch.zeros(num_rows + 1, spec.obs_size, device=self.device)
         self._legal = torch.ones(num_rows + 1, spec.action.mask_size, dtype=torch.bool, device=self.device)
@@ -173,7 +180,9 @@ class Lane:
 
     def _seat(self) -> None:
         """Tells the device who sits where."""
-        self._seats_there.copy_(torch.from_numpy(self.seats), non_blocking=True)
+        rows = np.arange(self.num_rows) * SEATS
+        self._own.copy_(torch.from_numpy(rows + self.seats), non_blocking=True)
+        self._others.copy_(torch.from_numpy(rows + 1 - self.seats), non_blocking=True)
         self._groups = self.nets.groups(self.slots)
 
     def think(self) -> Step:
@@ -189,27 +198,26 @@ class Lane:
 
     def _nets(self, groups: list[Group]) -> Step:
         """Reads and writes tensors at fixed places only, so that it can be captured in a graph."""
-        view, rows, seats = self.view, self._rows, self._seats_there
-        obs, mask = view.obs[rows, seats], None if view.mask is None else view.mask[rows, seats]
+        view, actions = self.view, self.view.actions.view(-1, self._chosen.shape[1])  # of all seats of all rows
+        obs, mask = view.seen_from(self._own)
         action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
-        view.actions[rows, seats] = action.int()
+        actions.index_copy_(0, self._own, action.int())
         if not groups:  # bots alone
             return Step(obs, mask, action, log_prob.float(), value.float())
-        self._seen[:-1] = view.obs[rows, 1 - seats]
-        if view.mask is not None:
-            self._legal[:-1] = view.mask[rows, 1 - seats]
+        self._seen[:-1], others_mask = view.seen_from(self._others)
+        if others_mask is not None:
+            self._legal[:-1] = others_mask
         for group in groups:
             legal = None if view.mask is None else self._legal[group.rows]
             seen = self._seen[group.rows]
             self._chosen[group.rows] = self.nets.step(group, seen, self.opponent_state, legal, self._generator).int()
-        view.actions[rows, 1 - seats] = self._chosen[:-1]  # where a bot plays, the game ignores it
+        actions.index_copy_(0, self._others, self._chosen[:-1])  # where a bot plays, the game ignores it
         return Step(obs, mask, action, log_prob.float(), value.float())
 
     def foresee(self, generator: torch.Generator) -> Step:
         """The learner's part of the next `think`, without taking it: on a copy of its memory, drawn by `generator`."""
         self.view.pull()
-        rows, seats = self._rows, self._seats_there
-        obs, mask = self.view.obs[rows, seats], None if self.view.mask is None else self.view.mask[rows, seats]
+        obs, mask = self.view.seen_from(self._own)
         action, log_prob, value = self.policy.step(obs, self.state.select(None), mask=mask, generator=generator)
         return Step(obs, mask, action, log_prob.float(), value.float())
 
@@ -228,7 +236,7 @@ class Lane:
     def value(self) -> Tensor:
         """(B,): what the learner's net expects from now on."""
         self.view.pull()
-        return self.policy.value(self.view.obs[self._rows, self._seats_there], self.state).float()
+        return self.policy.value(self.view.seen_from(self._own)[0], self.state).float()
 
     def cut_values(self) -> tuple[Tensor, Tensor] | None:
         """Rows (n,) of matches that were cut, and the values (n,) of their last states under the memory they had."""

@@ -51,20 +51,19 @@ class KeysHead:
         if mask is not None:
             pressed = pressed & mask
         action = pressed.long()
-        return action, self._log_prob(logits, action, mask)
+        return action, _over_keys(action * logits - F.softplus(logits), mask)
 
     def evaluate(self, logits: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """See `ActionHead.evaluate`."""
         logits = _precise(logits)
-        entropy = F.softplus(logits) - logits * torch.sigmoid(logits)
-        if mask is not None:
-            entropy = entropy * mask
-        return self._log_prob(logits, action, mask), entropy.sum(-1)
+        surprise = F.softplus(logits)  # -log of the probability that the key is not pressed
+        entropy = surprise - logits * torch.sigmoid(logits)
+        return _over_keys(action * logits - surprise, mask), _over_keys(entropy, mask)
 
-    @staticmethod
-    def _log_prob(logits: Tensor, action: Tensor, mask: Tensor | None) -> Tensor:
-        log_prob = F.logsigmoid(torch.where(action > 0, logits, -logits))
-        return (log_prob if mask is None else log_prob * mask).sum(-1)
+
+def _over_keys(values: Tensor, mask: Tensor | None) -> Tensor:
+    """The sum over the keys (..., A) that are legal."""
+    return (values if mask is None else values * mask).sum(-1)
 
 
 class ChoicesHead:
