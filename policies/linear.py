@@ -114,6 +114,8 @@ def multiply_across(gradient: Tensor, x: Tensor) -> Tensor:
 
 
 def _goes_through_onednn(x: Tensor, weight: Tensor) -> bool:
+    if not USES_ONEDNN:
+        return False
     is_plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() > 0
     is_traced = torch.compiler.is_compiling()  # torch.compile takes that operator for packed weights only
-    return USES_ONEDNN and is_plain and not is_traced and not torch.is_autocast_enabled("cpu")
+    return is_plain and not is_traced and not torch.is_autocast_enabled("cpu")
