@@ -206,9 +206,9 @@ class _Family:
         self._played = Opponents(self, make_stack(like) if make_stack and is_even else None, device)
         self._slots = np.array([self._played.enter(agent) for agent in agents])
         # One place more than there are: padded entries of stacked nets play it, and what it holds means nothing.
-        where = np.array([(row, seat) for row, seat, _ in found] + [(0, 0)])
-        self._place_rows = where[:-1, 0]
-        self._rows, self._seats = torch.from_numpy(where.T.copy()).to(device)
+        self._place_rows = np.array([row for row, _, _ in found])
+        seats = [row * SEATS + seat for row, seat, _ in found]
+        self._seats = torch.tensor([*seats, 0], device=device)
         self._state: PolicyState = like.initial_state(num_places + 1)
         self._chosen = torch.zeros(num_places + 1, view.actions.shape[-1], dtype=view.actions.dtype, device=device)
         self._playing: npt.NDArray[np.bool_] | None = None
@@ -225,13 +225,10 @@ class _Family:
             self._groups = self._played.groups(np.where(playing[self._place_rows], self._slots, NO_SLOT))
         view = self._view
         for group in self._groups:
-            rows, seats = self._rows[group.rows], self._seats[group.rows]
-            mask = None if view.mask is None else view.mask[rows, seats]
-            action = self._played.step(
-                group, view.obs[rows, seats], self._state, mask, self._generator, greedy=self._greedy
-            )
+            obs, mask = view.see(self._seats[group.rows])
+            action = self._played.step(group, obs, self._state, mask, self._generator, greedy=self._greedy)
             self._chosen[group.rows] = action.to(self._chosen.dtype)
-        view.actions[self._rows[:-1], self._seats[:-1]] = self._chosen[:-1]
+        view.act(self._seats[:-1], self._chosen[:-1])
 
     def clear(self, ended: npt.NDArray[np.int64]) -> None:
         """Forgets what belonged to the matches that ended in these rows."""

@@ -53,8 +53,8 @@ class SeatView:
     """The arrays of a batch where the nets are: on a CPU the batch's own, elsewhere copies at fixed places.
 
     obs (B, S, obs_size), mask (B, S, M) or None and actions (B, S, A) are the tensors. `pull` brings the first two up
-    to date; `push` sends the actions on their way, and after `wait` the batch has them. On CUDA nothing but `wait`
-    waits for the device.
+    to date; `push` sends the actions on their way, and after `wait` the batch has them. `see` reads and `act` writes
+    those of some seats. On CUDA nothing but `wait` waits for the device.
     """
 
     def __init__(self, batch: MatchBatch, device: torch.device) -> None:
@@ -76,11 +76,14 @@ class SeatView:
                 self._staged[name].copy_(self._host[name])
             self._there[name].copy_(self._staged[name], non_blocking=self._sent is not None)
 
-    def seen_from(self, seats: Tensor) -> tuple[Tensor, Tensor | None]:
+    def see(self, seats: Tensor) -> tuple[Tensor, Tensor | None]:
         """Observations (n, obs_size) and masks (n, M) of seats (n,), counted through all seats of all rows."""
-        obs, mask = (None if x is None else x.flatten(0, 1).index_select(0, seats) for x in (self.obs, self.mask))
-        assert obs is not None
-        return obs, mask
+        obs = self.obs.flatten(0, 1).index_select(0, seats)
+        return obs, None if self.mask is None else self.mask.flatten(0, 1).index_select(0, seats)
+
+    def act(self, seats: Tensor, actions: Tensor) -> None:
+        """Writes the actions (n, A) of seats (n,), counted likewise."""
+        self.actions.view(-1, actions.shape[1]).index_copy_(0, seats, actions.to(self.actions.dtype))
 
     def push(self) -> None:
         """Begins to copy the actions to the batch."""
@@ -140,9 +143,8 @@ class Lane:
             # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
             self.opponent_state: PolicyState = policy.initial_state(num_rows + 1)
         spec = batch.spec
-        # The learner's seats and the other ones, counted through all seats of all rows.
+        # The learner's seats, counted through all seats of all rows.
         self._own = torch.zeros(num_rows, dtype=torch.int64, device=self.device)
-        self._others = torch.zeros_like(self._own)
         self._groups: list[Group] = []
         self._seen = torch.zeros(num_rows + 1, spec.obs_size, device=self.device)
         self._legal = torch.ones(num_rows + 1, spec.action.mask_size, dtype=torch.bool, device=self.device)
@@ -180,9 +182,8 @@ class Lane:
 
     def _seat(self) -> None:
         """Tells the device who sits where."""
-        rows = np.arange(self.num_rows) * SEATS
-        self._own.copy_(torch.from_numpy(rows + self.seats), non_blocking=True)
-        self._others.copy_(torch.from_numpy(rows + 1 - self.seats), non_blocking=True)
+        own = np.arange(self.num_rows) * SEATS + self.seats
+        self._own.copy_(torch.from_numpy(own), non_blocking=True)
         self._groups = self.nets.groups(self.slots)
 
     def think(self) -> Step:
@@ -198,26 +199,27 @@ class Lane:
 
     def _nets(self, groups: list[Group]) -> Step:
         """Reads and writes tensors at fixed places only, so that it can be captured in a graph."""
-        view, actions = self.view, self.view.actions.view(-1, self._chosen.shape[1])  # of all seats of all rows
-        obs, mask = view.seen_from(self._own)
+        view = self.view
+        obs, mask = view.see(self._own)
         action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
-        actions.index_copy_(0, self._own, action.int())
+        view.act(self._own, action)
         if not groups:  # bots alone
             return Step(obs, mask, action, log_prob.float(), value.float())
-        self._seen[:-1], others_mask = view.seen_from(self._others)
+        others = self._own ^ 1  # a row's two seats follow one another, the first an even one
+        self._seen[:-1], others_mask = view.see(others)
         if others_mask is not None:
             self._legal[:-1] = others_mask
         for group in groups:
             legal = None if view.mask is None else self._legal[group.rows]
             seen = self._seen[group.rows]
             self._chosen[group.rows] = self.nets.step(group, seen, self.opponent_state, legal, self._generator).int()
-        actions.index_copy_(0, self._others, self._chosen[:-1])  # where a bot plays, the game ignores it
+        view.act(others, self._chosen[:-1])  # where a bot plays, the game ignores it
         return Step(obs, mask, action, log_prob.float(), value.float())
 
     def foresee(self, generator: torch.Generator) -> Step:
         """The learner's part of the next `think`, without taking it: on a copy of its memory, drawn by `generator`."""
         self.view.pull()
-        obs, mask = self.view.seen_from(self._own)
+        obs, mask = self.view.see(self._own)
         action, log_prob, value = self.policy.step(obs, self.state.select(None), mask=mask, generator=generator)
         return Step(obs, mask, action, log_prob.float(), value.float())
 
@@ -236,7 +238,7 @@ class Lane:
     def value(self) -> Tensor:
         """(B,): what the learner's net expects from now on."""
         self.view.pull()
-        return self.policy.value(self.view.seen_from(self._own)[0], self.state).float()
+        return self.policy.value(self.view.see(self._own)[0], self.state).float()
 
     def cut_values(self) -> tuple[Tensor, Tensor] | None:
         """Rows (n,) of matches that were cut, and the values (n,) of their last states under the memory they had."""
