@@ -83,11 +83,13 @@ class _Exact:
     """Multiplies float32 matrices in float32 while it lasts, as the equalities below suppose."""
 
     def __enter__(self) -> None:
-        self._before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        self._before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
 
     def __exit__(self, *error: object) -> None:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = self._before
+        torch.set_float32_matmul_precision(self._before[0])
+        torch.backends.cudnn.allow_tf32 = self._before[1]
 
 
 def correctness(bench: Bench) -> Figures:
@@ -150,13 +152,13 @@ def matrix_rate(bench: Bench) -> Figures:
     """TFLOP/s of a square product: bf16, TF32 and float32."""
     size = 256 if bench.is_tiny else 8192
     figures: Figures = {"size": size}
-    for name, dtype, is_tf32 in (
-        ("bf16", torch.bfloat16, False),
-        ("tf32", torch.float32, True),
-        ("float32", torch.float32, False),
+    for name, dtype, precision in (
+        ("bf16", torch.bfloat16, "high"),
+        ("tf32", torch.float32, "high"),
+        ("float32", torch.float32, "highest"),
     ):
-        before = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = is_tf32
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision(precision)
         a, b = (torch.randn(size, size, device=bench.device, dtype=dtype) for _ in range(2))
         times = []
         for _ in range(12):
@@ -165,7 +167,7 @@ def matrix_rate(bench: Bench) -> Figures:
             a @ b
             bench.wait()
             times.append(time.perf_counter() - started)
-        torch.backends.cuda.matmul.allow_tf32 = before
+        torch.set_float32_matmul_precision(before)
         figures[f"{name}_tflops"] = round(2 * size**3 / statistics.median(times[2:]) / 1e12, 2)
     return figures
 

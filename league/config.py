@@ -126,8 +126,9 @@ class LearnerConfig(Frozen):
     """The gradient's norm is clipped to this."""
     target_kl: Annotated[Positive | None, BeforeValidator(_off_as_none)]
     """An update's epochs stop when the approximate KL, in nats, passes this; "off" never stops them."""
-    precision: Literal["float32", "bf16"]
-    """Number format of the network's matrix products."""
+    precision: Literal["float32", "highest", "bf16"]
+    """Number format of the network; of float32, products of matrices may be less exact (TF32 on CUDA, two bf16 for each
+    number on a CPU with AMX), which `highest` rules out; bf16 is for matrix products alone."""
     device: Literal["auto", "cuda", "mps", "cpu"]
     """Where the network runs; auto takes CUDA, then MPS, then the CPU."""
     overlap: Literal["auto", True, False]

@@ -25,10 +25,12 @@ NEVER = 2**31 - 1
 TOP_PAD = 64 * 2**20
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str, precision: str = "float32") -> torch.device:
     """The device called `name`; `auto` is the best there is.
 
-    On CUDA, TF32 and cuDNN's autotuning are switched on; on a CPU, this process keeps the memory that it frees.
+    Products of float32 matrices are set to torch's precision `high`, unless `precision` is `highest`: TF32 on CUDA, on
+    a CPU what `league.policies.linear` makes of it. On CUDA, cuDNN's autotuning is switched on; on a CPU, this process
+    keeps the memory that it frees.
 
     Raises:
         ConfigError: this machine or this build of torch has no such device.
@@ -38,9 +40,9 @@ def choose_device(name: str) -> torch.device:
     if not found.get(chosen, False):
         there = ", ".join(kind for kind, is_there in found.items() if is_there)
         raise ConfigError(f"learner.device={name}: this machine has only {there}; pass --device {there.split(', ')[0]}")
+    torch.set_float32_matmul_precision("highest" if precision == "highest" else "high")
     if chosen == "cuda":
-        torch.backends.cuda.matmul.allow_tf32 = True
-        torch.backends.cudnn.allow_tf32 = True
+        torch.backends.cudnn.allow_tf32 = precision != "highest"
         torch.backends.cudnn.benchmark = True
     if chosen == "cpu":
         keep_freed_memory()

@@ -158,7 +158,7 @@ class Learner:
         return GuardError(
             f"not_finite: {problem} ({figures}); the update is not applied; if rewards or values are large, lower the"
             f" weights in [rewards]; else lower learner.learning_rate={config.learning_rate:g}"
-            + (" or set learner.precision=float32" if config.precision != "float32" else ""),
+            + (" or set learner.precision=float32" if config.precision == "bf16" else ""),
             "not_finite",
         )
 

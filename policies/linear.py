@@ -1,20 +1,22 @@
-"""A linear layer that runs where it is fastest.
+"""A linear layer that runs where it is fastest, on a CPU by one of three ways.
 
-On a CPU torch multiplies float32 matrices with MKL, which leaves AVX-512 unused on processors that are not Intel's;
-oneDNN, which torch carries too, uses it everywhere (docs/performance.md: 178 against 400 GFLOP/s on the same two cores
-of an AMD). Everything else, and builds without that operator, go through torch's own. Both compute in float32
-throughout.
+Where `torch.set_float32_matmul_precision` allows less than `highest` and the processor has tile units (AMX), larger
+products of float32 run on those, each number as the sum of two bf16 (`tile_products.h`). Else they are float32
+throughout: MKL's on Intel's processors; on others it leaves AVX-512 unused and oneDNN does not, which torch carries too
+(docs/performance.md: 178 against 400 GFLOP/s on the same two cores of an AMD). All else goes through torch's own.
 """
 
 from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+import league.policies.tile_products as tile_products
 
 
 def _is_intel() -> bool:
@@ -28,6 +30,19 @@ USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
     _is_intel() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
 )
 
+HAS_TILES = tile_products.are_there()
+FEWEST, SMALLEST = 24, 2**20
+"""Rows, columns and depth of a product for the tile units, and multiplications in it: below, MKL is faster."""
+
+
+class Right(NamedTuple):
+    """The right side of several products, laid out for them."""
+
+    matrix: Tensor
+    """(K, N)"""
+    packed: Tensor | None
+    """For the tile units, where such products run there."""
+
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N), differentiable.
@@ -36,7 +51,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if weight.dim() == 3:
         return stacked_linear(x, weight, bias)
-    if torch.is_grad_enabled() and _goes_through_onednn(x, weight):
+    if torch.is_grad_enabled() and _has_own_way(x, weight):
         result: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return result
     return multiply(x, weight, bias)
@@ -44,9 +59,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def stacked_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x (nets * R, ..., K), R rows a net in the nets' order, times weight (nets, N, K), plus bias (nets, N)."""
-    rows, turned = x.reshape(len(weight), -1, x.shape[-1]), weight.transpose(1, 2)
-    out = torch.bmm(rows, turned) if bias is None else torch.baddbmm(bias[:, None], rows, turned)
-    return out.view(*x.shape[:-1], weight.shape[1])
+    rows = x.reshape(len(weight), -1, x.shape[-1])
+    return product(rows, weight.mT, bias).view(*x.shape[:-1], weight.shape[1])
 
 
 class Linear(nn.Linear):
@@ -69,53 +83,73 @@ class _Linear(torch.autograd.Function):
         gradient = gradients[0].reshape(-1, weight.shape[0])
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         return (
-            multiply_back(gradient, weight).view(x.shape) if needs_x else None,
-            multiply_across(gradient, x.reshape(-1, x.shape[-1])) if needs_weight else None,
+            product(gradient, weight).view(x.shape) if needs_x else None,
+            product(gradient.t(), x.reshape(-1, x.shape[-1])) if needs_weight else None,
             gradient.sum(0) if needs_bias else None,
         )
 
 
 def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N)."""
-    if not _goes_through_onednn(x, weight):
+    if not _has_own_way(x, weight):
         return F.linear(x, weight, bias)
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return result
+    return product(x.reshape(-1, x.shape[-1]), weight.t(), bias).view(*x.shape[:-1], len(weight))
 
 
-def added_to(given: Tensor, x: Tensor, weight: Tensor) -> Tensor | None:
-    """What x (n, K) times weight (N, K) transposed adds to given (n, N), in float32; None where `given` has it already.
+def product(
+    left: Tensor, right: Tensor | Right, bias: Tensor | None = None, out: Tensor | None = None, adds: bool = False
+) -> Tensor:
+    """left (..., n, K) times right (..., K, N), plus bias (..., N), by the fastest way; written or added into `out`.
 
-    MKL adds it as it multiplies, which spares a pass. No gradient flows.
+    At most one axis before the last two. No gradient flows.
     """
-    if given.dtype == x.dtype == weight.dtype and not _goes_through_onednn(x, weight):
-        given.addmm_(x, weight.t())
-        return None
-    return multiply(x, weight).float()
+    matrix, packed = right if isinstance(right, Right) else (right, None)
+    if packed is not None or _runs_on_tiles(left, matrix):
+        out = left.new_empty((*left.shape[:-1], matrix.shape[-1])) if out is None else out
+        tile_products.multiply(_dense(left), _dense(matrix), packed, bias, out, adds, torch.get_num_threads())
+        return out
+    if left.dim() == 2 and _runs_through_onednn(left, matrix):
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(left, matrix.t(), bias, "none", [], "")
+        return result if out is None else out.add_(result) if adds else out.copy_(result)
+    if adds and out is not None:
+        return out.addmm_(left, matrix)
+    if bias is not None:
+        return torch.baddbmm(bias[:, None], left, matrix) if left.dim() == 3 else torch.addmm(bias, left, matrix)
+    return torch.matmul(left, matrix, out=out)
 
 
-def turned(weight: Tensor) -> Tensor:
-    """The same weight (N, K), laid out for products with few rows: in float32 MKL reads it faster by columns."""
-    is_mkls = weight.dtype == torch.float32 and not _goes_through_onednn(weight, weight)
-    return weight.t().contiguous().t() if is_mkls else weight
+def laid_out(right: Tensor, rows: int) -> Right:
+    """right (K, N) for several products with so many rows on the left."""
+    if _is_plain(right, right) and _is_for_tiles(rows, *right.shape):
+        return Right(right, tile_products.packed(_dense(right)))
+    is_mkls = right.dtype == torch.float32 and not USES_ONEDNN  # which reads it faster by rows
+    return Right(right.contiguous() if is_mkls else right, None)
 
 
-def multiply_back(gradient: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
-    """The gradient (n, K) of x in `multiply`, from that (n, N) of its result; written into `out` where given."""
-    if not _goes_through_onednn(gradient, weight):
-        return torch.mm(gradient, weight, out=out)
-    result = multiply(gradient, weight.t())
-    return result if out is None else out.copy_(result)
+def _has_own_way(x: Tensor, weight: Tensor) -> bool:
+    """Whether x (..., K) times weight (N, K) transposed is not torch's own."""
+    return _is_plain(x, weight) and (USES_ONEDNN or _is_for_tiles(x.numel() // x.shape[-1], *weight.shape))
 
 
-def multiply_across(gradient: Tensor, x: Tensor) -> Tensor:
-    """The gradient (N, K) of the weight in `multiply`, from that (n, N) of its result for x (n, K)."""
-    return multiply(gradient.t(), x.t()) if _goes_through_onednn(gradient, x) else gradient.t() @ x
+def _runs_on_tiles(left: Tensor, right: Tensor) -> bool:
+    return _is_plain(left, right) and _is_for_tiles(*left.shape[-2:], right.shape[-1])
 
 
-def _goes_through_onednn(x: Tensor, weight: Tensor) -> bool:
-    if not USES_ONEDNN:
-        return False
+def _runs_through_onednn(left: Tensor, right: Tensor) -> bool:
+    return USES_ONEDNN and _is_plain(left, right)
+
+
+def _is_for_tiles(rows: int, depth: int, columns: int) -> bool:
+    is_worth_it = min(rows, depth, columns) >= FEWEST and rows * depth * columns >= SMALLEST
+    return HAS_TILES and is_worth_it and torch.get_float32_matmul_precision() != "highest"
+
+
+def _is_plain(x: Tensor, weight: Tensor) -> bool:
+    """Whether a way of our own can serve: float32 on a CPU."""
     is_plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() > 0
-    is_traced = torch.compiler.is_compiling()  # torch.compile takes that operator for packed weights only
+    is_traced = torch.compiler.is_compiling()  # torch.compile sees only torch's own
     return is_plain and not is_traced and not torch.is_autocast_enabled("cpu")
+
+
+def _dense(x: Tensor) -> Tensor:
+    return x if 1 in x.stride()[-2:] else x.contiguous()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 import league.policies.lstm_gates as lstm_gates
-from league.policies.linear import added_to, linear, multiply, multiply_across, multiply_back, turned
+from league.policies.linear import laid_out, linear, product
 
 ROWS_AT_ONCE = 512
 """Rows of a product that reads the input's weights."""
@@ -103,15 +103,18 @@ class _Segment(torch.autograd.Function):
         befores = x.new_empty(shape)
         keep = (~is_first).to(out.dtype)[..., None]
         begins = is_first.any(1).tolist()
-        state, often = (hidden, cell), turned(weight_h)
+        state, rows = (hidden, cell), shape[1]
+        enter, recur = laid_out(weight_x.t(), rows * block), laid_out(weight_h.t(), rows)
         for t, is_cut in enumerate(begins):
             if t % block == 0:
-                given = multiply(x[t : t + block], weight_x).float()
+                given = product(x[t : t + block].flatten(0, 1), enter).float().view(-1, rows, len(bias))
             if is_cut:
                 state = state[0] * keep[t], state[1] * keep[t]
             befores[t] = state[0]
             step = given[t % block]
-            recurrent = added_to(step, befores[t], often)
+            recurrent = None if kind == step.dtype else product(befores[t], recur).float()
+            if recurrent is None:  # adding while multiplying spares a pass
+                product(befores[t], recur, out=step, adds=True)
             lstm_gates.forward(step, recurrent, bias, state[1], gates[t], cells[t], out[t], torch.get_num_threads())
             state = out[t], cells[t]
         ctx.save_for_backward(x, befores, cell, keep, gates, cells, weight_x, weight_h)
@@ -124,6 +127,7 @@ class _Segment(torch.autograd.Function):
         x, befores, cell, keep, gates, cells, weight_x, weight_h = ctx.saved_tensors
         d_out, block = gradients[0].float().contiguous(), _steps_at_once(x.shape[1])
         d_gates, d_x = x.new_empty(gates.shape), x.new_empty(x.shape)  # in order, whatever the strides of x
+        leave, recur = laid_out(weight_x, x.shape[1] * block), laid_out(weight_h, x.shape[1])
         d_hidden, d_cell, precise = torch.zeros_like(cell), torch.zeros_like(cell), torch.empty_like(gates[0])
         for t in range(len(ctx.begins) - 1, -1, -1):
             before = cells[t - 1] if t else cell
@@ -133,14 +137,14 @@ class _Segment(torch.autograd.Function):
             lstm_gates.backward(gates[t], before, cells[t], d_out[t], d_hidden, d_cell, step, torch.get_num_threads())
             if step is precise:
                 d_gates[t] = step
-            d_hidden = multiply_back(d_gates[t], weight_h).float()
+            d_hidden = product(d_gates[t], recur).float()
             if ctx.begins[t]:
                 d_hidden, d_cell = d_hidden * keep[t], d_cell * keep[t]
             if t % block == 0:
                 steps = slice(t, t + block)
-                multiply_back(d_gates[steps].flatten(0, 1), weight_x, out=d_x[steps].view(-1, x.shape[2]))
+                product(d_gates[steps].flatten(0, 1), leave, out=d_x[steps].view(-1, x.shape[2]))
         d_gates = d_gates.flatten(0, 1)
-        d_weights = (multiply_across(d_gates, other.flatten(0, 1)).float() for other in (x, befores))
+        d_weights = (product(d_gates.t(), other.flatten(0, 1)).float() for other in (x, befores))
         d_bias = d_gates.sum(0, dtype=torch.float32)
         return d_x, None, None, None, None, *d_weights, d_bias, d_bias
 

@@ -23,7 +23,7 @@ from league.types import Policy
 def is_faster(device: torch.device, precision: str) -> bool:
     """Whether stacked nets play faster than one after the other (docs/performance.md): not in float32 through oneDNN,
     which has no batched product."""
-    return device.type != "cpu" or precision != "float32" or not USES_ONEDNN
+    return device.type != "cpu" or precision == "bf16" or not USES_ONEDNN
 
 
 class _StackedNorm(nn.Module):

@@ -1,6 +1,6 @@
 """How compiled parts read tensors: they come in as objects, of which only addresses and strides are read."""
 
-from libc.stdint cimport int64_t, intptr_t, uint8_t
+from libc.stdint cimport int64_t, intptr_t, uint8_t, uint16_t
 
 
 cdef inline float* floats(tensor) except? NULL:

@@ -1,12 +1,23 @@
 """One thread a process, those that tests start included: small tensors gain nothing from more, and on a busy machine
 threads wait for each other. And signals that end a process do so, also where the tests themselves run in the background
-of a script, which ignores Ctrl+C: `league` leaves ignored what was ignored before it."""
+of a script, which ignores Ctrl+C: `league` leaves ignored what was ignored before it. Matrices are multiplied exactly,
+whatever a test before set."""
 
 import os
 import signal
+
+import pytest
 
 os.environ["OMP_NUM_THREADS"] = "1"
 for name in ("SIGINT", "SIGTERM", "SIGHUP"):
     number = getattr(signal, name, None)
     if number is not None and signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def exact_products() -> None:
+    """float32 throughout, as a process begins; what chooses a device or asks for less sets it anew."""
+    import torch  # here, since the number of threads above must be set before
+
+    torch.set_float32_matmul_precision("highest")

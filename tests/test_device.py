@@ -4,6 +4,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
+
+from league.device import choose_device
 
 FAULTS = """
 import resource, sys
@@ -32,3 +35,10 @@ def test_a_cpu_process_keeps_what_it_frees() -> None:
     if faults["returned"] < 1000:
         pytest.skip("this C library keeps memory by itself")
     assert faults["kept"] < faults["returned"] / 3, faults
+
+
+@pytest.mark.parametrize(("precision", "products"), [("float32", "high"), ("bf16", "high"), ("highest", "highest")])
+def test_a_precision_says_how_exact_products_are(precision: str, products: str) -> None:
+    """torch's own setting carries it: TF32 on CUDA, tile units on a CPU, neither for `highest`."""
+    choose_device("cpu", precision)
+    assert torch.get_float32_matmul_precision() == products

@@ -7,16 +7,17 @@ from torch.nn import functional as F
 
 import league.policies.linear as module
 from league.policies.linear import Linear, linear
+from tests.ways import WAYS, choose
 
 
 @pytest.mark.parametrize("shape", [(1, 7), (5, 7), (3, 4, 7), (64, 7), (0, 7)])
 @pytest.mark.parametrize("has_bias", [True, False])
-@pytest.mark.parametrize("uses_onednn", [True, False])
+@pytest.mark.parametrize("way", WAYS)
 def test_values_and_gradients_are_torchs(
-    shape: tuple[int, ...], has_bias: bool, uses_onednn: bool, monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, ...], has_bias: bool, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Output and every gradient equal those of torch in float64 to float32 rounding, strided inputs included."""
-    monkeypatch.setattr(module, "USES_ONEDNN", uses_onednn)
+    """Output and every gradient equal torch's in float64, to the rounding of each way, strided inputs included."""
+    choose(way, monkeypatch)
     torch.manual_seed(0)
     x = torch.randn(*shape, 2)[..., 0].requires_grad_()
     weight = torch.randn(11, 7, requires_grad=True)
@@ -28,7 +29,9 @@ def test_values_and_gradients_are_torchs(
     found = torch.autograd.grad(out, inputs, upstream.float())
     wanted = torch.autograd.grad(expected, exact, upstream)
     for ours, theirs in zip([out, *found], [expected, *wanted], strict=True):
-        assert ours.shape == theirs.shape and torch.allclose(ours.double(), theirs, atol=1e-4, rtol=1e-5)
+        assert ours.shape == theirs.shape and torch.allclose(
+            ours.double(), theirs, atol=2e-4 if way == "tiles" else 1e-5, rtol=1e-5
+        )
     with torch.no_grad():
         assert torch.equal(linear(x, weight, bias), out)
 
@@ -54,3 +57,43 @@ def test_layer_is_torchs_by_name_and_initial_value() -> None:
     torch.manual_seed(1)
     theirs = nn.Linear(6, 3)
     assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in ours.state_dict().items())
+
+
+def test_stacked_nets_are_each_net_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the tile units too, a stack's rows get the very numbers of a net of its own."""
+    choose("tiles", monkeypatch)
+    x, weights, bias = torch.randn(3 * 20, 40), torch.randn(3, 50, 40), torch.randn(3, 50)
+    for stacked in (weights, weights.mT.contiguous().mT):
+        out = linear(x, stacked, bias).view(3, 20, 50)
+        alone = [linear(*parts) for parts in zip(x.view(3, 20, 40), weights, bias, strict=True)]
+        assert torch.equal(out, torch.stack(alone))
+
+
+@pytest.mark.skipif(not module.HAS_TILES, reason="this processor has no tile units for bf16")
+def test_only_what_is_large_and_may_be_inexact_runs_on_tiles() -> None:
+    """`highest`, torch's default, is float32 throughout, as are small products and other types under `high`."""
+    x, weight = torch.randn(256, 128), torch.randn(512, 128)
+    exact = F.linear(x, weight)
+    assert torch.equal(linear(x, weight), exact)
+    torch.set_float32_matmul_precision("high")
+    assert not torch.equal(linear(x, weight), exact)
+    assert torch.equal(linear(x[:8], weight), F.linear(x[:8], weight))
+    assert torch.equal(linear(x.double(), weight.double()), F.linear(x.double(), weight.double()))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_right_side_laid_out_gives_the_same(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products with a right side laid out once, of many or few rows, written, added or new, equal those without."""
+    choose(way, monkeypatch)
+    right, given = torch.randn(300, 70), torch.randn(40, 70)
+    for matrix in (right, right.t().contiguous().t()):
+        ready = module.laid_out(matrix, 40)
+        for rows in (40, 1):
+            x = torch.randn(rows, 300)
+            wanted, tolerance = module.product(x, matrix), {"atol": 1e-4, "rtol": 0.0}
+            assert torch.allclose(module.product(x, ready), wanted, **tolerance)
+            out = torch.empty(rows, 70)
+            assert module.product(x, ready, out=out) is out and torch.allclose(out, wanted, **tolerance)
+            out = given[:rows].clone()
+            module.product(x, ready, out=out, adds=True)
+            assert torch.allclose(out, given[:rows] + wanted, **tolerance)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import league.policies.linear as linear
 import league.policies.lstm as module
 from league.policies.lstm import lstm_cell, lstm_segment, packed_segment
+from tests.ways import WAYS, choose
 
 
 def step_by_step(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
@@ -37,25 +37,25 @@ SHAPES = [(1, 1, 3), (4, 9, 5), (3, 20, 16), (5, 7, 40), (200, 6, 8)]  # the las
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
-@pytest.mark.parametrize("form", ["compiled", "compiled through oneDNN", "packed"])
+@pytest.mark.parametrize("form", [*WAYS, "packed"])
 def test_a_segment_is_its_steps(
     shape: tuple[int, int, int], share: float, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Outputs and every gradient equal the twin's in float64: packed to its rounding, compiled to that of float32."""
+    """Outputs and every gradient equal the twin's in float64: packed to its rounding, compiled to that of its way."""
     lstm, (x, hidden, cell, is_first) = segment(*shape, share)
     x.requires_grad_()
     wanted = step_by_step(x, hidden, cell, is_first, lstm)
     upstream = torch.randn_like(wanted)
     gradients = torch.autograd.grad(wanted, [x, *lstm.parameters()], upstream)
     if form != "packed":
-        monkeypatch.setattr(linear, "USES_ONEDNN", "oneDNN" in form)
+        choose(form, monkeypatch)
         lstm, x = lstm.float(), x.detach().float().requires_grad_()
         hidden, cell, upstream = hidden.float(), cell.float(), upstream.float()
         assert module.is_plain(hidden)
         found = lstm_segment(x, hidden, cell, is_first, lstm)
     else:
         found = packed_segment(x, hidden, cell, is_first, lstm)
-    tolerance = 1e-12 if form == "packed" else 1e-5
+    tolerance = {"packed": 1e-12, "tiles": 1e-4}.get(form, 1e-5)
     for ours, theirs in zip(
         [found, *torch.autograd.grad(found, [x, *lstm.parameters()], upstream)], [wanted, *gradients], strict=True
     ):

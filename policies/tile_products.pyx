@@ -1,0 +1,72 @@
+"""Products of float32 matrices on the tile units of Intel's processors (AMX), rows shared out to torch's threads.
+
+`linear.py` says when they are used.
+"""
+
+include "tensors.pxi"
+
+cdef extern from "tile_products.h":
+    ctypedef struct Product:
+        const float* left
+        const float* right
+        uint16_t* packed
+        const float* bias
+        float* out
+        int64_t rows, columns, depth, left_row, left_depth, right_depth, right_column, out_row
+        int adds
+    int has_tiles() noexcept nogil
+    int64_t packed_size(int64_t depth, int64_t columns) noexcept nogil
+    void pack_right(const Product* p) noexcept nogil
+    int multiply_on_tiles(const Product* p, int threads) noexcept nogil
+
+
+def are_there():
+    """Whether this processor has such units for bf16, this system lets the process use them, and this build can."""
+    return bool(has_tiles())
+
+
+cdef int set_right(Product* p, right) except -1:
+    p.right, p.depth, p.columns = floats(right), right.size(-2), right.size(-1)
+    p.right_depth, p.right_column = right.stride(-2), right.stride(-1)
+    return 0
+
+
+def packed(right):
+    """A copy of right (K, N) for several products, as `multiply` takes it: (some,), 4 bytes a number."""
+    cdef Product p
+    set_right(&p, right)
+    space = right.new_empty(packed_size(p.depth, p.columns) // 2)
+    p.packed = <uint16_t*>floats(space)
+    pack_right(&p)
+    return space
+
+
+def multiply(left, right, packed, bias, out, bint adds, int threads):
+    """Writes left (..., n, K) times right (..., K, N), plus bias (..., N) or None, into out (..., n, N), or adds it.
+
+    At most one axis before the last two, which counts nets. Each axis is at least 1 long; of the last two axes of left
+    and right one is contiguous, of bias and out the last. packed: that of right (K, N), or None. Added to what `out`
+    holds, there is no bias.
+
+    Raises:
+        MemoryError: none for the workspace, at most 1 MiB.
+    """
+    cdef Product p
+    cdef int64_t net, nets = left.size(0) if left.dim() == 3 else 1
+    cdef int64_t left_net = left.stride(0), right_net = right.stride(0), out_net = out.stride(0)
+    cdef int64_t bias_net = 0 if bias is None else bias.stride(0)
+    cdef int is_done = 1
+    set_right(&p, right)
+    p.packed = NULL if packed is None else <uint16_t*>floats(packed)
+    p.bias = NULL
+    p.rows, p.left_row, p.left_depth = left.size(-2), left.stride(-2), left.stride(-1)
+    p.out_row, p.adds = out.stride(-2), adds
+    for net in range(nets):
+        p.left, p.out = floats(left) + net * left_net, floats(out) + net * out_net
+        p.right = floats(right) + net * right_net
+        if bias is not None:
+            p.bias = floats(bias) + net * bias_net
+        with nogil:
+            is_done = multiply_on_tiles(&p, threads)
+        if not is_done:
+            raise MemoryError("no memory for the workspace of a matrix product")

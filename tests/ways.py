@@ -1,0 +1,19 @@
+"""The ways that products of float32 take on a CPU."""
+
+import pytest
+import torch
+
+import league.policies.linear as linear
+
+WAYS = ("MKL", "oneDNN", "tiles")
+
+
+def choose(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sends every such product this way; skips the test where this processor cannot."""
+    monkeypatch.setattr(linear, "USES_ONEDNN", way == "oneDNN")
+    if way == "tiles":
+        if not linear.HAS_TILES:
+            pytest.skip("this processor has no tile units for bf16")
+        monkeypatch.setattr(linear, "FEWEST", 1)
+        monkeypatch.setattr(linear, "SMALLEST", 1)
+        torch.set_float32_matmul_precision("high")
