@@ -120,7 +120,7 @@ def product(
 
 def laid_out(right: Tensor, rows: int) -> Right:
     """right (K, N) for several products with so many rows on the left."""
-    if _is_plain(right, right) and _is_for_tiles(rows, *right.shape):
+    if _is_plain(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1]):
         return Right(right, tile_products.packed(_dense(right)))
     is_mkls = right.dtype == torch.float32 and not USES_ONEDNN  # which reads it faster by rows
     return Right(right.contiguous() if is_mkls else right, None)
@@ -128,11 +128,11 @@ def laid_out(right: Tensor, rows: int) -> Right:
 
 def _has_own_way(x: Tensor, weight: Tensor) -> bool:
     """Whether x (..., K) times weight (N, K) transposed is not torch's own."""
-    return _is_plain(x, weight) and (USES_ONEDNN or _is_for_tiles(x.numel() // x.shape[-1], *weight.shape))
+    return _is_plain(x, weight) and (USES_ONEDNN or _is_for_tiles(x.numel() // x.shape[-1], weight.shape[1], len(weight)))
 
 
 def _runs_on_tiles(left: Tensor, right: Tensor) -> bool:
-    return _is_plain(left, right) and _is_for_tiles(*left.shape[-2:], right.shape[-1])
+    return _is_plain(left, right) and _is_for_tiles(left.shape[-2], left.shape[-1], right.shape[-1])
 
 
 def _runs_through_onednn(left: Tensor, right: Tensor) -> bool:

@@ -140,22 +140,19 @@ ON_TILES static void multiply_block(const uint16_t *left, const uint16_t *right,
         _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);
     }
     for (; steps > 0; steps--, left += STEP, right += STEP) {
-        _tile_loadd(4, left, 64); _tile_loadd(6, right, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, right + 2 * TILE, 64);
-        _tile_dpbf16ps(1, 4, 7);
+        /* Each tile is loaded once; a result is added to again as late as can be. */
+        _tile_loadd(4, left, 64); _tile_loadd(6, right, 64); _tile_loadd(7, right + 2 * TILE, 64);
+        _tile_dpbf16ps(0, 4, 6); _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, left + 3 * TILE, 64);
+        _tile_dpbf16ps(2, 5, 6); _tile_dpbf16ps(3, 5, 7);
+        _tile_loadd(5, left + TILE, 64);
+        _tile_dpbf16ps(0, 5, 6); _tile_dpbf16ps(1, 5, 7);
         _tile_loadd(5, left + 2 * TILE, 64);
         _tile_dpbf16ps(2, 5, 6); _tile_dpbf16ps(3, 5, 7);
         _tile_loadd(6, right + TILE, 64);
         _tile_dpbf16ps(0, 4, 6); _tile_dpbf16ps(2, 5, 6);
         _tile_loadd(7, right + 3 * TILE, 64);
         _tile_dpbf16ps(1, 4, 7); _tile_dpbf16ps(3, 5, 7);
-        _tile_loadd(4, left + TILE, 64); _tile_loadd(6, right, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, right + 2 * TILE, 64);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, left + 3 * TILE, 64);
-        _tile_dpbf16ps(2, 5, 6); _tile_dpbf16ps(3, 5, 7);
     }
     _tile_stored(0, out, apart); _tile_stored(1, out + LINES, apart);
     _tile_stored(2, below, apart); _tile_stored(3, below + LINES, apart);
