@@ -18,7 +18,7 @@ COMPILED_PARTS = [
         include_dirs=["policies"],
         depends=[f"policies/{name}.h", "policies/vector_math.h"],
     )
-    for name in ("ring_attention", "segment_attention", "lstm_gates", "tile_products")
+    for name in ("ring_attention", "segment_attention", "latent_attention", "lstm_gates", "tile_products")
 ]
 CHECKS = os.environ.get("LEAGUE_CYTHON_CHECKS", "0") == "1"
 

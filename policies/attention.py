@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from league.policies.linear import Linear
+import league.policies.latent_attention as latent_attention
+from league.policies.linear import Linear, by_head, is_plain
 
 ROTARY_BASE = 1000.0
 """Longest rotary wavelength is about 2 pi times this many tokens."""
@@ -59,12 +61,34 @@ class CrossAttention(nn.Module):
     def forward(self, x: Tensor, latents: Tensor) -> Tensor:
         """x (..., query_width), latents (..., L, width) -> (..., width)."""
         num_latents, width = latents.shape[-2:]
-        by_head = (self.heads, width // self.heads)
-        key, value = self.kv.weight.view(-1, 2, *by_head, width).unbind(1)  # (nets, heads, d, width)
-        query = self.query(x).view(len(key), -1, *by_head)  # (nets, rows, heads, d)
+        heads = (self.heads, width // self.heads)
+        key, value = self.kv.weight.view(-1, 2, *heads, width).unbind(1)  # (nets, heads, d, width)
+        query = self.query(x).view(len(key), -1, *heads)  # (nets, rows, heads, d)
         latents = latents.view(len(key), -1, num_latents, width)
-        sought = torch.einsum("nrhd,nhdw->nrhw", query, key)
-        share = (sought @ latents.mT / math.sqrt(width / self.heads)).softmax(-1)
-        found = torch.einsum("nrhw,nhdw->nrhd", share.to(latents.dtype) @ latents, value)
-        result: Tensor = self.out(found.reshape(*x.shape[:-1], width))
+        found = attend_latents(by_head(query, key), latents, math.sqrt(self.heads / width))
+        result: Tensor = self.out(by_head(found, value.mT).reshape(*x.shape[:-1], width))
         return result
+
+
+def attend_latents(sought: Tensor, latents: Tensor, scale: float) -> Tensor:
+    """sought (nets, R, heads, width), latents (nets, R, L, width), keys and values at once -> as sought."""
+    if not is_plain(latents):
+        return (sought @ latents.mT * scale).softmax(-1).to(latents.dtype) @ latents
+    flat = [x.float().flatten(0, 1).contiguous() for x in (sought, latents)]
+    found: Tensor = _AttendLatents.apply(*flat, scale)  # type: ignore[no-untyped-call]
+    return found.view(sought.shape)
+
+
+class _AttendLatents(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, sought: Tensor, latents: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(sought, latents)
+        ctx.scale = scale
+        found, ctx.share = latent_attention.forward(sought, latents, scale, torch.get_num_threads())
+        result: Tensor = found
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        d_found, threads = gradients[0].contiguous(), torch.get_num_threads()
+        return *latent_attention.backward(d_found, ctx.share, *ctx.saved_tensors, ctx.scale, threads), None

@@ -106,8 +106,7 @@ def product(
     matrix, packed = right if isinstance(right, Right) else (right, None)
     if packed is not None or _runs_on_tiles(left, matrix):
         out = left.new_empty((*left.shape[:-1], matrix.shape[-1])) if out is None else out
-        tile_products.multiply(_dense(left), _dense(matrix), packed, bias, out, adds, torch.get_num_threads())
-        return out
+        return _on_tiles(left, matrix, out, packed, bias, adds)
     if left.dim() == 2 and _runs_through_onednn(left, matrix):
         result: Tensor = torch.ops.mkldnn._linear_pointwise(left, matrix.t(), bias, "none", [], "")
         return result if out is None else out.add_(result) if adds else out.copy_(result)
@@ -118,25 +117,77 @@ def product(
     return torch.matmul(left, matrix, out=out)
 
 
+def _on_tiles(
+    left: Tensor,
+    right: Tensor,
+    out: Tensor,
+    packed: Tensor | None = None,
+    bias: Tensor | None = None,
+    adds: bool = False,
+) -> Tensor:
+    tile_products.multiply(_dense(left), _dense(right), packed, bias, out, adds, torch.get_num_threads())
+    return out
+
+
 def laid_out(right: Tensor, rows: int) -> Right:
     """right (K, N) for several products with so many rows on the left."""
-    if _is_plain(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1]):
+    if _is_exact(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1]):
         return Right(right, tile_products.packed(_dense(right)))
     is_mkls = right.dtype == torch.float32 and not USES_ONEDNN  # which reads it faster by rows
     return Right(right.contiguous() if is_mkls else right, None)
 
 
+def by_head(x: Tensor, weight: Tensor) -> Tensor:
+    """x (nets, R, heads, K) times weight (nets, heads, K, N), each head by its own: (nets, R, heads, N).
+
+    Differentiable. On tile units it is in float32 under autocast too: cheaper than copies in bf16.
+    """
+    nets, rows, _, depth = x.shape
+    if nets == 1 and is_plain(weight) and _is_for_tiles(rows, depth, weight.shape[-1]):
+        result: Tensor = _ByHead.apply(x.float().squeeze(0), weight.squeeze(0))  # type: ignore[no-untyped-call]
+        return result[None]
+    return torch.einsum("nrhk,nhkw->nrhw", x, weight)
+
+
+class _ByHead(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _each_head(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        d_weight = weight.new_empty(weight.shape)
+        _on_tiles(x.permute(1, 2, 0), gradients[0].transpose(0, 1), d_weight)
+        return _each_head(gradients[0], weight.mT), d_weight
+
+
+def _each_head(x: Tensor, weight: Tensor) -> Tensor:
+    """x (R, heads, K) times weight (heads, K, N): (R, heads, N), contiguous."""
+    out = x.new_empty((*x.shape[:2], weight.shape[-1]))
+    _on_tiles(x.transpose(0, 1), weight, out.transpose(0, 1))
+    return out
+
+
+def is_plain(*tensors: Tensor) -> bool:
+    """Whether compiled parts can serve: float32 on a CPU."""
+    is_traced = torch.compiler.is_compiling()  # torch.compile sees only torch's own
+    return not is_traced and all(x.device.type == "cpu" and x.dtype == torch.float32 and x.numel() > 0 for x in tensors)
+
+
 def _has_own_way(x: Tensor, weight: Tensor) -> bool:
     """Whether x (..., K) times weight (N, K) transposed is not torch's own."""
-    return _is_plain(x, weight) and (USES_ONEDNN or _is_for_tiles(x.numel() // x.shape[-1], weight.shape[1], len(weight)))
+    rows = x.numel() // max(1, x.shape[-1])
+    return _is_exact(x, weight) and (USES_ONEDNN or _is_for_tiles(rows, weight.shape[1], len(weight)))
 
 
 def _runs_on_tiles(left: Tensor, right: Tensor) -> bool:
-    return _is_plain(left, right) and _is_for_tiles(left.shape[-2], left.shape[-1], right.shape[-1])
+    return _is_exact(left, right) and _is_for_tiles(left.shape[-2], left.shape[-1], right.shape[-1])
 
 
 def _runs_through_onednn(left: Tensor, right: Tensor) -> bool:
-    return USES_ONEDNN and _is_plain(left, right)
+    return USES_ONEDNN and _is_exact(left, right)
 
 
 def _is_for_tiles(rows: int, depth: int, columns: int) -> bool:
@@ -144,11 +195,9 @@ def _is_for_tiles(rows: int, depth: int, columns: int) -> bool:
     return HAS_TILES and is_worth_it and torch.get_float32_matmul_precision() != "highest"
 
 
-def _is_plain(x: Tensor, weight: Tensor) -> bool:
-    """Whether a way of our own can serve: float32 on a CPU."""
-    is_plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() > 0
-    is_traced = torch.compiler.is_compiling()  # torch.compile sees only torch's own
-    return is_plain and not is_traced and not torch.is_autocast_enabled("cpu")
+def _is_exact(x: Tensor, weight: Tensor) -> bool:
+    """Whether their product is one of float32 on a CPU."""
+    return is_plain(x, weight) and not torch.is_autocast_enabled("cpu")
 
 
 def _dense(x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 import league.policies.lstm_gates as lstm_gates
-from league.policies.linear import laid_out, linear, product
+from league.policies.linear import is_plain, laid_out, linear, product
 
 ROWS_AT_ONCE = 512
 """Rows of a product that reads the input's weights."""
@@ -46,12 +46,6 @@ def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm
         result: Tensor = _Segment.apply(x, hidden, cell, is_first, is_low, *lstm.parameters())  # type: ignore[no-untyped-call]
         return result
     return packed_segment(x, hidden, cell, is_first, lstm)
-
-
-def is_plain(state: Tensor) -> bool:
-    """Whether the compiled gates can serve: float32 on a CPU."""
-    is_traced = torch.compiler.is_compiling()  # torch.compile sees only torch's own
-    return state.device.type == "cpu" and state.dtype == torch.float32 and state.numel() > 0 and not is_traced
 
 
 def packed_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 import league.policies.ring_attention as ring_attention
 from league.policies.attention import attend, rotate, rotation_at, split
+from league.policies.linear import is_plain
 
 
 @dataclass
@@ -85,11 +86,5 @@ def ring_of(memory: EncoderMemory, count: Tensor, rows: Tensor | None, heads: in
     """The ring of one step of `rows` (None: all), whose matches have `count` (n,) tokens so far."""
     _, _, history, width = memory.keys.shape
     fits = history <= ring_attention.LONGEST_HISTORY and width // heads <= ring_attention.WIDEST_HEAD
-    is_compiled = is_plain(memory) and fits and len(count) > 0 and not torch.is_grad_enabled()
+    is_compiled = is_plain(memory.keys) and fits and len(count) > 0 and not torch.is_grad_enabled()
     return (CompiledRing if is_compiled else Ring)(memory, count, rows, heads)
-
-
-def is_plain(memory: EncoderMemory) -> bool:
-    """Whether compiled attention can serve: float32 on a CPU."""
-    is_traced = torch.compiler.is_compiling()  # torch.compile sees only torch's own
-    return memory.keys.device.type == "cpu" and memory.keys.dtype == torch.float32 and not is_traced

@@ -9,7 +9,8 @@ from torch import Tensor
 
 import league.policies.segment_attention as segment_attention
 from league.policies.attention import attend, rotate, rotation_at, split
-from league.policies.ring import EncoderMemory, is_plain
+from league.policies.linear import is_plain
+from league.policies.ring import EncoderMemory
 
 
 def positions_in(memory: EncoderMemory, is_first: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,5 +96,5 @@ class _Attend(torch.autograd.Function):
 
 def segment_of(memory: EncoderMemory, is_first: Tensor, heads: int) -> Segment | CompiledSegment:
     """The segment (B, T) that goes on from `memory`, in the form that serves best."""
-    is_compiled = is_plain(memory) and is_first.numel() > 0
+    is_compiled = is_plain(memory.keys) and is_first.numel() > 0
     return (CompiledSegment if is_compiled else Segment)(memory, is_first, heads)

@@ -49,6 +49,7 @@ def multiply(left, right, packed, bias, out, bint adds, int threads):
     holds, there is no bias.
 
     Raises:
+        ValueError: out's last axis is not contiguous.
         MemoryError: none for the workspace, at most 1 MiB.
     """
     cdef Product p
@@ -61,6 +62,8 @@ def multiply(left, right, packed, bias, out, bint adds, int threads):
     p.bias = NULL
     p.rows, p.left_row, p.left_depth = left.size(-2), left.stride(-2), left.stride(-1)
     p.out_row, p.adds = out.stride(-2), adds
+    if out.stride(-1) != 1:
+        raise ValueError(f"out lies with strides {out.stride()}; its last axis must be contiguous")
     for net in range(nets):
         p.left, p.out = floats(left) + net * left_net, floats(out) + net * out_net
         p.right = floats(right) + net * right_net
