@@ -31,8 +31,9 @@ USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
 )
 
 HAS_TILES = tile_products.are_there()
-FEWEST, SMALLEST = 24, 2**20
-"""Rows, columns and depth of a product for the tile units, and multiplications in it: below, MKL is faster."""
+FEWEST_ROWS, FEWEST_ROWS_LAID_OUT, FEWEST, SMALLEST = 32, 16, 24, 2**19
+"""Rows of a product for the tile units, rows where the right side is laid out already, columns and depth, and
+multiplications: below, MKL is faster (docs/performance.md)."""
 
 
 class Right(NamedTuple):
@@ -131,7 +132,7 @@ def _on_tiles(
 
 def laid_out(right: Tensor, rows: int) -> Right:
     """right (K, N) for several products with so many rows on the left."""
-    if _is_exact(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1]):
+    if _is_exact(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1], FEWEST_ROWS_LAID_OUT):
         return Right(right, tile_products.packed(_dense(right)))
     is_mkls = right.dtype == torch.float32 and not USES_ONEDNN  # which reads it faster by rows
     return Right(right.contiguous() if is_mkls else right, None)
@@ -172,8 +173,10 @@ def _each_head(x: Tensor, weight: Tensor) -> Tensor:
 
 def is_plain(*tensors: Tensor) -> bool:
     """Whether compiled parts can serve: float32 on a CPU."""
-    is_traced = torch.compiler.is_compiling()  # torch.compile sees only torch's own
-    return not is_traced and all(x.device.type == "cpu" and x.dtype == torch.float32 and x.numel() > 0 for x in tensors)
+    for x in tensors:
+        if not x.is_cpu or x.dtype != torch.float32 or x.numel() == 0:
+            return False
+    return not torch.compiler.is_compiling()  # torch.compile sees only torch's own
 
 
 def _has_own_way(x: Tensor, weight: Tensor) -> bool:
@@ -190,9 +193,10 @@ def _runs_through_onednn(left: Tensor, right: Tensor) -> bool:
     return USES_ONEDNN and _is_exact(left, right)
 
 
-def _is_for_tiles(rows: int, depth: int, columns: int) -> bool:
-    is_worth_it = min(rows, depth, columns) >= FEWEST and rows * depth * columns >= SMALLEST
-    return HAS_TILES and is_worth_it and torch.get_float32_matmul_precision() != "highest"
+def _is_for_tiles(rows: int, depth: int, columns: int, fewest_rows: int | None = None) -> bool:
+    is_large = rows >= (fewest_rows or FEWEST_ROWS) and min(depth, columns) >= FEWEST
+    is_large = is_large and rows * depth * columns >= SMALLEST
+    return HAS_TILES and is_large and torch.get_float32_matmul_precision() != "highest"
 
 
 def _is_exact(x: Tensor, weight: Tensor) -> bool:

@@ -125,54 +125,69 @@ ON_TILES static void pack(const float *from, int64_t apart, int64_t depth_apart,
     }
 }
 
-/* A block of results, (SIDE, SIDE), from packed sides of so many steps. */
-ON_TILES static void multiply_block(const uint16_t *left, const uint16_t *right, int64_t steps, int adds, const float *bias,
-                                    float *out, int64_t out_row) {
+/* A block of results, (SIDE, SIDE) or, with but one tile of rows, (LINES, SIDE), from packed sides of so many steps.
+ *
+ * Each tile is loaded once a step; a result is added to again as late as can be, in the same order in every row.
+ */
+ON_TILES static inline __attribute__((always_inline)) void multiply_block(
+    const uint16_t *left, const uint16_t *right, int64_t steps, int adds, const float *bias, float *out, int64_t out_row,
+    const int has_two) {
     const int64_t apart = 4 * out_row; /* in bytes */
     float *below = out + LINES * out_row;
     if (adds) {
         _tile_loadd(0, out, apart); _tile_loadd(1, out + LINES, apart);
-        _tile_loadd(2, below, apart); _tile_loadd(3, below + LINES, apart);
+        if (has_two) { _tile_loadd(2, below, apart); _tile_loadd(3, below + LINES, apart); }
     } else if (bias) {
         _tile_loadd(0, bias, 0); _tile_loadd(1, bias + LINES, 0);
-        _tile_loadd(2, bias, 0); _tile_loadd(3, bias + LINES, 0);
+        if (has_two) { _tile_loadd(2, bias, 0); _tile_loadd(3, bias + LINES, 0); }
     } else {
         _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);
     }
-    for (; steps > 0; steps--, left += STEP, right += STEP) {
-        /* Each tile is loaded once; a result is added to again as late as can be. */
-        _tile_loadd(4, left, 64); _tile_loadd(6, right, 64); _tile_loadd(7, right + 2 * TILE, 64);
+    for (; steps > 0; steps--, left += STEP, right += STEP) { /* low times high, high times high, high times low */
+        _tile_loadd(4, left + TILE, 64); _tile_loadd(6, right, 64); _tile_loadd(7, right + 2 * TILE, 64);
         _tile_dpbf16ps(0, 4, 6); _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, left + 3 * TILE, 64);
-        _tile_dpbf16ps(2, 5, 6); _tile_dpbf16ps(3, 5, 7);
-        _tile_loadd(5, left + TILE, 64);
-        _tile_dpbf16ps(0, 5, 6); _tile_dpbf16ps(1, 5, 7);
-        _tile_loadd(5, left + 2 * TILE, 64);
-        _tile_dpbf16ps(2, 5, 6); _tile_dpbf16ps(3, 5, 7);
+        if (has_two) {
+            _tile_loadd(5, left + 3 * TILE, 64);
+            _tile_dpbf16ps(2, 5, 6); _tile_dpbf16ps(3, 5, 7);
+        }
+        _tile_loadd(4, left, 64);
+        _tile_dpbf16ps(0, 4, 6); _tile_dpbf16ps(1, 4, 7);
+        if (has_two) {
+            _tile_loadd(5, left + 2 * TILE, 64);
+            _tile_dpbf16ps(2, 5, 6); _tile_dpbf16ps(3, 5, 7);
+        }
         _tile_loadd(6, right + TILE, 64);
-        _tile_dpbf16ps(0, 4, 6); _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(0, 4, 6);
+        if (has_two) _tile_dpbf16ps(2, 5, 6);
         _tile_loadd(7, right + 3 * TILE, 64);
-        _tile_dpbf16ps(1, 4, 7); _tile_dpbf16ps(3, 5, 7);
+        _tile_dpbf16ps(1, 4, 7);
+        if (has_two) _tile_dpbf16ps(3, 5, 7);
     }
     _tile_stored(0, out, apart); _tile_stored(1, out + LINES, apart);
-    _tile_stored(2, below, apart); _tile_stored(3, below + LINES, apart);
+    if (has_two) { _tile_stored(2, below, apart); _tile_stored(3, below + LINES, apart); }
 }
 
-/* A block at the edge, of which only so many rows and columns are there. */
-ON_TILES static void multiply_edge(const uint16_t *left, const uint16_t *right, int64_t steps, int adds, const float *bias,
+/* So many rows and columns of a block, at most SIDE of either: what is not there is left out at the edges. */
+ON_TILES static void multiply_some(const uint16_t *left, const uint16_t *right, int64_t steps, int adds, const float *bias,
                                    float *out, int64_t out_row, int64_t rows, int64_t columns) {
-    float block[SIDE * SIDE], all_bias[SIDE];
+    const int has_two = rows > LINES, is_whole = rows % LINES == 0 && columns == SIDE;
     const size_t bytes = columns * sizeof(float);
-    for (int64_t i = 0; adds && i < rows; i++) memcpy(block + SIDE * i, out + i * out_row, bytes);
-    if (bias) memcpy(all_bias, bias, bytes);
-    multiply_block(left, right, steps, adds, bias ? all_bias : NULL, block, SIDE);
-    for (int64_t i = 0; i < rows; i++) memcpy(out + i * out_row, block + SIDE * i, bytes);
+    float block[SIDE * SIDE], all_bias[SIDE], *to = is_whole ? out : block;
+    const int64_t to_row = is_whole ? out_row : SIDE;
+    for (int64_t i = 0; adds && !is_whole && i < rows; i++) memcpy(block + SIDE * i, out + i * out_row, bytes);
+    if (bias && !is_whole) bias = memcpy(all_bias, bias, bytes);
+    if (has_two)
+        multiply_block(left, right, steps, adds, bias, to, to_row, 1);
+    else
+        multiply_block(left, right, steps, adds, bias, to, to_row, 0);
+    for (int64_t i = 0; !is_whole && i < rows; i++) memcpy(out + i * out_row, block + SIDE * i, bytes);
 }
 
 /* A step of a side, packed: SIDE rows or columns and PLACES of the depth. */
 ON_TILES static inline void pack_step(const float *from, int64_t apart, int64_t depth_apart, int64_t count, int64_t depth,
                                       int is_left, uint16_t *to) {
     pack(from, apart, depth_apart, count, depth, is_left, to);
+    if (is_left && count <= LINES) return;
     pack(from + LINES * apart, apart, depth_apart, count - LINES, depth, is_left, to + 2 * TILE);
 }
 
@@ -231,10 +246,7 @@ ON_TILES static void multiply_piece(const Product *p, int64_t deep, int64_t wide
                 const uint16_t *side = space + j / SIDE * steps * STEP;
                 float *out = p->out + i * p->out_row + wide + j;
                 const float *own = bias ? bias + j : NULL;
-                if (rows == SIDE && columns - j >= SIDE)
-                    multiply_block(packed, side, steps, adds, own, out, p->out_row);
-                else
-                    multiply_edge(packed, side, steps, adds, own, out, p->out_row, rows, SMALLER(SIDE, columns - j));
+                multiply_some(packed, side, steps, adds, own, out, p->out_row, rows, SMALLER(SIDE, columns - j));
             }
         }
         _tile_release();

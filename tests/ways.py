@@ -14,6 +14,6 @@ def choose(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "tiles":
         if not linear.HAS_TILES:
             pytest.skip("this processor has no tile units for bf16")
-        monkeypatch.setattr(linear, "FEWEST", 1)
-        monkeypatch.setattr(linear, "SMALLEST", 1)
+        for name in ("FEWEST_ROWS", "FEWEST_ROWS_LAID_OUT", "FEWEST", "SMALLEST"):
+            monkeypatch.setattr(linear, name, 1)
         torch.set_float32_matmul_precision("high")
