@@ -22,7 +22,8 @@ from league.app import architecture_of, settle
 from league.bench import _parts
 from league.device import autocast
 from league.envs import registry
-from league.policies import lstm, ring, segment
+from league.policies import attention, lstm, ring, segment
+from league.policies import linear as linear_module
 from league.policies.actor_critic import ActorCritic
 from league.policies.linear import linear
 from league.policies.lstm import lstm_cell
@@ -49,6 +50,7 @@ def sixteen(kind: Callable[..., object], x: torch.Tensor, weights: list[torch.Te
 def measure(threads: int) -> dict[str, object]:
     """All comparisons with this many torch threads."""
     torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("high")
     figures: dict[str, object] = {"threads": threads}
     for rows in (6, 13, 64, 512):
         x, weights = torch.randn(rows, 256), [torch.randn(1024, 256) for _ in range(16)]
@@ -62,7 +64,7 @@ def measure(threads: int) -> dict[str, object]:
     memory, chosen = torch.randn(32, 30, 256), torch.arange(8) * 3
     figures["gather_8_rows_indexing_us"] = median_us(lambda: memory[chosen])
     figures["gather_8_rows_index_select_us"] = median_us(lambda: memory.index_select(0, chosen))
-    return figures | step_of_play() | learning() | matrix_shares()
+    return figures | step_of_play() | learning() | matrix_shares("highest") | matrix_shares("float32")
 
 
 @torch.no_grad()
@@ -113,29 +115,35 @@ def learning() -> dict[str, object]:
 
 MATRIX_KERNELS = (
     *("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "mkldnn::_linear_pointwise"),
-    *("_Attend", "_AttendBackward", "ring attention"),
+    *("_Attend", "_AttendBackward", "_AttendLatents", "_AttendLatentsBackward", "product on tiles", "ring attention"),
 )
 """What torch's profiler calls products of matrices, attention included."""
 
 
 @torch.enable_grad()
-def matrix_shares() -> dict[str, float]:
+def matrix_shares(precision: str) -> dict[str, float]:
     """How much of the time of a rollout and of an update is inside matrix kernels, at the sizes of `fast`."""
-    config, spec, device, _ = settle("test50k", "fast", None, None, ["learner.epochs=1", "learner.device=cpu"])
+    overrides = ["learner.epochs=1", "learner.device=cpu", f"learner.precision={precision}"]
+    config, spec, device, _ = settle("test50k", "fast", None, None, overrides)
     collector, learner = _parts(config, spec, device)
     rollouts = [collector.collect(config.learner.rollout_steps, 1)]  # this one warms up
     learner.update(rollouts[0])
-    attend = ring.CompiledRing.attend
 
-    def recorded(*arguments: Any) -> torch.Tensor:
-        with record_function("ring attention"):
-            return attend(*arguments)
+    def recorded(name: str, call: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def run(*arguments: Any) -> torch.Tensor:
+            with record_function(name):
+                return call(*arguments)
+
+        return run
 
     def play() -> None:
         rollouts.append(collector.collect(config.learner.rollout_steps, 2))
 
     figures = {}
-    with mock.patch.object(ring.CompiledRing, "attend", recorded):
+    with (
+        mock.patch.object(ring.CompiledRing, "attend", recorded("ring attention", ring.CompiledRing.attend)),
+        mock.patch.object(linear_module, "_on_tiles", recorded("product on tiles", linear_module._on_tiles)),
+    ):
         for name, call in (("play", play), ("learning", lambda: learner.update(rollouts[1]))):
             with profile(activities=[ProfilerActivity.CPU]) as profiler:
                 started = time.perf_counter()
@@ -143,7 +151,7 @@ def matrix_shares() -> dict[str, float]:
                 seconds = time.perf_counter() - started
             spent = {event.key: event.self_cpu_time_total / 1e6 for event in profiler.key_averages()}
             inside = sum(spent.get(kind, 0.0) for kind in MATRIX_KERNELS)
-            figures[f"matrix_share_of_{name}"] = round(inside / seconds, 3)
+            figures[f"matrix_share_of_{name}_{precision}"] = round(inside / seconds, 3)
     return figures
 
 
@@ -151,7 +159,7 @@ def matrix_shares() -> dict[str, float]:
 def forms(*, is_compiled: bool) -> Iterator[None]:
     """The network's parts in their compiled form, or in torch's."""
     with contextlib.ExitStack() as stack:
-        for module in (ring, segment, lstm):
+        for module in (attention, ring, segment, lstm):
             stack.enter_context(mock.patch.object(module, "is_plain", lambda *_: is_compiled))
         yield
 

@@ -38,6 +38,7 @@ def measured(peers: Any, peer: str, size: dict[str, int]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("peer", "package", "size"),
     [
+        ("ours-highest", "league", TINY),
         ("ours-bf16", "league", TINY),
         ("cleanrl", "torch", TINY),
         ("sb3", "sb3_contrib", TINY),

@@ -1,8 +1,9 @@
 """Peers beside us, on our game: `python -m benchmarks.peers` at the root, with `pip install -e .[peers]`.
 
 Each peer at each size runs in a process of its own, one after another, pinned to the same cores; both sides of a pair
-have the same network sizes, rows, steps of a rollout and epochs, in float32 unless a name says bf16. Speeds are medians
-of windows after a warm-up; a rate of training is play and the pair's epochs of learning in turn, computed from the two.
+have the same network sizes, rows, steps of a rollout and epochs, in float32 unless a name says bf16. Ours in float32 is
+at torch's precision `high`, as PufferLib sets it, and at `highest` where the name says so. Speeds are medians of
+windows after a warm-up; a rate of training is play and the pair's epochs of learning in turn, computed from the two.
 With `--turns N` every process is run N times, all of them in turn, since a shared machine's speed drifts: a ratio is
 then the median of N, each of one turn, with the least and the most beside it.
 What differs stands at the top of each peer's file. A peer that is not installed is left out, with a line that says so;
@@ -59,6 +60,7 @@ Results = dict[tuple[str, str], dict[str, Any]]
 
 PEERS = {
     "ours": Peer("ours", "league"),
+    "ours-highest": Peer("ours", "league", (("precision", "highest"),)),
     "ours-bf16": Peer("ours", "league", (("precision", "bf16"),)),
     "sb3": Peer("sb3", "sb3-contrib"),
     "cleanrl": Peer("cleanrl", "torch"),
@@ -75,6 +77,7 @@ SIZES = {
 PAIRS = (
     Pair("ours", "full", "sb3", "full-90", epochs=10),
     Pair("ours", "full-90", "sb3", "full-90", epochs=10),
+    Pair("ours-highest", "full", "sb3", "full-90", epochs=10),
     Pair("ours-bf16", "full", "sb3", "full-90", epochs=10),
     *(
         Pair(ours, size, peer, size, epochs)
@@ -83,8 +86,10 @@ PAIRS = (
             ("ours", "sb3", 10),
             ("ours", "cleanrl", 4),
             ("ours", "pufferlib", 1),
+            ("ours-highest", "pufferlib", 1),
             ("ours-bf16", "pufferlib", 1),
             ("ours", "sample-factory", 1),
+            ("ours-highest", "sample-factory", 1),
             ("ours-bf16", "sample-factory", 1),
         )
     ),
