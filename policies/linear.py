@@ -112,10 +112,10 @@ def product(
         result: Tensor = torch.ops.mkldnn._linear_pointwise(left, matrix.t(), bias, "none", [], "")
         return result if out is None else out.add_(result) if adds else out.copy_(result)
     if adds and out is not None:
-        return out.addmm_(left, matrix)
-    if bias is not None:
-        return torch.baddbmm(bias[:, None], left, matrix) if left.dim() == 3 else torch.addmm(bias, left, matrix)
-    return torch.matmul(left, matrix, out=out)
+        return torch.add(out, left @ matrix, out=out) if left.dim() == 3 else out.addmm_(left, matrix)
+    if bias is not None and left.dim() == 3:
+        return torch.baddbmm(bias[:, None], left, matrix, out=out)
+    return torch.matmul(left, matrix, out=out) if bias is None else torch.addmm(bias, left, matrix, out=out)
 
 
 def _on_tiles(

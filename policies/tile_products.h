@@ -24,7 +24,7 @@ typedef struct {
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define ON_TILES __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+#define ON_TILES __attribute__((target("avx512f,amx-tile,amx-bf16")))
 #define SMALLER(x, y) ((x) < (y) ? (x) : (y))
 
 enum {
@@ -43,8 +43,7 @@ enum {
 static int has_tiles(void) {
     unsigned a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1)) return 0; /* AMX-BF16, AMX-TILE */
-    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a >> 5 & 1)) return 0;                    /* AVX512-BF16 */
-    return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+    return __builtin_cpu_supports("avx512f") && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
 /* What eight tiles of full size are: the layout that the processor reads. */
