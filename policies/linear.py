@@ -31,9 +31,9 @@ USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
 )
 
 HAS_TILES = tile_products.are_there()
-FEWEST_ROWS, FEWEST_ROWS_LAID_OUT, FEWEST, SMALLEST = 32, 16, 24, 2**19
-"""Rows of a product for the tile units, rows where the right side is laid out already, columns and depth, and
-multiplications: below, MKL is faster (docs/performance.md)."""
+FEWEST_ROWS, FEWEST_ROWS_LAID_OUT, FEWEST, SMALLEST = 33, 16, 24, 2**19
+"""Rows a thread of a product for the tile units, rows a thread where the right side is laid out already, columns and
+depth, and multiplications: below, MKL is faster (docs/performance.md)."""
 
 
 class Right(NamedTuple):
@@ -132,7 +132,8 @@ def _on_tiles(
 
 def laid_out(right: Tensor, rows: int) -> Right:
     """right (K, N) for several products with so many rows on the left."""
-    if _is_exact(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1], FEWEST_ROWS_LAID_OUT):
+    fewest_rows = FEWEST_ROWS_LAID_OUT * torch.get_num_threads()
+    if _is_exact(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1], fewest_rows):
         return Right(right, tile_products.packed(_dense(right)))
     is_mkls = right.dtype == torch.float32 and not USES_ONEDNN  # which reads it faster by rows
     return Right(right.contiguous() if is_mkls else right, None)
@@ -144,7 +145,7 @@ def by_head(x: Tensor, weight: Tensor) -> Tensor:
     Differentiable. On tile units it is in float32 under autocast too: cheaper than copies in bf16.
     """
     nets, rows, _, depth = x.shape
-    if nets == 1 and is_plain(weight) and _is_for_tiles(rows, depth, weight.shape[-1]):
+    if nets == 1 and is_plain(weight) and _is_for_tiles(rows, depth, weight.shape[-1], FEWEST_ROWS):
         result: Tensor = _ByHead.apply(x.float().squeeze(0), weight.squeeze(0))  # type: ignore[no-untyped-call]
         return result[None]
     return torch.einsum("nrhk,nhkw->nrhw", x, weight)
@@ -182,20 +183,22 @@ def is_plain(*tensors: Tensor) -> bool:
 def _has_own_way(x: Tensor, weight: Tensor) -> bool:
     """Whether x (..., K) times weight (N, K) transposed is not torch's own."""
     rows = x.numel() // max(1, x.shape[-1])
-    return _is_exact(x, weight) and (USES_ONEDNN or _is_for_tiles(rows, weight.shape[1], len(weight)))
+    fewest_rows = FEWEST_ROWS * torch.get_num_threads()
+    return _is_exact(x, weight) and (USES_ONEDNN or _is_for_tiles(rows, weight.shape[1], len(weight), fewest_rows))
 
 
 def _runs_on_tiles(left: Tensor, right: Tensor) -> bool:
-    return _is_exact(left, right) and _is_for_tiles(left.shape[-2], left.shape[-1], right.shape[-1])
+    threads = torch.get_num_threads() if left.dim() == 2 else 1  # nets go side by side
+    shape = left.shape[-2], left.shape[-1], right.shape[-1]
+    return _is_exact(left, right) and _is_for_tiles(*shape, FEWEST_ROWS * threads)
 
 
 def _runs_through_onednn(left: Tensor, right: Tensor) -> bool:
     return USES_ONEDNN and _is_exact(left, right)
 
 
-def _is_for_tiles(rows: int, depth: int, columns: int, fewest_rows: int | None = None) -> bool:
-    is_large = rows >= (fewest_rows or FEWEST_ROWS) and min(depth, columns) >= FEWEST
-    is_large = is_large and rows * depth * columns >= SMALLEST
+def _is_for_tiles(rows: int, depth: int, columns: int, fewest_rows: int) -> bool:
+    is_large = rows >= fewest_rows and min(depth, columns) >= FEWEST and rows * depth * columns >= SMALLEST
     return HAS_TILES and is_large and torch.get_float32_matmul_precision() != "highest"
 
 

@@ -228,13 +228,13 @@ ON_TILES static void multiply_piece(const Product *p, int64_t deep, int64_t wide
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         if (!p->packed) {
-#pragma omp for schedule(static) collapse(2)
+#pragma omp for schedule(dynamic, 8) collapse(2)
             for (int64_t k = 0; k < steps; k++)
                 for (int64_t j = 0; j < num_blocks(columns); j++)
                     pack_right_step(p, deep, wide, depth, columns, k, j, space);
         }
         _tile_loadconfig(&layout);
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < p->rows; i += SIDE) {
             uint16_t packed[DEEP / PLACES * STEP] __attribute__((aligned(64)));
             const int64_t rows = SMALLER(SIDE, p->rows - i);
@@ -270,6 +270,21 @@ static int multiply_on_tiles(const Product *p, int threads) {
     free(space);
     return 1;
 }
+
+/* Writes a product of each net, whose matrices lie so many floats from those of the one before; 0 as above. */
+static int multiply_nets(const Product *first, int64_t nets, int64_t left, int64_t right, int64_t bias, int64_t out,
+                         int threads) {
+    int is_done = 1;
+    if (nets == 1) return multiply_on_tiles(first, threads);
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1) reduction(&& : is_done)
+    for (int64_t net = 0; net < nets; net++) {
+        Product p = *first;
+        p.left += net * left, p.right += net * right, p.out += net * out;
+        if (p.bias) p.bias += net * bias;
+        is_done = multiply_on_tiles(&p, 1) && is_done;
+    }
+    return is_done;
+}
 #else
 static int has_tiles(void) { return 0; }
 
@@ -277,5 +292,8 @@ static int64_t packed_size(int64_t depth, int64_t columns) { return (void)depth,
 
 static void pack_right(const Product *p) { (void)p; }
 
-static int multiply_on_tiles(const Product *p, int threads) { return (void)p, (void)threads, 0; }
+static int multiply_nets(const Product *first, int64_t nets, int64_t left, int64_t right, int64_t bias, int64_t out,
+                         int threads) {
+    return (void)first, (void)nets, (void)left, (void)right, (void)bias, (void)out, (void)threads, 0;
+}
 #endif

@@ -17,7 +17,9 @@ cdef extern from "tile_products.h":
     int has_tiles() noexcept nogil
     int64_t packed_size(int64_t depth, int64_t columns) noexcept nogil
     void pack_right(const Product* p) noexcept nogil
-    int multiply_on_tiles(const Product* p, int threads) noexcept nogil
+    int multiply_nets(
+        const Product* first, int64_t nets, int64_t left, int64_t right, int64_t bias, int64_t out, int threads
+    ) noexcept nogil
 
 
 def are_there():
@@ -50,26 +52,21 @@ def multiply(left, right, packed, bias, out, bint adds, int threads):
 
     Raises:
         ValueError: out's last axis is not contiguous.
-        MemoryError: none for the workspace, at most 1 MiB.
+        MemoryError: none for a workspace, at most 1 MiB a thread.
     """
     cdef Product p
-    cdef int64_t net, nets = left.size(0) if left.dim() == 3 else 1
+    cdef int64_t nets = left.size(0) if left.dim() == 3 else 1, bias_net = 0 if bias is None else bias.stride(0)
     cdef int64_t left_net = left.stride(0), right_net = right.stride(0), out_net = out.stride(0)
-    cdef int64_t bias_net = 0 if bias is None else bias.stride(0)
-    cdef int is_done = 1
+    cdef int is_done
     set_right(&p, right)
+    p.left, p.out = floats(left), floats(out)
     p.packed = NULL if packed is None else <uint16_t*>floats(packed)
-    p.bias = NULL
+    p.bias = NULL if bias is None else floats(bias)
     p.rows, p.left_row, p.left_depth = left.size(-2), left.stride(-2), left.stride(-1)
     p.out_row, p.adds = out.stride(-2), adds
     if out.stride(-1) != 1:
         raise ValueError(f"out lies with strides {out.stride()}; its last axis must be contiguous")
-    for net in range(nets):
-        p.left, p.out = floats(left) + net * left_net, floats(out) + net * out_net
-        p.right = floats(right) + net * right_net
-        if bias is not None:
-            p.bias = floats(bias) + net * bias_net
-        with nogil:
-            is_done = multiply_on_tiles(&p, threads)
-        if not is_done:
-            raise MemoryError("no memory for the workspace of a matrix product")
+    with nogil:
+        is_done = multiply_nets(&p, nets, left_net, right_net, bias_net, out_net, threads)
+    if not is_done:
+        raise MemoryError("no memory for the workspace of a matrix product")
