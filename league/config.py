@@ -127,8 +127,8 @@ class LearnerConfig(Frozen):
     target_kl: Annotated[Positive | None, BeforeValidator(_off_as_none)]
     """An update's epochs stop when the approximate KL, in nats, passes this; "off" never stops them."""
     precision: Literal["float32", "highest", "bf16"]
-    """Number format of the network; of float32, products of matrices may be less exact (TF32 on CUDA, two bf16 for each
-    number on a CPU with AMX), which `highest` rules out; bf16 is for matrix products alone."""
+    """Number format of matrix products: float32 at torch's precision "high", that is TF32 on CUDA and two bf16 a number
+    on a CPU with AMX; float32 throughout ("highest"); or bf16."""
     device: Literal["auto", "cuda", "mps", "cpu"]
     """Where the network runs; auto takes CUDA, then MPS, then the CPU."""
     overlap: Literal["auto", True, False]
