@@ -78,31 +78,17 @@ class Bench:
         return torch.cuda.memory_allocated() // 2**20 if self.device.type == "cuda" else 0
 
 
-@dataclass
-class _Exact:
-    """Multiplies float32 matrices in float32 while it lasts, as the equalities below suppose."""
-
-    def __enter__(self) -> None:
-        self._before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-        torch.set_float32_matmul_precision("highest")
-        torch.backends.cudnn.allow_tf32 = False
-
-    def __exit__(self, *error: object) -> None:
-        torch.set_float32_matmul_precision(self._before[0])
-        torch.backends.cudnn.allow_tf32 = self._before[1]
-
-
 def correctness(bench: Bench) -> Figures:
     """Replay equals play, stacked nets each net alone, graphs plain calls; overlapped play is determined, resumes."""
     steps = 8 if bench.is_tiny else 24
-    plain = ("learner.compile=off", "learner.overlap=false", "env.rows=64", "learner.precision=float32")
+    plain = ("learner.compile=off", "learner.overlap=false", "env.rows=64")
     figures: Figures = {}
-    with _Exact():
-        figures["replay_difference_float32"] = _replay(*bench.make("beast", *plain), steps)
-        figures["replay_is_within_1e-5"] = figures["replay_difference_float32"] < 1e-5
-        figures["replay_difference_bf16"] = _replay(*bench.make("beast", *plain, "learner.precision=bf16"), steps)
-        figures["stacked_difference_float32"] = _stacked_difference(bench)
-        figures["stacked_is_within_1e-5"] = figures["stacked_difference_float32"] < 1e-5
+    for precision in ("highest", "float32", "bf16"):
+        parts = bench.make("beast", *plain, f"learner.precision={precision}")
+        figures[f"replay_difference_{precision}"] = _replay(*parts, steps)
+    figures["replay_is_within_1e-5"] = figures["replay_difference_highest"] < 1e-5
+    figures["stacked_difference_highest"] = _stacked_difference(bench)
+    figures["stacked_is_within_1e-5"] = figures["stacked_difference_highest"] < 1e-5
     lanes = ("env.rows=64", "learner.overlap=true", "learner.precision=float32")
     first, again, in_turn = (bench.make("beast", *lanes)[1] for _ in range(3))
     in_turn.worker = None
@@ -126,7 +112,7 @@ def _replay(config: Config, collector: Collector, learner: Learner, steps: int) 
 
 def _stacked_difference(bench: Bench) -> float:
     """Largest difference of what frozen nets remember of their rows, after twenty steps of the same matches."""
-    config, spec, device, _ = settle("10m", "beast", None, None, bench.sizes("learner.precision=float32"))
+    config, spec, device, _ = settle("10m", "beast", None, None, bench.sizes("learner.precision=highest"))
     policies = {f"net-{i}": opponents.ActorCritic(architecture_of(config, spec)).to(device) for i in range(3)}
     obs = torch.randn(20, 41, spec.obs_size, device=device)
     states = []

@@ -181,7 +181,7 @@ def resume(
     fingerprint = row.fingerprint if is_same else settings.mixed_fingerprint(row.fingerprint, config)
     if overrides:
         settings.check(config)
-    torch_device = choose_device(device or config.learner.device, config.learner.precision)
+    torch_device = choose_device(device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
     memory = check_memory(config, spec, torch_device)
     disk = check_disk(config, spec, torch_device, opened.path, run, row.steps)
@@ -218,7 +218,7 @@ def settle(
 
     config = load({})
     spec = registry.spec(config.env.name, config.env.options)
-    device = choose_device(config.learner.device, config.learner.precision)
+    device = choose_device(config.learner.device)
     if preset != AUTO:
         return config, spec, device, ""
     footprint = _footprint(config, spec, device)

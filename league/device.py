@@ -3,7 +3,7 @@
 import contextlib
 import ctypes
 import os
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,12 +25,10 @@ NEVER = 2**31 - 1
 TOP_PAD = 64 * 2**20
 
 
-def choose_device(name: str, precision: str = "float32") -> torch.device:
+def choose_device(name: str) -> torch.device:
     """The device called `name`; `auto` is the best there is.
 
-    Products of float32 matrices are set to torch's precision `high`, unless `precision` is `highest`: TF32 on CUDA, on
-    a CPU what `league.policies.linear` makes of it. On CUDA, cuDNN's autotuning is switched on; on a CPU, this process
-    keeps the memory that it frees.
+    On CUDA, cuDNN's autotuning is switched on; on a CPU, this process keeps the memory that it frees.
 
     Raises:
         ConfigError: this machine or this build of torch has no such device.
@@ -40,9 +38,7 @@ def choose_device(name: str, precision: str = "float32") -> torch.device:
     if not found.get(chosen, False):
         there = ", ".join(kind for kind, is_there in found.items() if is_there)
         raise ConfigError(f"learner.device={name}: this machine has only {there}; pass --device {there.split(', ')[0]}")
-    torch.set_float32_matmul_precision("highest" if precision == "highest" else "high")
     if chosen == "cuda":
-        torch.backends.cudnn.allow_tf32 = precision != "highest"
         torch.backends.cudnn.benchmark = True
     if chosen == "cpu":
         keep_freed_memory()
@@ -113,8 +109,26 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(cause in str(error) for cause in causes)
 
 
-def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """The context in which nets run: bf16 autocast over float32 weights, or nothing."""
-    if precision == "bf16":
-        return torch.autocast(device.type, torch.bfloat16)
-    return contextlib.nullcontext()
+@contextlib.contextmanager
+def products(precision: str) -> Iterator[None]:
+    """Multiplies float32 matrices at torch's precision `high`, or at `highest` if `precision` is that, while it lasts.
+
+    `high` is TF32 on CUDA, on a CPU what `league.policies.linear` makes of it.
+    """
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    is_exact = precision == "highest"
+    torch.set_float32_matmul_precision("highest" if is_exact else "high")
+    torch.backends.cudnn.allow_tf32 = not is_exact
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
+
+
+@contextlib.contextmanager
+def autocast(device: torch.device, precision: str) -> Iterator[None]:
+    """The context in which nets run: `products`, and for `bf16` autocast over float32 weights."""
+    is_low = precision == "bf16"
+    with products(precision), torch.autocast(device.type, torch.bfloat16) if is_low else contextlib.nullcontext():
+        yield

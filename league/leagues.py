@@ -266,7 +266,7 @@ def _wire(
     paths: dict[str, Path] = {}
     waiting: list[SnapshotRow] = []
     pools: list[LeaguePool] = []
-    torch_device = choose_device(device or config.learner.device, config.learner.precision)
+    torch_device = choose_device(device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
 
     def look() -> list[Member] | None:
@@ -449,7 +449,7 @@ def _rows(name: str, found: Roster, configs: Sequence[Config], seed: int) -> tup
                 stage=STAGE,
                 config=json.dumps(settings.to_json(config)),
                 status="stopped",
-                device=describe_device(choose_device(config.learner.device, config.learner.precision)),
+                device=describe_device(choose_device(config.learner.device)),
             )
         )
         learners.append(LearnerRow(run, name, place, learner.role_name, json.dumps(figures[place])))
@@ -505,7 +505,7 @@ def _greet(
 ) -> None:
     """Says who trains, and refuses what does not fit into the memory."""
     for i, part in enumerate(parts):
-        torch_device = choose_device(device or part.config.learner.device, part.config.learner.precision)
+        torch_device = choose_device(device or part.config.learner.device)
         spec = registry.spec(part.config.env.name, part.config.env.options)
         memory = check_memory(part.config, spec, torch_device)
         if i == 0:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from league.config import LearnerConfig
-from league.device import autocast
+from league.device import autocast, products
 from league.errors import GuardError
 from league.finite import Kept, bad_rollout, bad_weights, first_bad
 from league.losses import PPOLoss, ppo
@@ -98,7 +98,8 @@ class Learner:
             order = self._rng.permutation(rollout.obs.shape[1])
             for rows in np.split(order, config.minibatches):
                 chosen = torch.from_numpy(rows).to(self.device)
-                loss, norm = self._minibatch(rollout, advantages, targets, chosen, is_watched=is_watched)
+                with products(config.precision):
+                    loss, norm = self._minibatch(rollout, advantages, targets, chosen, is_watched=is_watched)
                 num_minibatches += 1
                 for name, value in _parts(loss, norm).items():
                     sums[name] = sums.get(name, torch.zeros((), device=self.device)) + value.detach()

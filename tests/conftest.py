@@ -17,7 +17,7 @@ for name in ("SIGINT", "SIGTERM", "SIGHUP"):
 
 @pytest.fixture(autouse=True)
 def exact_products() -> None:
-    """float32 throughout, as a process begins; what chooses a device or asks for less sets it anew."""
+    """float32 throughout, as a process begins."""
     import torch  # here, since the number of threads above must be set before
 
     torch.set_float32_matmul_precision("highest")

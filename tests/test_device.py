@@ -6,12 +6,12 @@ import sys
 import pytest
 import torch
 
-from league.device import choose_device
+from league.device import autocast, choose_device
 
 FAULTS = """
 import resource, sys
 import torch
-from league.device import choose_device
+from league.device import autocast, choose_device
 if sys.argv[1] == "kept":
     choose_device("cpu")
 def faults():
@@ -39,6 +39,10 @@ def test_a_cpu_process_keeps_what_it_frees() -> None:
 
 @pytest.mark.parametrize(("precision", "products"), [("float32", "high"), ("bf16", "high"), ("highest", "highest")])
 def test_a_precision_says_how_exact_products_are(precision: str, products: str) -> None:
-    """torch's own setting carries it: TF32 on CUDA, tile units on a CPU, neither for `highest`."""
-    choose_device("cpu", precision)
-    assert torch.get_float32_matmul_precision() == products
+    """torch's own setting carries it while nets run: TF32 on CUDA, tile units on a CPU, neither for `highest`."""
+    device, before = choose_device("cpu"), (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32)
+    with autocast(device, precision):
+        assert torch.get_float32_matmul_precision() == products
+        assert torch.backends.cudnn.allow_tf32 == (products == "high")
+        assert torch.is_autocast_enabled("cpu") == (precision == "bf16")
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == before
