@@ -28,7 +28,7 @@ from league import config as settings
 from league.app import architecture_of, settle
 from league.bench import _parts, _replay_difference, bench_learner
 from league.config import Config, steps_per_rollout
-from league.device import describe_device
+from league.device import describe_device, products
 from league.learner import Learner
 from league.policies.actor_critic import Architecture
 from league.rollout import Collector
@@ -87,7 +87,8 @@ def correctness(bench: Bench) -> Figures:
         parts = bench.make("beast", *plain, f"learner.precision={precision}")
         figures[f"replay_difference_{precision}"] = _replay(*parts, steps)
     figures["replay_is_within_1e-5"] = figures["replay_difference_highest"] < 1e-5
-    figures["stacked_difference_highest"] = _stacked_difference(bench)
+    with products("highest"):
+        figures["stacked_difference_highest"] = _stacked_difference(bench)
     figures["stacked_is_within_1e-5"] = figures["stacked_difference_highest"] < 1e-5
     lanes = ("env.rows=64", "learner.overlap=true", "learner.precision=float32")
     first, again, in_turn = (bench.make("beast", *lanes)[1] for _ in range(3))
@@ -139,21 +140,19 @@ def matrix_rate(bench: Bench) -> Figures:
     size = 256 if bench.is_tiny else 8192
     figures: Figures = {"size": size}
     for name, dtype, precision in (
-        ("bf16", torch.bfloat16, "high"),
-        ("tf32", torch.float32, "high"),
+        ("bf16", torch.bfloat16, "bf16"),
+        ("tf32", torch.float32, "float32"),
         ("float32", torch.float32, "highest"),
     ):
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision(precision)
         a, b = (torch.randn(size, size, device=bench.device, dtype=dtype) for _ in range(2))
         times = []
-        for _ in range(12):
-            bench.wait()
-            started = time.perf_counter()
-            a @ b
-            bench.wait()
-            times.append(time.perf_counter() - started)
-        torch.set_float32_matmul_precision(before)
+        with products(precision):
+            for _ in range(12):
+                bench.wait()
+                started = time.perf_counter()
+                a @ b
+                bench.wait()
+                times.append(time.perf_counter() - started)
         figures[f"{name}_tflops"] = round(2 * size**3 / statistics.median(times[2:]) / 1e12, 2)
     return figures
 

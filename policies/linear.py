@@ -35,6 +35,9 @@ FEWEST_ROWS, FEWEST_ROWS_LAID_OUT, FEWEST, SMALLEST = 33, 16, 24, 2**19
 """Rows a thread of a product for the tile units, rows a thread where the right side is laid out already, columns and
 depth, and multiplications: below, MKL is faster (docs/performance.md)."""
 
+FEWEST_ROWS_ANY_LAYOUT = 256
+"""Rows from which on MKL is as fast whichever way the right side lies."""
+
 
 class Right(NamedTuple):
     """The right side of several products, laid out for them."""
@@ -43,6 +46,8 @@ class Right(NamedTuple):
     """(K, N)"""
     packed: Tensor | None
     """For the tile units, where such products run there."""
+    adds: bool
+    """Whether a product is added to what there is as cheaply as it is written."""
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -104,7 +109,7 @@ def product(
 
     At most one axis before the last two. No gradient flows.
     """
-    matrix, packed = right if isinstance(right, Right) else (right, None)
+    matrix, packed = (right.matrix, right.packed) if isinstance(right, Right) else (right, None)
     if packed is not None or _runs_on_tiles(left, matrix):
         out = left.new_empty((*left.shape[:-1], matrix.shape[-1])) if out is None else out
         return _on_tiles(left, matrix, out, packed, bias, adds)
@@ -134,9 +139,9 @@ def laid_out(right: Tensor, rows: int) -> Right:
     """right (K, N) for several products with so many rows on the left."""
     fewest_rows = FEWEST_ROWS_LAID_OUT * torch.get_num_threads()
     if _is_exact(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1], fewest_rows):
-        return Right(right, tile_products.packed(_dense(right)))
-    is_mkls = right.dtype == torch.float32 and not USES_ONEDNN  # which reads it faster by rows
-    return Right(right.contiguous() if is_mkls else right, None)
+        return Right(right, tile_products.packed(_dense(right)), adds=True)
+    is_mkls = right.dtype == torch.float32 and not USES_ONEDNN  # which reads it faster by rows, for few of the left's
+    return Right(right.contiguous() if is_mkls and rows < FEWEST_ROWS_ANY_LAYOUT else right, None, adds=is_mkls)
 
 
 def by_head(x: Tensor, weight: Tensor) -> Tensor:

@@ -106,9 +106,11 @@ class _Segment(torch.autograd.Function):
                 state = state[0] * keep[t], state[1] * keep[t]
             befores[t] = state[0]
             step = given[t % block]
-            recurrent = None if kind == step.dtype else product(befores[t], recur).float()
-            if recurrent is None:  # adding while multiplying spares a pass
+            recurrent = None
+            if recur.adds:  # which spares a pass
                 product(befores[t], recur, out=step, adds=True)
+            else:
+                recurrent = product(befores[t], recur).float()
             lstm_gates.forward(step, recurrent, bias, state[1], gates[t], cells[t], out[t], torch.get_num_threads())
             state = out[t], cells[t]
         ctx.save_for_backward(x, befores, cell, keep, gates, cells, weight_x, weight_h)
