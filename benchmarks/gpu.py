@@ -117,7 +117,7 @@ def _stacked_difference(bench: Bench) -> float:
     policies = {f"net-{i}": opponents.ActorCritic(architecture_of(config, spec)).to(device) for i in range(3)}
     obs = torch.randn(20, 41, spec.obs_size, device=device)
     states = []
-    for stack in (None, opponents.make_stack(policies["net-0"], config)):
+    for stack in (None, opponents.StackedPolicy(policies["net-0"], 3)):
         pool = opponents.Pool(config.pool, policies.__getitem__, opponents.np.random.default_rng(0))
         played = opponents.Opponents(pool, stack, device)
         slots = opponents.np.array([played.enter(f"net-{min(i % 7, 2)}") for i in range(40)])

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from league.app import architecture_of, make_stack, settle
+from league.app import architecture_of, settle
 from league.device import autocast
 from league.graphs import StepGraphs
 from league.opponents import Group, Opponents
 from league.policies.actor_critic import ActorCritic
+from league.policies.stacked import StackedPolicy
 from league.pool import Pool
 
 NETS = (1, 4, 16)
@@ -41,7 +42,7 @@ def measure(
         drawn = np.random.default_rng(count).integers(count, size=rows)
         for kind in ("grouped", "stacked", *(["graph"] if device.type == "cuda" else [])):
             pool = Pool(config.pool, policies.__getitem__, np.random.default_rng(0))
-            stack = None if kind == "grouped" else make_stack(policies["net-0"], config)
+            stack = None if kind == "grouped" else StackedPolicy(policies["net-0"], 1, config.learner.precision)
             played = Opponents(pool, stack, device)
             slots = np.array([played.enter(f"net-{i}") for i in drawn])
             with autocast(device, config.learner.precision):

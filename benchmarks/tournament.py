@@ -19,7 +19,7 @@ from league.device import choose_device
 from league.envs import registry
 from league.evaluation import Contestant, Pairing, play
 from league.policies.actor_critic import ActorCritic
-from league.policies.stacked import StackedPolicy, is_faster
+from league.policies.stacked import StackedPolicy, stack_of
 from league.scheduling import round_robin
 from league.types import BOT_PREFIX, MatchBatch, Policy
 
@@ -45,7 +45,7 @@ def measure(
 
     def make_stack(like: Policy) -> StackedPolicy | None:
         assert isinstance(like, ActorCritic)
-        return StackedPolicy(like, 1) if is_faster(device, "float32") else None
+        return stack_of(like, 1, "float32")
 
     ways = {"pair_after_pair": [[pairing] for pairing in pairings], "side_by_side": [pairings]}
     rates: dict[str, list[float]] = {way: [] for way in ways}

@@ -19,7 +19,7 @@ from league.evaluation import Contestant, Pairing, Summary, check_games, play, s
 from league.headtohead import Matchup
 from league.headtohead import matchup as compare
 from league.policies.actor_critic import ActorCritic
-from league.policies.stacked import StackedPolicy, is_faster
+from league.policies.stacked import StackedPolicy, stack_of
 from league.records import AgentKind, AgentRow, Sampling, unique_name
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import MAX_SEED, Agent, load_policy
@@ -360,7 +360,7 @@ def play_pairings(
 
     def make_stack(like: Policy) -> StackedPolicy | None:
         assert isinstance(like, ActorCritic)
-        return StackedPolicy(like, 1) if is_faster(meeting.device, "float32") else None
+        return stack_of(like, 1, "float32")
 
     sides = [contestant(named) for named in meeting.sides]
     return play(

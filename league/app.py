@@ -26,7 +26,7 @@ from league.evaluation import Summary
 from league.failures import write_evidence
 from league.locks import alone
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.policies.stacked import StackedPolicy, is_faster
+from league.policies.stacked import StackedPolicy, stack_of
 from league.records import RunRow, RunStatus, SnapshotRow
 from league.signals import on_signal
 from league.snapshots import io as snapshot_files
@@ -459,7 +459,7 @@ def wire(
         policy=policy,
         spec=spec,
         make_batch=make_batch,
-        make_stack=lambda: make_stack(policy, config) if is_faster(device, config.learner.precision) else None,
+        make_stack=lambda: make_stack(policy, config),
         load_policy=frozen,
         save_snapshot=snapshot,
         save_state=lambda state: save_state(folder / "state", state),
@@ -469,10 +469,9 @@ def wire(
     )
 
 
-def make_stack(policy: ActorCritic, config: Config) -> StackedPolicy:
-    """Room for all live nets, in the format that play multiplies in."""
-    dtype = torch.bfloat16 if config.learner.precision == "bf16" else None
-    return StackedPolicy(policy, 2 * config.pool.live_nets, dtype)
+def make_stack(policy: ActorCritic, config: Config) -> StackedPolicy | None:
+    """Room for all live nets, in the format that play multiplies in; None where net by net is faster."""
+    return stack_of(policy, 2 * config.pool.live_nets, config.learner.precision)
 
 
 def _run_row(run: Run, stage: str) -> RunRow:

@@ -25,7 +25,6 @@ from league.envs import registry
 from league.errors import UsageError
 from league.learner import Learner
 from league.policies.actor_critic import ActorCritic
-from league.policies.stacked import is_faster
 from league.pool import Pool
 from league.ratings import bradley_terry
 from league.rollout import Collector, make_collector
@@ -239,7 +238,7 @@ def _parts(
         policy,
         pool,
         make_batch=lambda rows: registry.make(env.name, rows=rows, threads=env.threads, options=env.options),
-        make_stack=lambda: make_stack(policy, config) if is_faster(device, config.learner.precision) else None,
+        make_stack=lambda: make_stack(policy, config),
         run="bench",
         game_id="bench",
         seed=0,

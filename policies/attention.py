@@ -55,7 +55,7 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.query = Linear(query_width, width)
-        self.kv = Linear(width, 2 * width, bias=False)
+        self.kv = nn.Linear(width, 2 * width, bias=False)  # only its weights are used
         self.out = Linear(width, width)
 
     def forward(self, x: Tensor, latents: Tensor) -> Tensor:

@@ -39,34 +39,32 @@ FEWEST_ROWS_ANY_LAYOUT = 256
 """Rows from which on MKL is as fast whichever way the right side lies."""
 
 
-class Right(NamedTuple):
-    """The right side of several products, laid out for them."""
+class Packed(NamedTuple):
+    """The right side (..., K, N) of several products, laid out for the tile units."""
 
-    matrix: Tensor
-    """(K, N)"""
-    packed: Tensor | None
-    """For the tile units, where such products run there."""
-    adds: bool
-    """Whether a product is added to what there is as cheaply as it is written."""
+    numbers: Tensor
+    """(..., some)"""
+    columns: int
+    """N"""
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None = None) -> Tensor:
     """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N), differentiable.
 
     Weights and biases of several nets may be stacked: `league.policies.stacked`.
     """
-    if weight.dim() == 3:
-        return stacked_linear(x, weight, bias)
+    if isinstance(weight, Packed) or weight.dim() == 3:
+        return _stacked_linear(x, weight, bias)
     if torch.is_grad_enabled() and _has_own_way(x, weight):
         result: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return result
     return multiply(x, weight, bias)
 
 
-def stacked_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _stacked_linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None) -> Tensor:
     """x (nets * R, ..., K), R rows a net in the nets' order, times weight (nets, N, K), plus bias (nets, N)."""
-    rows = x.reshape(len(weight), -1, x.shape[-1])
-    return product(rows, weight.mT, bias).view(*x.shape[:-1], weight.shape[1])
+    nets, right = (len(weight), weight.mT) if isinstance(weight, Tensor) else (len(weight.numbers), weight)
+    return product(x.reshape(nets, -1, x.shape[-1]), right, bias).view(*x.shape[:-1], -1)
 
 
 class Linear(nn.Linear):
@@ -103,45 +101,62 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def product(
-    left: Tensor, right: Tensor | Right, bias: Tensor | None = None, out: Tensor | None = None, adds: bool = False
+    left: Tensor, right: Tensor | Packed, bias: Tensor | None = None, out: Tensor | None = None, adds: bool = False
 ) -> Tensor:
     """left (..., n, K) times right (..., K, N), plus bias (..., N), by the fastest way; written or added into `out`.
 
     At most one axis before the last two. No gradient flows.
     """
-    matrix, packed = (right.matrix, right.packed) if isinstance(right, Right) else (right, None)
-    if packed is not None or _runs_on_tiles(left, matrix):
-        out = left.new_empty((*left.shape[:-1], matrix.shape[-1])) if out is None else out
-        return _on_tiles(left, matrix, out, packed, bias, adds)
-    if left.dim() == 2 and _runs_through_onednn(left, matrix):
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(left, matrix.t(), bias, "none", [], "")
+    if isinstance(right, Packed) or _runs_on_tiles(left, right):
+        columns = right.columns if isinstance(right, Packed) else right.shape[-1]
+        out = left.new_empty((*left.shape[:-1], columns)) if out is None else out
+        return _on_tiles(left, right, out, bias, adds)
+    if left.dim() == 2 and _runs_through_onednn(left, right):
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(left, right.t(), bias, "none", [], "")
         return result if out is None else out.add_(result) if adds else out.copy_(result)
     if adds and out is not None:
-        return torch.add(out, left @ matrix, out=out) if left.dim() == 3 else out.addmm_(left, matrix)
+        return torch.add(out, left @ right, out=out) if left.dim() == 3 else out.addmm_(left, right)
     if bias is not None and left.dim() == 3:
-        return torch.baddbmm(bias[:, None], left, matrix, out=out)
-    return torch.matmul(left, matrix, out=out) if bias is None else torch.addmm(bias, left, matrix, out=out)
+        return torch.baddbmm(bias[:, None], left, right, out=out)
+    return torch.matmul(left, right, out=out) if bias is None else torch.addmm(bias, left, right, out=out)
 
 
 def _on_tiles(
-    left: Tensor,
-    right: Tensor,
-    out: Tensor,
-    packed: Tensor | None = None,
-    bias: Tensor | None = None,
-    adds: bool = False,
+    left: Tensor, right: Tensor | Packed, out: Tensor, bias: Tensor | None = None, adds: bool = False
 ) -> Tensor:
-    tile_products.multiply(_dense(left), _dense(right), packed, bias, out, adds, torch.get_num_threads())
+    sides = (None, right.numbers) if isinstance(right, Packed) else (_dense(right), None)
+    tile_products.multiply(_dense(left), *sides, bias, out, adds, torch.get_num_threads())
     return out
 
 
-def laid_out(right: Tensor, rows: int) -> Right:
+def laid_out(right: Tensor, rows: int) -> Tensor | Packed:
     """right (K, N) for several products with so many rows on the left."""
     fewest_rows = FEWEST_ROWS_LAID_OUT * torch.get_num_threads()
     if _is_exact(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1], fewest_rows):
-        return Right(right, tile_products.packed(_dense(right)), adds=True)
-    is_mkls = right.dtype == torch.float32 and not USES_ONEDNN  # which reads it faster by rows, for few of the left's
-    return Right(right.contiguous() if is_mkls and rows < FEWEST_ROWS_ANY_LAYOUT else right, None, adds=is_mkls)
+        return pack(right, packed_room(1, right)[0])
+    is_read_by_rows = _runs_through_mkl(right) and rows < FEWEST_ROWS_ANY_LAYOUT
+    return right.contiguous() if is_read_by_rows else right  # which is faster for few of the left's
+
+
+def can_pack(right: Tensor) -> bool:
+    """Whether there are tile units for products with it."""
+    return HAS_TILES and is_plain(right)
+
+
+def packed_room(nets: int, right: Tensor) -> Tensor:
+    """Zeros (nets, some): what that many right sides like this one (K, N) take, laid out for the tile units."""
+    return right.new_zeros((nets, tile_products.packed_length(*right.shape)))
+
+
+def pack(right: Tensor, room: Tensor) -> Packed:
+    """Writes right (K, N) into `room` (some,)."""
+    tile_products.pack(_dense(right), room)
+    return Packed(room, right.shape[1])
+
+
+def adds_freely(right: Tensor | Packed) -> bool:
+    """Whether a product with it is added to what there is as cheaply as it is written."""
+    return isinstance(right, Packed) or _runs_through_mkl(right)
 
 
 def by_head(x: Tensor, weight: Tensor) -> Tensor:
@@ -150,29 +165,34 @@ def by_head(x: Tensor, weight: Tensor) -> Tensor:
     Differentiable. On tile units it is in float32 under autocast too: cheaper than copies in bf16.
     """
     nets, rows, _, depth = x.shape
-    if nets == 1 and is_plain(weight) and _is_for_tiles(rows, depth, weight.shape[-1], FEWEST_ROWS):
+    is_for_tiles = is_plain(weight) and _is_for_tiles(rows, depth, weight.shape[-1], FEWEST_ROWS)
+    if not is_for_tiles or (nets > 1 and torch.is_grad_enabled()):
+        return torch.einsum("nrhk,nhkw->nrhw", x, weight)
+    if nets == 1:
         result: Tensor = _ByHead.apply(x.float().squeeze(0), weight.squeeze(0))  # type: ignore[no-untyped-call]
         return result[None]
-    return torch.einsum("nrhk,nhkw->nrhw", x, weight)
+    out = weight.new_empty((*x.shape[:-1], weight.shape[-1]))
+    for sides in zip(x.float(), weight, out, strict=True):
+        _each_head(*sides)
+    return out
 
 
 class _ByHead(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _each_head(x, weight)
+        return _each_head(x, weight, x.new_empty((*x.shape[:2], weight.shape[-1])))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         d_weight = weight.new_empty(weight.shape)
         _on_tiles(x.permute(1, 2, 0), gradients[0].transpose(0, 1), d_weight)
-        return _each_head(gradients[0], weight.mT), d_weight
+        return _each_head(gradients[0], weight.mT, torch.empty_like(x)), d_weight
 
 
-def _each_head(x: Tensor, weight: Tensor) -> Tensor:
-    """x (R, heads, K) times weight (heads, K, N): (R, heads, N), contiguous."""
-    out = x.new_empty((*x.shape[:2], weight.shape[-1]))
+def _each_head(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
+    """x (R, heads, K) times weight (heads, K, N), written into out (R, heads, N)."""
     _on_tiles(x.transpose(0, 1), weight, out.transpose(0, 1))
     return out
 
@@ -196,6 +216,10 @@ def _runs_on_tiles(left: Tensor, right: Tensor) -> bool:
     threads = torch.get_num_threads() if left.dim() == 2 else 1  # nets go side by side
     shape = left.shape[-2], left.shape[-1], right.shape[-1]
     return _is_exact(left, right) and _is_for_tiles(*shape, FEWEST_ROWS * threads)
+
+
+def _runs_through_mkl(right: Tensor) -> bool:
+    return right.dtype == torch.float32 and not USES_ONEDNN
 
 
 def _runs_through_onednn(left: Tensor, right: Tensor) -> bool:

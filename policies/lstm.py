@@ -13,18 +13,21 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 import league.policies.lstm_gates as lstm_gates
-from league.policies.linear import is_plain, laid_out, linear, product
+from league.policies.linear import adds_freely, is_plain, laid_out, linear, product
 
 ROWS_AT_ONCE = 512
 """Rows of a product that reads the input's weights."""
 
+WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+"""Of an `nn.LSTM`, for its input and for its state. Of stacked nets not all are parameters."""
+
 
 def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[Tensor, Tensor]:
     """One step of a one-layer `lstm` from (hidden, cell), each (n, H), on x (n, input): the next (hidden, cell)."""
-    weight_x, weight_h, bias_x, bias_h = lstm.parameters()
+    weight_x, weight_h, bias_x, bias_h = (getattr(lstm, name) for name in WEIGHTS)
     if is_plain(cell) and not torch.is_grad_enabled():
         after, shown = torch.empty_like(cell), torch.empty_like(cell)
-        is_stacked = weight_x.dim() == 3  # each net has a bias of its own, which the gates cannot tell apart
+        is_stacked = bias_x.dim() == 2  # each net has a bias of its own, which the gates cannot tell apart
         bias = None if is_stacked else bias_x + bias_h
         gates = linear(x, weight_x, bias_x if is_stacked else None).float()
         recurrent = linear(hidden, weight_h, bias_h if is_stacked else None).float()
@@ -107,7 +110,7 @@ class _Segment(torch.autograd.Function):
             befores[t] = state[0]
             step = given[t % block]
             recurrent = None
-            if recur.adds:  # which spares a pass
+            if adds_freely(recur):  # which spares a pass
                 product(befores[t], recur, out=step, adds=True)
             else:
                 recurrent = product(befores[t], recur).float()

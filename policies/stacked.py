@@ -16,14 +16,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from league.policies.actor_critic import ActorCritic
-from league.policies.linear import USES_ONEDNN
+from league.policies.linear import USES_ONEDNN, Linear, Packed, can_pack, pack, packed_room
 from league.types import Policy
 
 
-def is_faster(device: torch.device, precision: str) -> bool:
-    """Whether stacked nets play faster than one after the other (docs/performance.md): not in float32 through oneDNN,
-    which has no batched product."""
-    return device.type != "cpu" or precision == "bf16" or not USES_ONEDNN
+def stack_of(like: ActorCritic, num_slots: int, precision: str) -> StackedPolicy | None:
+    """A `StackedPolicy` where it plays faster than its nets one after the other (docs/performance.md): not in float32
+    through oneDNN, which has no batched product."""
+    is_faster = like.device.type != "cpu" or precision == "bf16" or not USES_ONEDNN
+    return StackedPolicy(like, num_slots, precision) if is_faster else None
 
 
 class _StackedNorm(nn.Module):
@@ -46,17 +47,21 @@ class StackedPolicy:
     Args:
         like: a net of the architecture; its device is the stack's.
         num_slots: that there are to begin with.
-        dtype: of the layers' weights, if not that of the net. Under bf16's autocast, bf16 gives the same numbers, since
-            the weights would be rounded at each step, and takes half the memory.
+        precision: `learner.precision` of the steps to come, for which the layers' weights are kept. `bf16`: in bf16,
+            which gives the same numbers under its autocast, where they would be rounded at each step, and takes half
+            the memory. `float32`: on a CPU with tile units, laid out for those. `highest`: as they are.
     """
 
-    def __init__(self, like: ActorCritic, num_slots: int, dtype: torch.dtype | None = None) -> None:
+    def __init__(self, like: ActorCritic, num_slots: int, precision: str = "highest") -> None:
         self._like = copy.deepcopy(like).requires_grad_(False)
-        self._dtypes = {
-            f"{path}.{name}" if path else name: dtype if isinstance(module, nn.Linear | nn.LSTM) else None
-            for path, module in like.named_modules()
-            for name, _ in module.named_parameters(recurse=False)
-        }
+        packs = precision == "float32" and can_pack(next(like.parameters()))
+        self._low, self._packed = set[str](), set[str]()
+        for path, module in like.named_modules():
+            for name, weight in module.named_parameters(path, recurse=False):
+                if precision == "bf16" and isinstance(module, nn.Linear | nn.LSTM):
+                    self._low.add(name)
+                elif packs and weight.dim() == 2 and isinstance(module, Linear | nn.LSTM):
+                    self._packed.add(name)
         self.num_slots = 0
         self._weights: dict[str, Tensor] = {}
         self._nets: dict[int, ActorCritic] = {}
@@ -68,7 +73,7 @@ class StackedPolicy:
             return
         for name, weight in self._like.state_dict().items():
             old = self._weights.get(name)
-            self._weights[name] = _zeros(num_slots, weight, self._dtypes[name])
+            self._weights[name] = self._room(num_slots, name, weight)
             if old is not None:
                 self._weights[name][: self.num_slots] = old
         self.num_slots = num_slots
@@ -77,7 +82,10 @@ class StackedPolicy:
     def put(self, slot: int, policy: Policy) -> None:
         """See `PolicyStack.put`."""
         for name, weight in policy.state_dict().items():
-            self._weights[name][slot].copy_(weight)
+            if name in self._packed:
+                pack(weight.t(), self._weights[name][slot])
+            else:
+                self._weights[name][slot].copy_(weight)
 
     @torch.no_grad()
     def step(
@@ -101,18 +109,28 @@ class StackedPolicy:
         """The network whose weights are those of the first slots: views, so that `put` changes them too."""
         net = copy.deepcopy(self._like)
         for path, module in list(net.named_modules()):
-            for name, _ in list(module.named_parameters(recurse=False)):
-                weight = self._weights[f"{path}.{name}" if path else name][:num_slots]
-                setattr(module, name, nn.Parameter(weight, requires_grad=False))
+            for name, weight in list(module.named_parameters(recurse=False)):
+                full_name = f"{path}.{name}" if path else name
+                weights = self._weights[full_name][:num_slots]
+                if full_name in self._packed:
+                    delattr(module, name)
+                    setattr(module, name, Packed(weights, len(weight)))
+                else:
+                    setattr(module, name, nn.Parameter(weights, requires_grad=False))
         for module in list(net.modules()):
             for name, child in list(module.named_children()):
                 if isinstance(child, nn.LayerNorm):
                     module.register_module(name, _StackedNorm(child))
         return net
 
+    def _room(self, num_slots: int, name: str, like: Tensor) -> Tensor:
+        """Zeros (num_slots, ...) for a parameter of each net.
 
-def _zeros(num_slots: int, like: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """(num_slots, *like.shape); matrices lie by columns on a CPU, where products of few rows read them faster so."""
-    if like.dim() != 2 or like.device.type != "cpu":
-        return like.new_zeros((num_slots, *like.shape), dtype=dtype)
-    return like.new_zeros((num_slots, like.shape[1], like.shape[0]), dtype=dtype).transpose(1, 2)
+        Matrices lie by columns on a CPU, where products of few rows read them faster so.
+        """
+        if name in self._packed:
+            return packed_room(num_slots, like.t())
+        dtype = torch.bfloat16 if name in self._low else None
+        if like.dim() != 2 or like.device.type != "cpu":
+            return like.new_zeros((num_slots, *like.shape), dtype=dtype)
+        return like.new_zeros((num_slots, like.shape[1], like.shape[0]), dtype=dtype).transpose(1, 2)

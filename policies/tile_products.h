@@ -10,8 +10,9 @@
 
 typedef struct {
     const float *left;  /* (rows, depth), left_row and left_depth floats apart, one of them 1 */
-    const float *right; /* (depth, columns), right_depth and right_column floats apart, one of them 1 */
+    const float *right; /* (depth, columns), right_depth and right_column floats apart, one of them 1; not read if packed */
     uint16_t *packed;   /* packed_size numbers, aligned to 64 bytes: all of `right` as `pack_right` leaves it; NULL: none */
+    int is_far;         /* what is packed comes from memory, not from a cache */
     const float *bias;  /* (columns,), added; NULL: none */
     float *out;         /* (rows, columns), a row's together, out_row floats apart */
     int64_t rows, columns, depth, left_row, left_depth, right_depth, right_column, out_row;
@@ -35,6 +36,7 @@ enum {
     SIDE = 2 * LINES,     /* rows and columns of a block of results */
     DEEP = 256,           /* depth that is multiplied at a time: the left side of a block stays in the first cache */
     WIDE = 1024,          /* columns: the right side stays in the second */
+    HIGH = 128,           /* rows that a right side from memory meets at once: their left side is in the second */
     TILE_DATA = 18,       /* the state that Linux has to be asked for, and how (arch_prctl) */
     REQUEST = 0x1023,
 };
@@ -126,11 +128,12 @@ ON_TILES static void pack(const float *from, int64_t apart, int64_t depth_apart,
 
 /* A block of results, (SIDE, SIDE) or, with but one tile of rows, (LINES, SIDE), from packed sides of so many steps.
  *
- * Each tile is loaded once a step; a result is added to again as late as can be, in the same order in every row.
+ * Each tile is loaded once a step; a result is added to again as late as can be, in the same order in every row. At each
+ * step so many lines of the cache are asked for, from `ahead` on.
  */
 ON_TILES static inline __attribute__((always_inline)) void multiply_block(
     const uint16_t *left, const uint16_t *right, int64_t steps, int adds, const float *bias, float *out, int64_t out_row,
-    const int has_two) {
+    const uint16_t *ahead, int lines, const int has_two) {
     const int64_t apart = 4 * out_row; /* in bytes */
     float *below = out + LINES * out_row;
     if (adds) {
@@ -143,6 +146,7 @@ ON_TILES static inline __attribute__((always_inline)) void multiply_block(
         _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);
     }
     for (; steps > 0; steps--, left += STEP, right += STEP) { /* low times high, high times high, high times low */
+        for (int i = 0; i < lines; i++, ahead += PLACES) _mm_prefetch((const char *)ahead, _MM_HINT_T1);
         _tile_loadd(4, left + TILE, 64); _tile_loadd(6, right, 64); _tile_loadd(7, right + 2 * TILE, 64);
         _tile_dpbf16ps(0, 4, 6); _tile_dpbf16ps(1, 4, 7);
         if (has_two) {
@@ -168,7 +172,8 @@ ON_TILES static inline __attribute__((always_inline)) void multiply_block(
 
 /* So many rows and columns of a block, at most SIDE of either: what is not there is left out at the edges. */
 ON_TILES static void multiply_some(const uint16_t *left, const uint16_t *right, int64_t steps, int adds, const float *bias,
-                                   float *out, int64_t out_row, int64_t rows, int64_t columns) {
+                                   float *out, int64_t out_row, int64_t rows, int64_t columns, const uint16_t *ahead,
+                                   int lines) {
     const int has_two = rows > LINES, is_whole = rows % LINES == 0 && columns == SIDE;
     const size_t bytes = columns * sizeof(float);
     float block[SIDE * SIDE], all_bias[SIDE], *to = is_whole ? out : block;
@@ -176,9 +181,9 @@ ON_TILES static void multiply_some(const uint16_t *left, const uint16_t *right, 
     for (int64_t i = 0; adds && !is_whole && i < rows; i++) memcpy(block + SIDE * i, out + i * out_row, bytes);
     if (bias && !is_whole) bias = memcpy(all_bias, bias, bytes);
     if (has_two)
-        multiply_block(left, right, steps, adds, bias, to, to_row, 1);
+        multiply_block(left, right, steps, adds, bias, to, to_row, ahead, lines, 1);
     else
-        multiply_block(left, right, steps, adds, bias, to, to_row, 0);
+        multiply_block(left, right, steps, adds, bias, to, to_row, ahead, lines, 0);
     for (int64_t i = 0; !is_whole && i < rows; i++) memcpy(out + i * out_row, block + SIDE * i, bytes);
 }
 
@@ -222,7 +227,7 @@ ON_TILES static void multiply_piece(const Product *p, int64_t deep, int64_t wide
                                .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
                                .lines = {LINES, LINES, LINES, LINES, LINES, LINES, LINES, LINES}};
     const int64_t depth = SMALLER(DEEP, p->depth - deep), columns = SMALLER(WIDE, p->columns - wide);
-    const int64_t steps = num_steps(depth);
+    const int64_t steps = num_steps(depth), size = steps * STEP, at_once = p->is_far ? HIGH : SIDE;
     const float *left = p->left + deep * p->left_depth, *bias = p->bias && deep == 0 ? p->bias + wide : NULL;
     const int adds = p->adds || deep > 0;
 #pragma omp parallel num_threads(threads) if (threads > 1)
@@ -235,17 +240,20 @@ ON_TILES static void multiply_piece(const Product *p, int64_t deep, int64_t wide
         }
         _tile_loadconfig(&layout);
 #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < p->rows; i += SIDE) {
-            uint16_t packed[DEEP / PLACES * STEP] __attribute__((aligned(64)));
-            const int64_t rows = SMALLER(SIDE, p->rows - i);
-            for (int64_t k = 0; k < steps; k++)
-                pack_step(left + i * p->left_row + k * PLACES * p->left_depth, p->left_row, p->left_depth, rows,
-                          depth - k * PLACES, 1, packed + k * STEP);
+        for (int64_t first = 0; first < p->rows; first += at_once) {
+            uint16_t packed[HIGH / SIDE * DEEP / PLACES * STEP] __attribute__((aligned(64)));
+            const int64_t last = SMALLER(first + at_once, p->rows);
+            for (int64_t i = first; i < last; i += SIDE)
+                for (int64_t k = 0; k < steps; k++)
+                    pack_step(left + i * p->left_row + k * PLACES * p->left_depth, p->left_row, p->left_depth,
+                              SMALLER(SIDE, last - i), depth - k * PLACES, 1,
+                              packed + ((i - first) / SIDE * steps + k) * STEP);
+            const int lines = p->is_far ? STEP / PLACES / (int)num_blocks(last - first) : 0;
             for (int64_t j = 0; j < columns; j += SIDE) {
-                const uint16_t *side = space + j / SIDE * steps * STEP;
-                float *out = p->out + i * p->out_row + wide + j;
-                const float *own = bias ? bias + j : NULL;
-                multiply_some(packed, side, steps, adds, own, out, p->out_row, rows, SMALLER(SIDE, columns - j));
+                const uint16_t *side = space + j / SIDE * size, *own = packed, *ahead = side + size;
+                for (int64_t i = first; i < last; i += SIDE, own += size, ahead += lines * steps * PLACES)
+                    multiply_some(own, side, steps, adds, bias ? bias + j : NULL, p->out + i * p->out_row + wide + j,
+                                  p->out_row, SMALLER(SIDE, last - i), SMALLER(SIDE, columns - j), ahead, lines);
             }
         }
         _tile_release();
@@ -271,15 +279,17 @@ static int multiply_on_tiles(const Product *p, int threads) {
     return 1;
 }
 
-/* Writes a product of each net, whose matrices lie so many floats from those of the one before; 0 as above. */
-static int multiply_nets(const Product *first, int64_t nets, int64_t left, int64_t right, int64_t bias, int64_t out,
-                         int threads) {
+/* Writes a product of each net, whose matrices lie so many numbers from those of the one before; 0 as above. */
+static int multiply_nets(const Product *first, int64_t nets, int64_t left, int64_t right, int64_t packed, int64_t bias,
+                         int64_t out, int threads) {
     int is_done = 1;
     if (nets == 1) return multiply_on_tiles(first, threads);
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1) reduction(&& : is_done)
     for (int64_t net = 0; net < nets; net++) {
         Product p = *first;
-        p.left += net * left, p.right += net * right, p.out += net * out;
+        p.left += net * left, p.out += net * out;
+        if (p.packed) p.packed += net * packed;
+        else p.right += net * right;
         if (p.bias) p.bias += net * bias;
         is_done = multiply_on_tiles(&p, 1) && is_done;
     }
@@ -292,8 +302,8 @@ static int64_t packed_size(int64_t depth, int64_t columns) { return (void)depth,
 
 static void pack_right(const Product *p) { (void)p; }
 
-static int multiply_nets(const Product *first, int64_t nets, int64_t left, int64_t right, int64_t bias, int64_t out,
-                         int threads) {
-    return (void)first, (void)nets, (void)left, (void)right, (void)bias, (void)out, (void)threads, 0;
+static int multiply_nets(const Product *first, int64_t nets, int64_t left, int64_t right, int64_t packed, int64_t bias,
+                         int64_t out, int threads) {
+    return (void)first, (void)nets, (void)left, (void)right, (void)packed, (void)bias, (void)out, (void)threads, 0;
 }
 #endif

@@ -12,13 +12,15 @@ cdef extern from "tile_products.h":
         uint16_t* packed
         const float* bias
         float* out
+        int is_far
         int64_t rows, columns, depth, left_row, left_depth, right_depth, right_column, out_row
         int adds
     int has_tiles() noexcept nogil
     int64_t packed_size(int64_t depth, int64_t columns) noexcept nogil
     void pack_right(const Product* p) noexcept nogil
     int multiply_nets(
-        const Product* first, int64_t nets, int64_t left, int64_t right, int64_t bias, int64_t out, int threads
+        const Product* first, int64_t nets, int64_t left, int64_t right, int64_t packed, int64_t bias, int64_t out,
+        int threads
     ) noexcept nogil
 
 
@@ -28,27 +30,30 @@ def are_there():
 
 
 cdef int set_right(Product* p, right) except -1:
-    p.right, p.depth, p.columns = floats(right), right.size(-2), right.size(-1)
-    p.right_depth, p.right_column = right.stride(-2), right.stride(-1)
+    p.right, p.right_depth, p.right_column = floats(right), right.stride(-2), right.stride(-1)
     return 0
 
 
-def packed(right):
-    """A copy of right (K, N) for several products, as `multiply` takes it: (some,), 4 bytes a number."""
+def packed_length(int64_t depth, int64_t columns):
+    """Of a float32 tensor that holds a right side (depth, columns), packed: 4 bytes a number, and some at the edges."""
+    return packed_size(depth, columns) // 2
+
+
+def pack(right, out):
+    """Writes right (K, N), of whose axes one is contiguous, into out (`packed_length`,), as `multiply` takes it."""
     cdef Product p
+    p.depth, p.columns = right.shape
     set_right(&p, right)
-    space = right.new_empty(packed_size(p.depth, p.columns) // 2)
-    p.packed = <uint16_t*>floats(space)
+    p.packed = <uint16_t*>floats(out)
     pack_right(&p)
-    return space
 
 
 def multiply(left, right, packed, bias, out, bint adds, int threads):
     """Writes left (..., n, K) times right (..., K, N), plus bias (..., N) or None, into out (..., n, N), or adds it.
 
     At most one axis before the last two, which counts nets. Each axis is at least 1 long; of the last two axes of left
-    and right one is contiguous, of bias and out the last. packed: that of right (K, N), or None. Added to what `out`
-    holds, there is no bias.
+    and right one is contiguous, of bias and out the last. Added to what `out` holds, there is no bias. The right side
+    may be None if packed (..., `packed_length`) is not.
 
     Raises:
         ValueError: out's last axis is not contiguous.
@@ -56,17 +61,23 @@ def multiply(left, right, packed, bias, out, bint adds, int threads):
     """
     cdef Product p
     cdef int64_t nets = left.size(0) if left.dim() == 3 else 1, bias_net = 0 if bias is None else bias.stride(0)
-    cdef int64_t left_net = left.stride(0), right_net = right.stride(0), out_net = out.stride(0)
+    cdef int64_t left_net = left.stride(0), out_net = out.stride(0), right_net = 0, packed_net = 0
     cdef int is_done
-    set_right(&p, right)
+    p.packed = NULL
+    if packed is None:
+        set_right(&p, right)
+        right_net = right.stride(0)
+    else:
+        p.packed, packed_net = <uint16_t*>floats(packed), 2 * packed.stride(0)
+    p.is_far = packed is not None and nets > 1
     p.left, p.out = floats(left), floats(out)
-    p.packed = NULL if packed is None else <uint16_t*>floats(packed)
     p.bias = NULL if bias is None else floats(bias)
-    p.rows, p.left_row, p.left_depth = left.size(-2), left.stride(-2), left.stride(-1)
+    p.rows, p.depth, p.columns = left.size(-2), left.size(-1), out.size(-1)
+    p.left_row, p.left_depth = left.stride(-2), left.stride(-1)
     p.out_row, p.adds = out.stride(-2), adds
     if out.stride(-1) != 1:
         raise ValueError(f"out lies with strides {out.stride()}; its last axis must be contiguous")
     with nogil:
-        is_done = multiply_nets(&p, nets, left_net, right_net, bias_net, out_net, threads)
+        is_done = multiply_nets(&p, nets, left_net, right_net, packed_net, bias_net, out_net, threads)
     if not is_done:
         raise MemoryError("no memory for the workspace of a matrix product")

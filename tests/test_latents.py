@@ -51,6 +51,8 @@ def test_heads_are_multiplied_by_their_own(way: str, nets: int, monkeypatch: pyt
     gradients = torch.autograd.grad(wanted, exact, upstream)
     for a, b in zip([found, *torch.autograd.grad(found, ours, upstream.float())], [wanted, *gradients], strict=True):
         assert a.shape == b.shape and torch.allclose(a.double(), b, atol=1e-3, rtol=1e-5)
+    with torch.no_grad():
+        assert torch.allclose(by_head(*ours).double(), wanted, atol=1e-3, rtol=1e-5)
 
 
 @pytest.mark.parametrize("way", ["tiles", "MKL"])

@@ -130,7 +130,7 @@ def test_rows_and_the_spare_row_do_not_leak() -> None:
 def test_bf16_weights_play_what_autocast_plays() -> None:
     """Under bf16's autocast a stack of bf16 weights gives nearly the numbers of its nets in float32, and rounds."""
     policy = nets("keys", True, torch.float32)["net-1"]
-    stack = StackedPolicy(policy, 1, torch.bfloat16)
+    stack = StackedPolicy(policy, 1, "bf16")
     stack.put(0, policy)
     obs = torch.randn(6, 12)
     with torch.autocast("cpu", torch.bfloat16):

@@ -19,10 +19,21 @@ def by_columns(x: Tensor) -> Tensor:
     return x.mT.contiguous().mT
 
 
-def multiply(left: Tensor, right: Tensor, bias: Tensor | None = None, threads: int = 1) -> Tensor:
+def packed(right: Tensor) -> Tensor:
+    """The right side (..., K, N) as `multiply` takes it."""
+    out = torch.full((*right.shape[:-2], tile_products.packed_length(*right.shape[-2:])), float("nan"))
+    for matrix, room in zip(right, out, strict=True) if right.dim() == 3 else [(right, out)]:
+        tile_products.pack(matrix, room)
+    return out
+
+
+def multiply(
+    left: Tensor, right: Tensor, bias: Tensor | None = None, threads: int = 1, is_packed: bool = False
+) -> Tensor:
     """The product, in new memory."""
     out = torch.full((*left.shape[:-1], right.shape[-1]), float("nan"))
-    tile_products.multiply(left, right, None, bias, out, False, threads)
+    sides = (None, packed(right)) if is_packed else (right, None)
+    tile_products.multiply(left, *sides, bias, out, False, threads)
     return out
 
 
@@ -51,9 +62,7 @@ def test_products_are_exact_to_sixteen_bits(
     tile_products.multiply(left, right, None, None, out, True, 1)
     assert ((out - (exact + before)).abs() <= bound).all() and (wide[:, columns:] == 7.0).all()
     assert torch.equal(multiply(left, right, threads=2), found)
-    out = torch.empty(rows, columns)
-    tile_products.multiply(left, right, tile_products.packed(right), None, out, False, 2)
-    assert torch.equal(out, found)
+    assert torch.equal(multiply(left, right, threads=2, is_packed=True), found)
 
 
 def test_more_exact_than_tf32() -> None:
@@ -85,13 +94,15 @@ def test_a_row_depends_on_itself_alone() -> None:
     assert not broken[is_touched].isfinite().any()
 
 
-def test_each_net_has_its_own_weights() -> None:
-    """A product with an axis of nets is that of each net."""
-    torch.manual_seed(0)
-    left, right, bias = torch.randn(3, 20, 70), torch.randn(3, 70, 45), torch.randn(3, 45)
-    out = multiply(left, by_columns(right), bias)
-    alone = [multiply(*parts) for parts in zip(left, right, bias, strict=True)]
-    assert torch.equal(out, torch.stack(alone))
+@pytest.mark.parametrize("rows", [1, 20, 32, 77, 150, 300])
+def test_each_net_has_its_own_weights(rows: int) -> None:
+    """A product with an axis of nets is that of each net, packed before or not, on any number of threads."""
+    torch.manual_seed(rows)
+    left, right, bias = torch.randn(3, rows, 300), torch.randn(3, 300, 45), torch.randn(3, 45)
+    alone = torch.stack([multiply(*parts) for parts in zip(left, right, bias, strict=True)])
+    assert torch.equal(multiply(left, by_columns(right), bias), alone)
+    for threads in (1, 2):
+        assert torch.equal(multiply(left, right, bias, threads, is_packed=True), alone)
 
 
 def test_tiny_and_huge_numbers_keep_their_size() -> None:
