@@ -144,8 +144,8 @@ def can_pack(right: Tensor) -> bool:
 
 
 def packed_room(nets: int, right: Tensor) -> Tensor:
-    """Zeros (nets, some): what that many right sides like this one (K, N) take, laid out for the tile units."""
-    return right.new_zeros((nets, tile_products.packed_length(*right.shape)))
+    """Space (nets, some) for that many right sides like this one (K, N), laid out for the tile units."""
+    return right.new_empty((nets, tile_products.packed_length(*right.shape)))
 
 
 def pack(right: Tensor, room: Tensor) -> Packed:

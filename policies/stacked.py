@@ -129,7 +129,7 @@ class StackedPolicy:
         Matrices lie by columns on a CPU, where products of few rows read them faster so.
         """
         if name in self._packed:
-            return packed_room(num_slots, like.t())
+            return packed_room(num_slots, like.t()).zero_()
         dtype = torch.bfloat16 if name in self._low else None
         if like.dim() != 2 or like.device.type != "cpu":
             return like.new_zeros((num_slots, *like.shape), dtype=dtype)
