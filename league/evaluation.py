@@ -201,7 +201,7 @@ class _Family:
         ]
         like, num_places, device = next(iter(nets.values())), len(found), view.device
         agents = [agent for _, _, agent in found]
-        slots, width = stacked_shape(len(nets), max(map(agents.count, nets)))
+        slots, width = stacked_shape(len(nets), max(map(agents.count, nets)), device)
         is_even = len(nets) > 1 and (device.type == "cuda" or slots * width <= MAX_PADDING * num_places)
         self._played = Opponents(self, make_stack(like) if make_stack and is_even else None, device)
         self._slots = np.array([self._played.enter(agent) for agent in agents])

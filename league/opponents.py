@@ -20,8 +20,8 @@ from league.types import BOT_PREFIX, Policy, PolicyStack, PolicyState
 NO_SLOT = -1
 """In place of a slot: a native bot plays the row, or nobody yet."""
 SLOT_STEP, ROW_STEP = 4, 8
-"""Stacked play is padded to multiples of these, so that its shape, which a CUDA graph is made for, seldom changes.
-Fewer slots than the first are not padded."""
+"""On CUDA, stacked play is padded to multiples of these, so that its shape, which a CUDA graph is made for, seldom
+changes. Fewer slots than the first are not padded."""
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Opponents:
             parts = np.split(rows, counts.cumsum()[:-1])
             return [Group(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
         capacity = self._stack.num_slots
-        num_slots, width = stacked_shape(len(counts), int(counts.max()))
+        num_slots, width = stacked_shape(len(counts), int(counts.max()), self._device)
         places = np.full((num_slots, width), len(slots))
         within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
         places[slots[rows], within] = rows
@@ -136,8 +136,10 @@ class Opponents:
         return torch.from_numpy(rows).to(self._device, non_blocking=True)
 
 
-def stacked_shape(num_nets: int, most_rows: int) -> tuple[int, int]:
+def stacked_shape(num_nets: int, most_rows: int, device: torch.device) -> tuple[int, int]:
     """The slots, and the rows of each, of a stacked step of so many nets, the fullest of which has `most_rows`."""
+    if device.type != "cuda":
+        return num_nets, most_rows
     slots = num_nets if num_nets < SLOT_STEP else _round_up(num_nets, SLOT_STEP)
     return slots, _round_up(most_rows, ROW_STEP)
 

@@ -58,9 +58,11 @@ class StackedPolicy:
         self._low, self._packed = set[str](), set[str]()
         for path, module in like.named_modules():
             for name, weight in module.named_parameters(path, recurse=False):
-                if precision == "bf16" and isinstance(module, nn.Linear | nn.LSTM):
+                if not isinstance(module, Linear | nn.LSTM):
+                    continue
+                if precision == "bf16":
                     self._low.add(name)
-                elif packs and weight.dim() == 2 and isinstance(module, Linear | nn.LSTM):
+                elif packs and weight.dim() == 2:
                     self._packed.add(name)
         self.num_slots = 0
         self._weights: dict[str, Tensor] = {}

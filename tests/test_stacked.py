@@ -13,6 +13,7 @@ from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.stacked import StackedPolicy
 from league.pool import Pool
 from league.types import ActionSpec
+from tests.ways import choose
 
 HEADS = {"keys": ActionSpec("multi_binary", (2,) * 4), "choices": ActionSpec("multi_discrete", (3, 4))}
 ROWS = 23
@@ -144,3 +145,27 @@ def test_bf16_weights_play_what_autocast_plays() -> None:
     assert states[0].memory.keys.dtype == torch.float32, "on a CPU attention computes in float32"
     assert (stacked - alone).abs().max() <= 0.02 * exact.abs().max()
     assert 0 < (stacked - exact).abs().max() < 0.1 * exact.abs().max()
+
+
+@pytest.mark.parametrize("encoder", [True, False])
+def test_weights_laid_out_for_tile_units_play_what_their_nets_play(
+    encoder: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stack for `float32` plays as its nets alone, to the products' sixteen bits, wherever a slot's net came from:
+    put, put over another, or moved as the stack grew."""
+    choose("tiles", monkeypatch)
+    policies = list(nets("keys", encoder, torch.float32).values())
+    stack = StackedPolicy(policies[2], 2, "float32")
+    for slot, policy in ((0, policies[2]), (1, policies[1]), (0, policies[0]), (4, policies[2])):
+        stack.reserve(slot + 1)
+        stack.put(slot, policy)
+    obs = torch.randn(7, 5 * 3, 12)
+    state = policies[0].initial_state(15)
+    values = torch.stack([stack.step(seen, state, num_slots=5, greedy=True)[2] for seen in obs])
+    for slot, policy in ((0, policies[0]), (1, policies[1]), (4, policies[2])):
+        rows, alone = slice(3 * slot, 3 * slot + 3), policy.initial_state(3)
+        torch.set_float32_matmul_precision("highest")
+        expected = torch.stack([policy.step(seen[rows], alone, greedy=True)[2] for seen in obs])
+        error = (values[:, rows] - expected).abs().max()
+        assert 0 < error < 2e-3 * expected.abs().max()
+        assert (state.hidden[rows] - alone.hidden).abs().max() < 1e-3
