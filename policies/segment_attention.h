@@ -84,36 +84,37 @@ PART int64_t gather(const SegmentAttention *a, int64_t row, int64_t h, Workspace
     const int64_t count = a->count[row], remembered = count < a->history ? count : a->history;
     for (int64_t i = 0; i < remembered; i++) {
         const int64_t slot = (row * a->history + (count - remembered + i) % a->history) * width + at;
-        memcpy(w->keys + i * a->head_width, a->keys + slot, a->head_width * sizeof(float));
-        memcpy(w->values + i * a->head_width, a->values + slot, a->head_width * sizeof(float));
+        copy(a->keys + slot, a->head_width, 1.0f, w->keys + i * a->head_width);
+        copy(a->values + slot, a->head_width, 1.0f, w->values + i * a->head_width);
     }
     for (int64_t t = 0; t < a->steps; t++) {
         const int64_t token = row * a->steps + t, place = (remembered + t) * a->head_width;
         turn(a->key + token * a->key_stride + at, a->cosine + token * half, a->sine + token * half, half, 1.0f,
              w->keys + place);
-        memcpy(w->values + place, a->value + token * a->value_stride + at, a->head_width * sizeof(float));
+        copy(a->value + token * a->value_stride + at, a->head_width, 1.0f, w->values + place);
     }
     transpose(w->keys, remembered + a->steps, a->head_width, w->stride, w->keys_by_feature);
     if (a->d_out) transpose(w->values, remembered + a->steps, a->head_width, w->stride, w->values_by_feature);
     return remembered;
 }
 
-/* out[i][j] = x[i] . column `first + j` of `by_feature`, for j < num, and for the rest of the last 2 * LANES. */
-PART void products(const float *x, const float *by_feature, int64_t stride, int64_t first, int64_t num,
-                   int64_t head_width, int64_t span, float *out) {
-    for (int64_t j = 0; j < num; j += 2 * LANES) {
-        const float *column = by_feature + first + j;
-        lanes low[TILE] = {{0}}, high[TILE] = {{0}};
-        for (int64_t d = 0; d < head_width; d++, column += stride)
-            UNROLLED for (int i = 0; i < TILE; i++) {
-                low[i] += x[i * head_width + d] * LANES_AT(column);
-                high[i] += x[i * head_width + d] * LANES_AT(column + LANES);
-            }
-        UNROLLED for (int i = 0; i < TILE; i++) {
-            *(lanes *)(out + i * span + j) = low[i];
-            *(lanes *)(out + i * span + j + LANES) = high[i];
-        }
-    }
+/* out[i][j] = x[i] . column j of `by_feature`, for so many vectors of places j. */
+PART void some_products(const float *x, const float *by_feature, int64_t stride, int64_t head_width, int64_t span,
+                        const int vectors, float *out) {
+    lanes sum[TILE][2] = {{{0}}};
+    for (int64_t d = 0; d < head_width; d++, by_feature += stride)
+        UNROLLED for (int i = 0; i < TILE; i++)
+            for (int v = 0; v < vectors; v++) sum[i][v] += x[i * head_width + d] * LANES_AT(by_feature + v * LANES);
+    UNROLLED for (int i = 0; i < TILE; i++)
+        for (int v = 0; v < vectors; v++) *(lanes *)(out + i * span + v * LANES) = sum[i][v];
+}
+
+/* The same for j < num, and for the rest of the last LANES. */
+PART void products(const float *x, const float *by_feature, int64_t stride, int64_t num, int64_t head_width, int64_t span,
+                   float *out) {
+    int64_t j = 0;
+    for (; j + LANES < num; j += 2 * LANES) some_products(x, by_feature + j, stride, head_width, span, 2, out + j);
+    if (j < num) some_products(x, by_feature + j, stride, head_width, span, 1, out + j);
 }
 
 /* out[i] = sum of weight[i][j] times row j of x (num, head_width). */
@@ -168,12 +169,12 @@ typedef struct {
     int64_t skip[TILE], end[TILE];               /* from `base`: what it sees; nothing where none is there */
 } Tile;
 
-/* The tile's scores of what each query sees to shares that sum to 1, in place, the others to 0; log_sum: the logs of the
- * sums of exp(score). */
-PART void softmax(const Tile *tile, float *score, int64_t span, float *log_sum) {
+/* The tile's scores of what each query sees to weights, in place, the others to 0; total: their sums; log_sum: the logs of
+ * the sums of exp(score). */
+PART void softmax(const Tile *tile, float *score, int64_t span, float *total, float *log_sum) {
     const lanes none = {0}, least = none - INFINITY;
     lanes largest[TILE], sum[TILE] = {{0}};
-    float most[TILE], total[TILE];
+    float most[TILE];
     UNROLLED for (int i = 0; i < TILE; i++) largest[i] = least;
     for (int64_t j = 0; j < tile->places; j += LANES)
         UNROLLED for (int i = 0; i < TILE; i++) {
@@ -188,8 +189,6 @@ PART void softmax(const Tile *tile, float *score, int64_t span, float *log_sum) 
             sum[i] += *at = choose(seen, exponential(*at - most[i]), none);
         }
     UNROLLED for (int i = 0; i < TILE; i++) total[i] = sum_of(sum[i]);
-    for (int64_t j = 0; j < tile->places; j += LANES)
-        UNROLLED for (int i = 0; i < TILE; i++) *(lanes *)(score + i * span + j) *= 1.0f / total[i];
     for (int i = 0; i < TILE; i++) log_sum[i] = most[i] + logf(total[i]);
 }
 
@@ -246,16 +245,16 @@ PART void attend_segment(const SegmentAttention *a, int64_t row, int64_t h, Work
     const int64_t d = a->head_width, width = a->heads * d, at = h * d;
     const int64_t remembered = gather(a, row, h, w);
     int64_t begun = 0;
-    float log_sum[TILE];
+    float total[TILE], log_sum[TILE];
     for (int64_t next = 0; next < a->steps * a->num_queries; next += TILE) {
         const Tile tile = next_tile(a, row, next, remembered, &begun);
         fetch_ahead(a, &tile, at);
         gather_queries(a, &tile, at, w);
-        products(w->query, w->keys_by_feature, w->stride, tile.base, tile.places, d, w->span, w->score);
-        softmax(&tile, w->score, w->span, log_sum);
+        products(w->query, w->keys_by_feature + tile.base, w->stride, tile.places, d, w->span, w->score);
+        softmax(&tile, w->score, w->span, total, log_sum);
         weigh(w->score, w->span, w->values + tile.base * d, tile.places, d, w->found);
         for (int64_t i = 0; i < tile.num; i++) {
-            memcpy(a->out + tile.one[i] * width + at, w->found + i * d, d * sizeof(float));
+            copy(w->found + i * d, d, 1.0f / total[i], a->out + tile.one[i] * width + at);
             a->log_sum[tile.one[i] * a->heads + h] = log_sum[i];
         }
     }
@@ -275,9 +274,9 @@ PART void attend_segment_backwards(const SegmentAttention *a, int64_t row, int64
         gather_queries(a, &tile, at, w);
         memset(w->d_out, 0, TILE * d * sizeof(float));
         for (int64_t i = 0; i < tile.num; i++)
-            memcpy(w->d_out + i * d, a->d_out + tile.one[i] * width + at, d * sizeof(float));
-        products(w->query, w->keys_by_feature, w->stride, tile.base, tile.places, d, w->span, w->score);
-        products(w->d_out, w->values_by_feature, w->stride, tile.base, tile.places, d, w->span, w->d_score);
+            copy(a->d_out + tile.one[i] * width + at, d, 1.0f, w->d_out + i * d);
+        products(w->query, w->keys_by_feature + tile.base, w->stride, tile.places, d, w->span, w->score);
+        products(w->d_out, w->values_by_feature + tile.base, w->stride, tile.places, d, w->span, w->d_score);
         for (int64_t i = 0; i < TILE; i++) {
             const int64_t one = tile.one[i < tile.num ? i : 0];
             const float log_sum = a->log_sum[one * a->heads + h], along = dot(w->d_out + i * d, a->out + one * width + at, d);
@@ -301,7 +300,7 @@ PART void attend_segment_backwards(const SegmentAttention *a, int64_t row, int64
         const int64_t token = row * a->steps + t;
         turn_back(w->d_keys + t * d, a->cosine + token * half, a->sine + token * half, half, 1.0f,
                   a->d_key + token * width + at);
-        memcpy(a->d_value + token * width + at, w->d_values + t * d, d * sizeof(float));
+        copy(w->d_values + t * d, d, 1.0f, a->d_value + token * width + at);
     }
 }
 

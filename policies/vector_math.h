@@ -26,22 +26,6 @@ typedef float lanes4 __attribute__((vector_size(16)));
 /* What such a function calls must become part of it: on its own it would be built for the narrowest alone. */
 #define PART static inline __attribute__((always_inline))
 
-/* x (2 * half,) as two halves of complex numbers, turned by the angles and scaled. */
-PART void turn(const float *x, const float *cosine, const float *sine, int64_t half, float scale, float *out) {
-    for (int64_t i = 0; i < half; i++) {
-        out[i] = (x[i] * cosine[i] - x[half + i] * sine[i]) * scale;
-        out[half + i] = (x[i] * sine[i] + x[half + i] * cosine[i]) * scale;
-    }
-}
-
-/* The inverse of `turn`, scaled: its transpose, since it only turns. */
-PART void turn_back(const float *x, const float *cosine, const float *sine, int64_t half, float scale, float *out) {
-    for (int64_t i = 0; i < half; i++) {
-        out[i] = (x[i] * cosine[i] + x[half + i] * sine[i]) * scale;
-        out[half + i] = (x[half + i] * cosine[i] - x[i] * sine[i]) * scale;
-    }
-}
-
 PART float sum_of(lanes x) {
     lanes8 low, high;
     lanes4 left, right;
@@ -76,6 +60,32 @@ PART void store(lanes x, float *p, int64_t num) {
         *(lanes *)p = x;
     else
         memcpy(p, &x, num * sizeof(float));
+}
+
+/* x (2 * half,) as two halves of complex numbers, turned by the angles and scaled. */
+PART void turn(const float *x, const float *cosine, const float *sine, int64_t half, float scale, float *out) {
+    for (int64_t i = 0; i < half; i += LANES) {
+        const int64_t left = half - i;
+        const lanes a = load(x + i, left), b = load(x + half + i, left);
+        const lanes c = load(cosine + i, left) * scale, s = load(sine + i, left) * scale;
+        store(a * c - b * s, out + i, left);
+        store(a * s + b * c, out + half + i, left);
+    }
+}
+
+/* The inverse of `turn`, scaled: its transpose, since it only turns. */
+PART void turn_back(const float *x, const float *cosine, const float *sine, int64_t half, float scale, float *out) {
+    for (int64_t i = 0; i < half; i += LANES) {
+        const int64_t left = half - i;
+        const lanes a = load(x + i, left), b = load(x + half + i, left);
+        const lanes c = load(cosine + i, left) * scale, s = load(sine + i, left) * scale;
+        store(a * c + b * s, out + i, left);
+        store(b * c - a * s, out + half + i, left);
+    }
+}
+
+PART void copy(const float *from, int64_t num, float scale, float *to) {
+    for (int64_t i = 0; i < num; i += LANES) store(load(from + i, num - i) * scale, to + i, num - i);
 }
 
 /* a where mask is -1, b where it is 0. */
