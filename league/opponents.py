@@ -1,7 +1,6 @@
 """The frozen nets that rows play now: each has a slot, and plays its rows either by itself or stacked with the others.
 
-Which of the two is a matter of speed alone, so it follows from the device (docs/performance.md): net by net on a CPU,
-where each call is bound by its arithmetic; stacked on a GPU, where it is bound by the number of calls.
+Which of the two is a matter of speed alone, so it follows from the device (`league.policies.stacked.stack_of`).
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ def linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None = None) -> Te
 def _stacked_linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None) -> Tensor:
     """x (nets * R, ..., K), R rows a net in the nets' order, times weight (nets, N, K), plus bias (nets, N)."""
     nets, right = (len(weight), weight.mT) if isinstance(weight, Tensor) else (len(weight.numbers), weight)
-    return product(x.reshape(nets, -1, x.shape[-1]), right, bias).view(*x.shape[:-1], -1)
+    found = product(x.reshape(nets, -1, x.shape[-1]), right, bias)
+    return found.view(*x.shape[:-1], found.shape[-1])
 
 
 class Linear(nn.Linear):
