@@ -189,7 +189,7 @@ class _ByHead(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         d_weight = weight.new_empty(weight.shape)
         _on_tiles(x.permute(1, 2, 0), gradients[0].transpose(0, 1), d_weight)
-        return _each_head(gradients[0], weight.mT, torch.empty_like(x)), d_weight
+        return _each_head(gradients[0], weight.mT, x.new_empty(x.shape)), d_weight
 
 
 def _each_head(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:

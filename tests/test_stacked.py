@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from league import config as settings
-from league.opponents import NO_SLOT, Opponents
+from league.opponents import NO_SLOT, Opponents, stacked_shape
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.stacked import StackedPolicy
 from league.pool import Pool
@@ -169,3 +169,11 @@ def test_weights_laid_out_for_tile_units_play_what_their_nets_play(
         error = (values[:, rows] - expected).abs().max()
         assert 0 < error < 2e-3 * expected.abs().max()
         assert (state.hidden[rows] - alone.hidden).abs().max() < 1e-3
+
+
+def test_shapes_that_a_cuda_graph_is_made_for_seldom_change() -> None:
+    """There slots, from the fourth on, and rows grow in steps; elsewhere nothing is played that need not be."""
+    cuda = torch.device("cuda")
+    assert [stacked_shape(nets, 13, cuda)[0] for nets in (1, 3, 4, 5, 8, 9)] == [1, 3, 4, 8, 8, 12]
+    assert {stacked_shape(4, rows, cuda)[1] for rows in range(1, 33)} == {8, 16, 24, 32}
+    assert all(stacked_shape(nets, nets + 1, CPU) == (nets, nets + 1) for nets in range(1, 33))
