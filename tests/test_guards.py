@@ -216,7 +216,7 @@ def stored(folder: Path) -> list[tuple[str, int]]:
     ("sets", "expected"),
     [
         (["learner.learning_rate=10.0"], {"kl_blow_up", "entropy_collapse", "gradient_clipped"}),
-        (["learner.learning_rate=0.1", "learner.entropy_coefficient=0"], {"entropy_collapse"}),
+        (["learner.learning_rate=0.3", "learner.entropy_coefficient=0"], {"entropy_collapse"}),
         (["rewards.payoff=1e10"], {"gradient_clipped"}),
         (["rewards.payoff=0", "rewards.win=1e-30"], {"values_mislead"}),
         (["rewards.payoff=0.001", "env.payoff=[[0, 0], [0, 0]]", "env.bot_mix=[0.5, 0.5]"], {"flat_return"}),
