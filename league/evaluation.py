@@ -90,7 +90,7 @@ def play(
         run, update, game_id: written into the rows.
         greedy: both sides play their likeliest action, instead of sampling as in training.
         device: where the nets are; the CPU if not given.
-        precision: `float32` or `bf16`.
+        precision: as `learner.precision`.
         make_stack: what plays several nets like this one in one call; None, or a None from it, plays net by net.
 
     Raises:

@@ -118,7 +118,7 @@ class Lane:
         policy: the learner's network.
         nets: the frozen ones.
         generator: draws the actions.
-        precision: `float32` or `bf16`.
+        precision: as `learner.precision`.
         graphs: replays the nets' step, if given.
         strict: checked before every step, if given.
     """
@@ -341,7 +341,7 @@ class Collector:
         weights: reward term -> weight; the learner's reward is the weighted sum.
         run, game_id: written into every match row.
         generator: draws the actions, on the policy's device.
-        precision: `float32` or `bf16`.
+        precision: as `learner.precision`.
         stack: plays the frozen nets in one call; without it each plays its rows in a call of its own.
         graphs: replays the nets' step as CUDA graphs; needs a `stack`, without which no two steps are alike.
         strict: checked before every step, one a lane, if given.
