@@ -172,6 +172,10 @@ def leaderboard(
         str | None, typer.Option(metavar="AGENT", help="Everyone's difference to this agent, with its interval.")
     ] = None,
     greedy: GreedyGamesOption = False,
+    prior: Annotated[
+        float | None,
+        typer.Option(help="Imagined draws an agent, 1.25 if not set; 0: maximum likelihood, the infinite are named."),
+    ] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -180,7 +184,9 @@ def leaderboard(
     from league.standings import leaderboard  # not league.agents, which loads torch
     from league.store import Store
 
-    result = leaderboard(Store.open(store), run, against=against, sampling="greedy" if greedy else "sample")
+    result = leaderboard(
+        Store.open(store), run, against=against, sampling="greedy" if greedy else "sample", prior=prior
+    )
     if as_json:
         print_json(result.to_json())
         return

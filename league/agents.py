@@ -255,6 +255,7 @@ def leaderboard(
     *,
     against: str | None = None,
     greedy: bool = False,
+    prior: float | None = None,
     store: str | Path = DEFAULT_STORE,
 ) -> Leaderboard:
     """Everyone's rating with its 95 % interval, games and win/draw/loss, from the evaluation matches in the store.
@@ -263,13 +264,15 @@ def leaderboard(
         run: only this run's agents and whoever they played.
         against: an agent; everyone's difference to it is given with its interval.
         greedy: rate the games in which nets played their likeliest action, instead of those in which they sampled.
+        prior: imagined draws an agent, which keep ratings finite (1.25); 0: maximum likelihood, and who is infinite is
+            named.
         store: the DuckDB file; training may be writing it at the same time.
 
     Raises:
-        UsageError: no such run or agent.
+        UsageError: no such run or agent, or a prior below 0.
         StoreError: there is no store, or it cannot be used.
     """
-    return rank(Store.open(Path(store)), run, against=against, sampling=sampling_of(greedy))
+    return rank(Store.open(Path(store)), run, against=against, sampling=sampling_of(greedy), prior=prior)
 
 
 def matchup(a: str, b: str, *, greedy: bool = False, store: str | Path = DEFAULT_STORE) -> Matchup:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import bdtr, betaincinv
+from scipy.special import bdtr, betaincinv, ndtr
 
+from league.davidson import Z95
 from league.metagame import Crosstable, cycles, cyclic_share, cyclic_share_by_chance
-from league.ratings import PairCounts, bradley_terry, wilson
+from league.ratings import Floats, PairCounts, bradley_terry, wilson
 from league.sql import sql
 from league.store import Store
 
@@ -36,6 +37,8 @@ TIME_OUT_SHARE = 0.9
 """Matches ended by the clock, in a game that tells of no damage. Good players of brawl end up to 95 % so, fighting."""
 LAST_MATCHES = 200
 """Of a run's newest training matches, which passivity looks at."""
+CONTINUITY = 0.5
+"""Of a game, for taking a score that goes in steps for one that does not."""
 SEAT_MARGIN = 0.02
 """Of the first seat's score, from even 14 Elo points: pairs with seats exchanged cancel it, so less does no harm."""
 
@@ -67,7 +70,7 @@ def alarms(store: Store, run: str | None = None) -> tuple[Finding, ...]:
         rows = store.runs() if run is None else [store.find_run(run)]
         findings = [look(store, row.run, row.game_id) for row in rows for look in (_forgetting, _cycling, _passivity)]
         games = {game_id: name for game_id, name in store.games().items() if run is None or game_id == rows[0].game_id}
-        findings += [_seats(store, game_id, name) for game_id, name in games.items()]
+        findings += [finding for game_id, name in games.items() for finding in _seats(store, game_id, name)]
     return tuple(sorted(findings, key=lambda finding: (not finding.is_raised, finding.is_raised is None)))
 
 
@@ -210,7 +213,7 @@ def _cycling(store: Store, run: str, game_id: str) -> Finding:
     )
 
 
-def _expected(table: Crosstable) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _expected(table: Crosstable) -> Floats:
     """(N, N): the scores that the ratings fitted to a table expect."""
     first, second = np.nonzero(np.triu(table.games))
     names = [f"{i:06d}" for i in range(len(table.agents))]
@@ -221,10 +224,7 @@ def _expected(table: Crosstable) -> np.ndarray[Any, np.dtype[np.float64]]:
         table.draws[first, second],
         table.wins[second, first],
     )
-    model = bradley_terry(counts).model
-    gap = model.strength[:, None] - model.strength[None, :]
-    win, draw, _ = model.probabilities(gap)  # without the seat: a table has no seats
-    return np.asarray(win + draw / 2.0, np.float64)
+    return bradley_terry(counts, agents=names).scores(names)
 
 
 def _passivity(store: Store, run: str, game_id: str) -> Finding:
@@ -248,7 +248,16 @@ def _passivity(store: Store, run: str, game_id: str) -> Finding:
     return Finding("passivity", run, is_raised, sentence, numbers, query)
 
 
-def _seats(store: Store, game_id: str, game: str) -> Finding:
+def _seats(store: Store, game_id: str, game: str) -> list[Finding]:
+    """The same agents do better from one seat: in games that share a seed, and in others, such as imported ones."""
+    about = f"{game} {game_id[:8]}".strip()
+    judged = [finding for look in (_shared_seeds, _other_seeds) if (finding := look(store, game_id, about))]
+    query = statement("alarm_seats", game_id=game_id)
+    nothing = f"{about}: no two agents met in both seatings; play `league evaluate A --against B`"
+    return judged or [Finding("seats", about, None, nothing, {}, query)]
+
+
+def _shared_seeds(store: Store, game_id: str, about: str) -> Finding | None:
     """More pairs of games with exchanged seats go to one seat than to the other (an exact sign test).
 
     In a fair game an agent does as well from either seat, so pairs in which it did better from the first and from the
@@ -256,12 +265,9 @@ def _seats(store: Store, game_id: str, game: str) -> Finding:
     """
     query = statement("alarm_seats", game_id=game_id)
     [row] = _rows(store, query)
-    about = f"{game} {game_id[:8]}".strip()
     decided = row["to_first"] + row["to_second"]
     if not decided:
-        return Finding(
-            "seats", about, None, f"{about}: no pair of games with exchanged seats tells them apart", {}, query
-        )
+        return None
     less = min(row["to_first"], row["to_second"])
     p = min(1.0, 2.0 * float(bdtr(less, decided, 0.5)))
     lower, upper = exact(row["to_first"], decided)
@@ -279,6 +285,37 @@ def _seats(store: Store, game_id: str, game: str) -> Finding:
         f"{about}: of {decided:,} pairs of games that the seats decided the first seat took {row['to_first']:,}"
         f" ({_share(numbers, 'first', 'first_share')}); its score in {row['pairs']:,} pairs is"
         f" {row['first_seat_score']:.3f}",
+        numbers,
+        query,
+    )
+
+
+def _other_seeds(store: Store, game_id: str, about: str) -> Finding | None:
+    """Agents score more from one seat than from the other against the same opponents (Mantel and Haenszel's test).
+
+    Of two agents that met in both seatings, chance alone would decide which of their results fell to which seating:
+    the first seat's score is compared with its mean and variance over all such permutations, summed over the pairs
+    (Mantel and Haenszel 1959, Journal of the National Cancer Institute 22:719, with their continuity correction).
+    """
+    query = statement("alarm_seats_apart", game_id=game_id)
+    [row] = _rows(store, query)
+    if not row["variance"]:
+        return None
+    z = max(0.0, abs(row["excess"]) - CONTINUITY) / math.sqrt(row["variance"])
+    p = float(2.0 * ndtr(-z))
+    half = Z95 * math.sqrt(row["variance"]) / row["weight"] / 2.0
+    numbers: dict[str, float | int | str] = {
+        **row,
+        "first_lower": max(0.0, row["first_seat_score"] - half),
+        "first_upper": min(1.0, row["first_seat_score"] + half),
+        "p": p,
+    }
+    return Finding(
+        "seats",
+        about,
+        p <= ALPHA and abs(row["first_seat_score"] - 0.5) >= SEAT_MARGIN,
+        f"{about}: in {row['games']:,} games without a shared seed, of {row['pairs']:,} pairs of agents that met in"
+        f" both seatings, the first seat's score is {_share(numbers, 'first', 'first_seat_score')}",
         numbers,
         query,
     )

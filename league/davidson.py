@@ -6,22 +6,29 @@ An agent has a strength t, in log-odds. With x = t_i - t_j + g, i in seat 0 and 
 
 (Davidson 1970, JASA 65:317, "On extending the Bradley-Terry model to accommodate ties"; the seat as in Davidson and
 Beaver 1977, Biometrics 33:693). Without draws v is 0 and this is Bradley and Terry's model (1952, Biometrika 39:324).
-In t, g and log v the log-posterior is concave, so that Newton's method always arrives.
+In t, g and log v the log-posterior with given imagined draws is concave, so that Newton's method always arrives.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 ELO_SCALE = 400.0 / math.log(10.0)
 """Elo points in one unit of log-odds."""
 Z95 = 1.959963984540054
 """Half-width of a central 95 % interval of the normal distribution, in standard deviations."""
+MOST_ROUNDS = 200
+SMALLEST_MOVE = 1e-6
+"""Log-odds: imagined draws are placed again until no strength moves further, or for `MOST_ROUNDS`."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -29,34 +36,46 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed before any game, in imagined games, so that nobody's rating is infinite. All are above 0.
+    """What is believed before any game, in imagined games.
 
     Raises:
-        ValueError: one of them is not.
+        ValueError: a number of draws is below 0, or one of the others is not above 0.
     """
 
-    draws: float = 2.0
-    """Games that every agent drew with an average one: with 2, the virtual win and loss of KataGo's `core/elo.cpp`.
-    With 1 a clean sheet's lower bound lies below that of the same agent with one loss (its curvature falls faster than
-    its mode rises); from 1.5 on it does not."""
-    lineage: float = 2.0
-    """Games that every snapshot drew with the one before it (KataGo's sequential prior)."""
+    draws: float = 1.25
+    """Imagined draws an agent, on the games that tell most of it (`imagined_draws`). 1 is Jeffreys' prior, which takes
+    the bias of order 1 / games out of the estimate (Firth 1993, Biometrika 80:27). With 1 a clean sheet's lower bound
+    lies below that of the same agent with one loss (its curvature falls faster than its mode rises); from 1.25 on it
+    does not. With 0 the ratings are those of maximum likelihood, of which some may be infinite."""
+    lineage: float = 1.25
+    """Games that every snapshot drew with the one before it (the sequential prior of KataGo's `elo.py`)."""
     seat: float = 100.0
     """Standard deviation of the first seat's advantage around 0, in Elo points."""
     decided: float = 1.0
     """Games between equals that were not drawn: where every game was, the weight of draws stays finite."""
 
     def __post_init__(self) -> None:
-        for name in ("draws", "lineage", "seat", "decided"):
-            if not getattr(self, name) > 0.0:
+        for name in ("draws", "lineage"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"prior {name}={getattr(self, name)} must be a number of games, 0 or more")
+        for name in ("seat", "decided"):
+            if not 0.0 < getattr(self, name) < math.inf:
                 raise ValueError(f"prior {name}={getattr(self, name)} must be above 0: else a rating can be infinite")
+
+
+class Bonds(NamedTuple):
+    """L imagined results, all of them draws between level seats: `weight` games of `first` against `second`, (L,)."""
+
+    first: Ints
+    second: Ints
+    weight: Floats
 
 
 @dataclass(frozen=True)
 class Games:
-    """P ordered pairs of N agents. first, second: (P,) places in 0..N-1; wins, draws, losses: (P,), seen from seat 0.
+    """P ordered pairs of N agents. first, second: (P,) indices in 0..N-1; wins, draws, losses: (P,), seen from seat 0.
 
-    links: (L, 2) places of neighbours in a lineage.
+    links: (L, 2) indices of neighbours in a lineage. seated: (P,), 1 where the first seat's advantage counts, else 0.
     """
 
     num_agents: int
@@ -66,11 +85,25 @@ class Games:
     draws: Floats
     losses: Floats
     links: Ints
+    seated: Floats
 
     @property
     def total(self) -> Floats:
         """(P,): all games of each pair."""
         return self.wins + self.draws + self.losses
+
+    @cached_property
+    def meetings(self) -> Bonds:
+        """The pairs that met, in whichever seats, each once; the weights are their games."""
+        n = max(1, self.num_agents)
+        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
+        pairs, where = np.unique(low * n + high, return_inverse=True)
+        return Bonds(pairs // n, pairs % n, tally(where, self.total, len(pairs)))
+
+    @cached_property
+    def groups(self) -> Ints:
+        """(N,): a number from 0 for each group of agents that a chain of games links."""
+        return _linked(self.num_agents, self.first, self.second)
 
 
 @dataclass(frozen=True)
@@ -78,40 +111,181 @@ class Model:
     """The posterior's mode, and the covariance of a normal distribution around it.
 
     strength: (N,) log-odds. seat: the first seat's advantage, log-odds. log_draw: log v; -inf where nothing was drawn.
-    covariance: (N + 2, N + 2) of strengths, seat, log_draw; the last row is 0 where nothing was drawn.
+    covariance: (N + 2, N + 2) of strengths, seat, log_draw. The last row is 0 where nothing was drawn; the seat's is
+    the prior's where no game tells of seats. bonds: the imagined draws.
     """
 
     strength: Floats
     seat: float
     log_draw: float
     covariance: Floats
+    bonds: Bonds
 
     def probabilities(self, difference: Floats) -> tuple[Floats, Floats, Floats]:
         """Of a win, a draw and a loss of seat 0 at t_i - t_j + g = `difference`."""
         return _probabilities(difference, self.log_draw)
 
 
-def fit(games: Games, prior: Prior) -> Model:
-    """The mode of the log-posterior by Newton's method, every step halved until it gains (Armijo's rule)."""
-    n, has_draws = games.num_agents, bool(games.draws.any())
-    size = n + 1 + has_draws
-    z = np.zeros(size)
-    value = _log_posterior(z, games, prior)
-    while True:
-        gradient, hessian = _derivatives(z, games, prior)
-        factor = cho_factor(hessian, lower=True, check_finite=False)
-        step = cho_solve(factor, gradient, check_finite=False)
-        gain = float(gradient @ step)
-        if gain <= 1e-12 * max(1.0, abs(value)):
+def fit(games: Games, prior: Prior, bonds: Bonds | None = None) -> Model:
+    """The mode of the log-posterior, and a normal distribution around it.
+
+    Where the imagined draws lie depends on the strengths, and these on them; both are found in turns. Where no game
+    was drawn, the mode is that of likelihood times det(I) ** (draws / 2), I being the games' information on the
+    strengths: the gradient of log det(I) / 2 is that of `imagined_draws`. The covariance is the inverse of minus the
+    second derivatives with the imagined draws held.
+
+    Args:
+        games: of agents whose strengths are finite: with `prior.draws` 0 each must have scored, through a chain of
+            games, against each other of its group.
+        prior: what is believed before.
+        bonds: imagined draws that are given; None: those of the prior.
+    """
+    z = np.zeros(games.num_agents + 2)
+    if not games.draws.any():
+        z[-1] = -math.inf
+    if bonds is not None:
+        return _Posterior(games, prior, bonds).model(z)
+    for _ in range(MOST_ROUNDS):
+        posterior = _Posterior(games, prior, _imagined(games, prior, z))
+        before, z = z, posterior.mode(z)
+        if np.abs(z[:-2] - before[:-2]).max(initial=0.0) <= SMALLEST_MOVE:
             break
-        length = 1.0
-        while (after := _log_posterior(z + length * step, games, prior)) < value + 1e-4 * length * gain:
-            length /= 2.0
-        z, value = z + length * step, after
-    z = z + step
-    covariance = np.zeros((n + 2, n + 2))
-    covariance[:size, :size] = cho_solve(factor, np.eye(size), check_finite=False)
-    return Model(z[:n], float(z[n]), float(z[n + 1]) if has_draws else -math.inf, covariance)
+    return posterior.model(z)
+
+
+def imagined_draws(games: Games, strength: Floats, log_draw: float) -> Bonds:
+    """One imagined draw an agent (less one a group), shared out to the pairs that met, by leverage.
+
+    A pair's leverage is how far its own games decide what the strengths say of it: 1 where it alone links two halves
+    of a league, 2 / N in a round robin of N equals; little between agents so far apart that their games tell nothing.
+    It is what Firth 1993 (section 3.1) adds to the outcomes of a logistic model.
+    """
+    met = games.meetings
+    win, _, loss = _probabilities(strength[met.first] - strength[met.second], log_draw)
+    told = met.weight * (win + loss - (win - loss) ** 2) / 4.0
+    information = 2.0 * _level(games.groups)
+    _add_laplacian(information, Bonds(met.first, met.second, told))
+    resistance = _inverse(information)
+    at = np.diag(resistance)
+    leverage = told * (at[met.first] + at[met.second] - 2.0 * resistance[met.first, met.second])
+    return Bonds(met.first, met.second, np.clip(leverage, 0.0, 1.0))
+
+
+def _imagined(games: Games, prior: Prior, z: Floats) -> Bonds:
+    """All imagined draws: those of the agents and those of lineages."""
+    own = imagined_draws(games, z[:-2], float(z[-1]))
+    weight = np.concatenate([prior.draws * own.weight, np.full(len(games.links), prior.lineage)])
+    child, parent = games.links.T
+    return Bonds(np.concatenate([own.first, child]), np.concatenate([own.second, parent]), weight)
+
+
+class _Posterior:
+    """The log-posterior of z (N + 2,): strengths, seat, log v, the latter two only where games tell of them."""
+
+    def __init__(self, games: Games, prior: Prior, bonds: Bonds) -> None:
+        self.games, self.prior, self.bonds = games, prior, bonds
+        n = games.num_agents
+        seats = np.concatenate([games.first, bonds.first]), np.concatenate([games.second, bonds.second])
+        self._level = _level(_linked(n, *seats))
+        self._is_free = np.ones(n + 2, dtype=bool)
+        self._is_free[n:] = games.seated.any(), games.draws.any()
+
+    def mode(self, z: Floats) -> Floats:
+        """The mode by Newton's method from z on, every step halved until it gains (Armijo's rule)."""
+        z = z.copy()
+        free, value = self._is_free, self._value(z)
+        while True:
+            gradient, hessian = self._derivatives(z)
+            step = np.zeros(len(z))
+            factor = cho_factor(hessian, lower=True, check_finite=False)
+            step[free] = cho_solve(factor, gradient, check_finite=False)
+            gain = float(gradient @ step[free])
+            if gain <= 1e-12 * max(1.0, abs(value)):
+                return z + step
+            length = 1.0
+            while (after := self._value(z + length * step)) < value + 1e-4 * length * gain:
+                length /= 2.0
+            z, value = z + length * step, after
+
+    def model(self, z: Floats) -> Model:
+        """The mode, sought from z on, with the covariance there."""
+        z = self.mode(z)
+        n, free = self.games.num_agents, self._is_free
+        covariance = np.zeros((n + 2, n + 2))
+        covariance[n, n] = (self.prior.seat / ELO_SCALE) ** 2
+        covariance[np.ix_(free, free)] = _inverse(self._derivatives(z)[1])
+        return Model(z[:n], float(z[n]), float(z[n + 1]), covariance, self.bonds)
+
+    def _value(self, z: Floats) -> float:
+        games, bonds, prior = self.games, self.bonds, self.prior
+        strength, (seat, log_draw) = z[:-2], z[-2:]
+        x = strength[games.first] - strength[games.second] + games.seated * seat
+        value = float(((games.wins - games.losses) * x / 2.0 - games.total * _log_total(x, log_draw)).sum())
+        value -= float(bonds.weight @ _log_total(strength[bonds.first] - strength[bonds.second], -math.inf))
+        value -= float(strength @ self._level @ strength) / 2.0
+        value -= (seat * ELO_SCALE / prior.seat) ** 2 / 2.0
+        if log_draw > -math.inf:
+            value += float(games.draws.sum()) * log_draw
+            value -= prior.decided * float(_log_total(np.zeros(1), log_draw)[0])
+        return float(value)
+
+    def _derivatives(self, z: Floats) -> tuple[Floats, Floats]:
+        """Gradient (F,) of the log-posterior, and minus its Hessian (F, F), in the F free parameters."""
+        games, bonds, prior, n = self.games, self.bonds, self.prior, self.games.num_agents
+        strength, (seat, log_draw) = z[:n], z[n:]
+        win, draw, loss = _probabilities(
+            strength[games.first] - strength[games.second] + games.seated * seat, float(log_draw)
+        )
+        slope = (games.wins - games.losses - games.total * (win - loss)) / 2.0  # d/dx
+        weight = games.total * (win + loss - (win - loss) ** 2) / 4.0  # -d2/dx2, the variance of the score
+        crossed = -games.total * (win - loss) * draw / 2.0  # -d2/dx dlog v
+        even = float(_probabilities(np.zeros(1), float(log_draw))[1][0])
+        ahead = _probabilities(strength[bonds.first] - strength[bonds.second], -math.inf)[0]
+        gradient, hessian = np.empty(n + 2), np.zeros((n + 2, n + 2))
+        gradient[:n] = _difference(slope, games, n) + _difference(bonds.weight * (0.5 - ahead), bonds, n)
+        gradient[:n] -= self._level @ strength
+        gradient[n] = games.seated @ slope - seat * (ELO_SCALE / prior.seat) ** 2
+        gradient[n + 1] = games.draws.sum() - games.total @ draw - prior.decided * even
+        hessian[:n, :n] = self._level
+        _add_laplacian(hessian, Bonds(games.first, games.second, weight))
+        _add_laplacian(hessian, bonds._replace(weight=bonds.weight * ahead * (1.0 - ahead)))
+        hessian[n, :n] = hessian[:n, n] = _difference(games.seated * weight, games, n)
+        hessian[n, n] = games.seated @ weight + (ELO_SCALE / prior.seat) ** 2
+        hessian[n + 1, :n] = hessian[:n, n + 1] = _difference(crossed, games, n)
+        hessian[n + 1, n] = hessian[n, n + 1] = games.seated @ crossed
+        hessian[n + 1, n + 1] = games.total @ (draw * (1.0 - draw)) + prior.decided * even * (1.0 - even)
+        free = self._is_free
+        return gradient[free], hessian[np.ix_(free, free)]
+
+
+def _linked(size: int, first: Ints, second: Ints) -> Ints:
+    """(size,): numbers from 0 of the groups that the pairs (P,) make of agents."""
+    graph = coo_matrix((np.ones(len(first)), (first, second)), (size, size))
+    return np.asarray(connected_components(graph, directed=False)[1], np.int64)
+
+
+def _level(group: Ints) -> Floats:
+    """(N, N): 1 / 2n between members of one group of n, else 0.
+
+    As minus a Hessian it holds every group's mean strength near 0 and pulls at no difference within a group.
+    """
+    size = np.bincount(group, minlength=1)
+    return np.asarray(np.where(group[:, None] == group, 0.5 / size[group], 0.0), np.float64)
+
+
+def _add_laplacian(matrix: Floats, bonds: Bonds) -> None:
+    """Adds to `matrix`, at least (N, N), the Laplacian of the graph whose edges are the bonds."""
+    n = len(matrix)
+    pairs = tally(bonds.first * n + bonds.second, bonds.weight, n * n).reshape(n, n)
+    pairs += pairs.T
+    matrix -= pairs
+    matrix[np.arange(n), np.arange(n)] += pairs.sum(axis=1)
+
+
+def _inverse(matrix: Floats) -> Floats:
+    """Of a positive definite matrix."""
+    factor = cho_factor(matrix, lower=True, check_finite=False)
+    return np.asarray(cho_solve(factor, np.eye(len(matrix)), check_finite=False), np.float64)
 
 
 def _probabilities(x: Floats, log_draw: float) -> tuple[Floats, Floats, Floats]:
@@ -127,70 +301,11 @@ def _log_total(x: Floats, log_draw: float) -> Floats:
     return total
 
 
-def _unpack(z: Floats, games: Games) -> tuple[Floats, float, float, Floats]:
-    """Strengths, seat, log v, and x of every pair."""
-    n = games.num_agents
-    seat, log_draw = float(z[n]), float(z[n + 1]) if len(z) == n + 2 else -math.inf
-    return z[:n], seat, log_draw, z[games.first] - z[games.second] + seat
+def tally(indices: Ints, values: Floats, size: int) -> Floats:
+    """(size,): the sum of `values` (P,) at each of `indices` (P,)."""
+    return np.bincount(indices, values, size).astype(np.float64, copy=False)
 
 
-def _log_posterior(z: Floats, games: Games, prior: Prior) -> float:
-    strength, seat, log_draw, x = _unpack(z, games)
-    value = float(((games.wins - games.losses) * x / 2.0 - games.total * _log_total(x, log_draw)).sum())
-    value -= prior.draws * float(_log_total(strength, -math.inf).sum())
-    value -= prior.lineage * float(
-        _log_total(strength[games.links[:, 0]] - strength[games.links[:, 1]], -math.inf).sum()
-    )
-    value -= (seat * ELO_SCALE / prior.seat) ** 2 / 2.0
-    if log_draw > -math.inf:
-        value += float(games.draws.sum()) * log_draw
-        value -= prior.decided * float(_log_total(np.zeros(1), log_draw)[0])
-    return value
-
-
-def _derivatives(z: Floats, games: Games, prior: Prior) -> tuple[Floats, Floats]:
-    """Gradient (size,) of the log-posterior, and minus its Hessian (size, size)."""
-    n, (first, second) = games.num_agents, (games.first, games.second)
-    strength, seat, log_draw, x = _unpack(z, games)
-    win, draw, loss = _probabilities(x, log_draw)
-    slope = (games.wins - games.losses - games.total * (win - loss)) / 2.0  # d/dx
-    weight = games.total * (win + loss - (win - loss) ** 2) / 4.0  # -d2/dx2, the variance of the score
-    gradient, hessian = np.zeros(len(z)), np.zeros((len(z), len(z)))
-    gradient[:n] = _difference(slope, games)
-    gradient[n] = slope.sum() - seat * (ELO_SCALE / prior.seat) ** 2
-    pairs = tally(first * n + second, weight, n * n).reshape(n, n)
-    hessian[:n, :n] = -pairs - pairs.T
-    hessian[np.arange(n), np.arange(n)] += tally(first, weight, n) + tally(second, weight, n)
-    hessian[n, :n] = hessian[:n, n] = _difference(weight, games)
-    hessian[n, n] = weight.sum() + (ELO_SCALE / prior.seat) ** 2
-    if len(z) == n + 2:
-        crossed = -games.total * (win - loss) * draw / 2.0  # -d2/dx dlog v
-        even = float(_probabilities(np.zeros(1), log_draw)[1][0])
-        gradient[n + 1] = games.draws.sum() - games.total @ draw - prior.decided * even
-        hessian[n + 1, :n] = hessian[:n, n + 1] = _difference(crossed, games)
-        hessian[n + 1, n] = hessian[n, n + 1] = crossed.sum()
-        hessian[n + 1, n + 1] = games.total @ (draw * (1.0 - draw)) + prior.decided * even * (1.0 - even)
-    average = _probabilities(strength, -math.inf)[0]
-    gradient[:n] += prior.draws * (0.5 - average)
-    hessian[np.arange(n), np.arange(n)] += prior.draws * average * (1.0 - average)
-    child, parent = games.links.T
-    ahead = _probabilities(strength[child] - strength[parent], -math.inf)[0]
-    bond = prior.lineage * ahead * (1.0 - ahead)
-    np.add.at(gradient, child, prior.lineage * (0.5 - ahead))
-    np.add.at(gradient, parent, prior.lineage * (ahead - 0.5))
-    np.add.at(hessian, (child, child), bond)
-    np.add.at(hessian, (parent, parent), bond)
-    np.add.at(hessian, (child, parent), -bond)
-    np.add.at(hessian, (parent, child), -bond)
-    return gradient, hessian
-
-
-def tally(places: Ints, values: Floats, size: int) -> Floats:
-    """(size,): the sum of `values` (P,) at each of `places` (P,)."""
-    return np.bincount(places, values, size).astype(np.float64, copy=False)
-
-
-def _difference(values: Floats, games: Games) -> Floats:
-    """(N,): what each agent gets of the pairs' `values` (P,), with the other sign where it sits second."""
-    n = games.num_agents
-    return tally(games.first, values, n) - tally(games.second, values, n)
+def _difference(values: Floats, pairs: Games | Bonds, size: int) -> Floats:
+    """(size,): what each agent gets of the pairs' `values` (P,), with the other sign where it is the second."""
+    return tally(pairs.first, values, size) - tally(pairs.second, values, size)

@@ -99,10 +99,9 @@ def matchup(store: Store, a: str, b: str, *, sampling: Sampling = "sample") -> M
 
 def _seated(counts: PairCounts, first: str, second: str) -> tuple[int, int, int]:
     """Wins, draws and losses of `first` in seat 0 against `second`."""
-    for p, pair in enumerate(zip(counts.seat0, counts.seat1, strict=True)):
-        if pair == (first, second):
-            return int(counts.wins[p]), int(counts.draws[p]), int(counts.losses[p])
-    return 0, 0, 0
+    pairs = zip(counts.seat0, counts.seat1, strict=True)
+    at = [p for p, pair in enumerate(pairs) if pair == (first, second)]
+    return int(counts.wins[at].sum()), int(counts.draws[at].sum()), int(counts.losses[at].sum())
 
 
 def _record(wins: int, draws: int, losses: int) -> Record:

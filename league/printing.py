@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from league.gating import GateResult
     from league.payoff import Payoff
+    from league.ratings import Difference
     from league.retention import Holding
     from league.standings import Board
     from league.tournaments import TournamentResult
@@ -48,6 +49,12 @@ def print_ratings(board: Board) -> None:
         columns,
         rows,
     )
+    seat = "not known, taken as 0" if board.seat is None else _points(board.seat)
+    typer.echo(f"first seat's advantage: {seat}; prior: {board.prior:g} imagined draws an agent\n")
+
+
+def _points(d: Difference) -> str:
+    return f"{d.mean:+.0f} points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}"
 
 
 def print_holdings(title: str, found: Sequence[Holding], verb: str = "goes") -> None:

@@ -7,24 +7,29 @@ nothing is drawn, an expected score of 1 / (1 + 10 ** (-d / 400)).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.special import expit, kl_div
 
-from league.davidson import ELO_SCALE, Z95, Games, Model, Prior, fit, tally
+from league.davidson import ELO_SCALE, Z95, Bonds, Games, Model, Prior, fit, tally
 from league.errors import UsageError, nearest
 
 ELO_START = 1000.0
 ELO_K = 32.0
 DEFAULT_PRIOR = Prior()
+DECISIVE = 1.0 - 1e-6
+"""The leverage from which on a pair's own games alone decide what the ratings say of it."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,8 @@ class PairCounts:
     """Finished games of P ordered pairs of agents.
 
     seat0, seat1: P agent ids each; a pair may appear more than once and in both orders.
-    wins, draws, losses: (P,) int64, as seen from seat 0.
+    wins, draws, losses: (P,) int64, as seen from seat 0. unseated: (P,) bool, where the order of two agents is only
+    that of a list, as in one that names winners first; None: nowhere.
     """
 
     seat0: tuple[str, ...]
@@ -40,11 +46,25 @@ class PairCounts:
     wins: Ints
     draws: Ints
     losses: Ints
+    unseated: Bools | None = field(default=None, kw_only=True)
 
     @property
     def games(self) -> Ints:
         """(P,) int64: all games of each pair."""
         return self.wins + self.draws + self.losses
+
+    @property
+    def is_seated(self) -> Bools:
+        """(P,) bool: where seat 0 is a seat of the game."""
+        return np.ones(len(self.seat0), dtype=bool) if self.unseated is None else ~self.unseated
+
+    def __add__(self, other: PairCounts) -> PairCounts:
+        """The games of both."""
+        both = (
+            np.concatenate(x) for x in ((self.wins, other.wins), (self.draws, other.draws), (self.losses, other.losses))
+        )
+        seated = np.concatenate([self.is_seated, other.is_seated])
+        return PairCounts(self.seat0 + other.seat0, self.seat1 + other.seat1, *both, unseated=~seated)
 
 
 class Difference(NamedTuple):
@@ -68,11 +88,22 @@ class Outcome(NamedTuple):
         return self.win + self.draw / 2.0
 
 
+class Infinite(NamedTuple):
+    """An agent without a finite rating, where nothing is believed beforehand.
+
+    sign: 1: it is infinitely above its group (nobody there, through any chain of games, scored against it); -1: below;
+    0: above some and below others, or nothing compares it.
+    """
+
+    agent: str
+    sign: int
+
+
 class Surprise(NamedTuple):
     """What `a` scored against `b`, in both seatings, and what the ratings of all say of it.
 
-    z: observed minus predicted score, in standard deviations of that difference; over many pairs it has mean 0 and
-    variance 1 where the model holds. A large one is a pair that no ranking explains.
+    z: observed minus predicted score, imagined draws included, in standard deviations of that difference; over many
+    pairs it has mean 0 and variance 1 where the model holds. A large one is a pair that no ranking explains.
     """
 
     a: str
@@ -87,7 +118,9 @@ class Surprise(NamedTuple):
 class Pairs:
     """M pairs of agents that met, the most surprising first, both seatings taken together.
 
-    first, second: (M,) places in `Ratings.agents`. games: (M,). observed, predicted: (M,) scores of the first in
+    Left out are pairs that alone link two parts of the league: they decide their own prediction.
+
+    first, second: (M,) indices in `Ratings.agents`. games: (M,). observed, predicted: (M,) scores of the first in
     [0, 1]. z: (M,), see `Surprise`.
     """
 
@@ -107,8 +140,11 @@ class Ratings:
     the anchor, or to the group's mean where there is no anchor. covariance: (N, N) Elo points squared, joint.
     wins, draws, losses: (N,) int64, the games counted. group: (N,) int64 from 0; only agents that a chain of games
     links are in one group, and only they are rated against each other; the anchor's is the first, then the largest.
-    anchors: of each group, the agent held at `anchor_rating`; None: its mean is. seat: the first seat's advantage.
-    dispersion: the pairs' mean squared surprise, about 1 where strengths explain the scores, more where cycles do.
+    anchors: of each group, the agent held at `anchor_rating`; None: its mean is. seat: the first seat's advantage;
+    None where no two agents met in both seatings, which is where it counts as 0. dispersion: the pairs' mean squared
+    surprise, weighted by what a pair can tell: about 1 where strengths explain the scores, more where cycles do; None
+    where no pair can tell. freedom: what the pairs can tell, in degrees of freedom.
+    infinite: agents whose rating is not finite, which only a prior without draws leaves; they are in no array.
     """
 
     agents: tuple[str, ...]
@@ -122,10 +158,13 @@ class Ratings:
     group: Ints
     anchors: tuple[str | None, ...]
     anchor_rating: float
-    seat: Difference
-    dispersion: float
+    seat: Difference | None
+    dispersion: float | None
+    freedom: float
     pairs: Pairs
     model: Model
+    prior: Prior
+    infinite: tuple[Infinite, ...]
 
     @property
     def anchor(self) -> str | None:
@@ -133,15 +172,20 @@ class Ratings:
         return self.anchors[0] if self.anchors else None
 
     def index(self, agent: str) -> int:
-        """The agent's place in the arrays.
+        """The agent's index in the arrays.
 
         Raises:
-            UsageError: the agent has no rated game.
+            UsageError: the agent has no rated game, or no finite rating.
         """
-        try:
-            return self.agents.index(agent)
-        except ValueError:
-            raise UsageError(f"agent `{agent}` has no rated game{nearest(agent, self.agents)}") from None
+        if agent in self._indices:
+            return self._indices[agent]
+        if any(agent == unbounded.agent for unbounded in self.infinite):
+            raise UsageError(f"agent `{agent}` has no finite rating with prior draws=0; take a prior above 0")
+        raise UsageError(f"agent `{agent}` has no rated game{nearest(agent, self.agents)}")
+
+    @cached_property
+    def _indices(self) -> dict[str, int]:
+        return {agent: i for i, agent in enumerate(self.agents)}
 
     def difference(self, a: str, b: str) -> Difference:
         """How many Elo points `a` is above `b`, from the joint covariance.
@@ -177,13 +221,24 @@ class Ratings:
         win, draw, loss = self.model.probabilities(np.array([gap + self.model.seat, gap - self.model.seat]))
         return Outcome(float(win.mean()), float(draw.mean()), float(loss.mean()))
 
+    def scores(self, agents: Sequence[str]) -> Floats:
+        """(M, M): the expected score of each of M agents against each, the mean of both seatings.
+
+        Raises:
+            UsageError: one of them has no rated game.
+        """
+        strength = self.model.strength[[self.index(agent) for agent in agents]]
+        gap = strength[:, None] - strength[None, :]
+        win, draw, _ = self.model.probabilities(np.stack([gap + self.model.seat, gap - self.model.seat]))
+        return np.asarray((win + draw / 2.0).mean(axis=0), np.float64)
+
     def most_surprising(self, limit: int) -> list[Surprise]:
         """The pairs that fit the ratings least, at most `limit`, the worst first; `a` did better than predicted."""
         found = [self._surprise(place) for place in range(min(limit, len(self.pairs.z)))]
         return [surprise if surprise.z >= 0 else _exchanged(surprise) for surprise in found]
 
     def surprise(self, a: str, b: str) -> Surprise | None:
-        """How `a` against `b` fits the ratings; None where they never met.
+        """How `a` against `b` fits the ratings; None where they never met, or their own games alone decide that.
 
         Raises:
             UsageError: one of them has no rated game.
@@ -272,7 +327,8 @@ def bradley_terry(
     """Rates every agent in `counts` at once, by Bradley and Terry's model with draws and seats (`league.davidson`).
 
     Games of an agent against itself say nothing and are left out; the order of games does not matter. `prior` keeps an
-    agent that won or lost everything finite; such an agent's interval is wide. Beside a hundred games it is little.
+    agent that won or lost everything finite; such an agent's interval is wide. The first seat's advantage is estimated
+    from pairs that met in both seatings, and counts as 0 for others: a list of results may have any order of names.
     The estimate is the posterior's mode; the covariance is the inverse of minus the Hessian there, so that an interval
     of a difference uses what two agents have in common.
 
@@ -282,65 +338,126 @@ def bradley_terry(
         anchor_rating: in Elo points.
         lineage: pairs of neighbours in a lineage, believed to be alike; agents without games are left out.
         agents: rated also where they have no game, by the prior alone, each in a group of its own.
-        prior: what is believed before any game.
+        prior: what is believed before any game. With `draws` 0, agents whose rating is then infinite are only named.
     """
     rated, games = _indexed(counts, lineage, agents)
+    won, drawn, lost = (_per_agent(games, *x) for x in _seen_from_both(games))
+    infinite: tuple[Infinite, ...] = ()
+    if prior.draws == 0.0:
+        sign, is_finite = _finite(games)
+        infinite = tuple(Infinite(rated[i], int(sign[i])) for i in np.flatnonzero(~is_finite))
+        rated, games = tuple(rated[i] for i in np.flatnonzero(is_finite)), _among(games, is_finite)
+        won, drawn, lost = won[is_finite], drawn[is_finite], lost[is_finite]
     model = fit(games, prior)
     covariance = model.covariance[:-2, :-2] * ELO_SCALE**2
     held = rated.index(anchor) if anchor in rated else None
-    group = _groups(games, held)
+    group = _ranked_groups(games, held)
     rating, deviation = _anchored(model.strength * ELO_SCALE, covariance, group, held, anchor_rating)
     seat, half = model.seat * ELO_SCALE, Z95 * math.sqrt(model.covariance[-2, -2]) * ELO_SCALE
-    dispersion, pairs = _surprises(games, model)
+    dispersion, freedom, pairs = _surprises(games, model)
     return Ratings(
         agents=rated,
         rating=rating,
         lower=rating - Z95 * deviation,
         upper=rating + Z95 * deviation,
         covariance=covariance,
-        wins=_per_agent(games, games.wins, games.losses),
-        draws=_per_agent(games, games.draws, games.draws),
-        losses=_per_agent(games, games.losses, games.wins),
+        wins=won,
+        draws=drawn,
+        losses=lost,
         group=group,
         anchors=tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group))),
         anchor_rating=anchor_rating,
-        seat=Difference(seat, seat - half, seat + half),
+        seat=Difference(seat, seat - half, seat + half) if games.seated.any() else None,
         dispersion=dispersion,
+        freedom=freedom,
         pairs=pairs,
         model=model,
+        prior=prior,
+        infinite=infinite,
     )
 
 
 def _indexed(
     counts: PairCounts, lineage: Iterable[tuple[str, str]], also: Iterable[str]
 ) -> tuple[tuple[str, ...], Games]:
-    """The agents that met another, and `also` these, sorted; the games by places, those of a pair added up."""
+    """The agents that met another, and `also` these, sorted; the games by indices, those of a pair added up."""
     wanted = set(also)
     names = sorted({*counts.seat0, *counts.seat1, *wanted})
-    place = {name: i for i, name in enumerate(names)}
-    seats = (np.fromiter(map(place.__getitem__, seat), np.int64, len(seat)) for seat in (counts.seat0, counts.seat1))
+    index = {name: i for i, name in enumerate(names)}
+    seats = (np.fromiter(map(index.__getitem__, seat), np.int64, len(seat)) for seat in (counts.seat0, counts.seat1))
     first, second = seats
     keep = (first != second) & (counts.games > 0)
-    always = [place[name] for name in sorted(wanted)]
+    always = [index[name] for name in sorted(wanted)]
     met, seat = np.unique(np.concatenate([first[keep], second[keep], always]).astype(np.int64), return_inverse=True)
     seat = seat[: 2 * int(keep.sum())]
     agents = tuple(names[i] for i in met)
-    place = {agent: i for i, agent in enumerate(agents)}
+    index = {agent: i for i, agent in enumerate(agents)}
+    n = max(1, len(agents))
     first, second = np.split(seat, 2)
-    pairs, where = np.unique(first * len(agents) + second, return_inverse=True)
+    rows, where = np.unique((first * n + second) * 2 + counts.is_seated[keep], return_inverse=True)
+    pairs, seated = rows // 2, rows % 2 == 1
     wins, draws, losses = (
-        tally(where, column[keep].astype(np.float64), len(pairs))
+        tally(where, column[keep].astype(np.float64), len(rows))
         for column in (counts.wins, counts.draws, counts.losses)
     )
-    links = {tuple(sorted((place[a], place[b]))) for a, b in lineage if a in place and b in place and a != b}
+    links = {tuple(sorted((index[a], index[b]))) for a, b in lineage if a in index and b in index and a != b}
+    exchanged = (pairs % n) * n + pairs // n
     return agents, Games(
         num_agents=len(agents),
-        first=pairs // max(1, len(agents)),
-        second=pairs % max(1, len(agents)),
+        first=pairs // n,
+        second=pairs % n,
         wins=wins,
         draws=draws,
         losses=losses,
         links=np.array(sorted(links), dtype=np.int64).reshape(-1, 2),
+        seated=(seated & np.isin(exchanged, pairs[seated])).astype(np.float64),
+    )
+
+
+def _seen_from_both(games: Games) -> list[tuple[Floats, Floats]]:
+    """Wins, draws and losses of the first agent of each pair, and of the second."""
+    return [(games.wins, games.losses), (games.draws, games.draws), (games.losses, games.wins)]
+
+
+def _finite(games: Games) -> tuple[Ints, Bools]:
+    """Of every agent the sign of its infinite rating, and whether it has a finite one (N,), without imagined draws.
+
+    Ratings are finite among agents of which each scored against each other through a chain of games (Ford 1957,
+    American Mathematical Monthly 64:28). In every group these are the most such agents.
+    """
+    n = games.num_agents
+    scored = np.concatenate([games.wins + games.draws > 0, games.losses + games.draws > 0])
+    by, over = (np.concatenate(seats)[scored] for seats in ((games.first, games.second), (games.second, games.first)))
+    graph = coo_matrix((np.ones(len(by)), (by, over)), (n, n)).tocsr()
+    part = connected_components(graph, connection="strong")[1]
+    size = np.bincount(part, minlength=1)[part] if n else part
+    sign, is_finite = np.zeros(n, np.int64), np.zeros(n, dtype=bool)
+    for number in range(_count(games.groups)):
+        members = np.flatnonzero(games.groups == number)
+        main = part == part[members[np.argmax(size[members])]]
+        is_finite |= main
+        start = int(np.flatnonzero(main)[0])
+        below = breadth_first_order(graph, start, return_predecessors=False)
+        above = breadth_first_order(graph.T.tocsr(), start, return_predecessors=False)
+        sign[above] += 1
+        sign[below] -= 1
+    return sign, is_finite
+
+
+def _among(games: Games, kept: Bools) -> Games:
+    """The games between agents that are `kept` (N,)."""
+    index = np.cumsum(kept) - 1
+    keep = kept[games.first] & kept[games.second]
+    return replace(
+        games,
+        num_agents=int(kept.sum()),
+        first=index[games.first[keep]],
+        second=index[games.second[keep]],
+        wins=games.wins[keep],
+        draws=games.draws[keep],
+        losses=games.losses[keep],
+        links=index[games.links[kept[games.links].all(axis=1)]],
+        seated=games.seated[keep],
     )
 
 
@@ -351,11 +468,9 @@ def _per_agent(games: Games, first: Floats, second: Floats) -> Ints:
     return total.round().astype(np.int64)
 
 
-def _groups(games: Games, held: int | None) -> Ints:
+def _ranked_groups(games: Games, held: int | None) -> Ints:
     """(N,): the number of each agent's group: the anchor's is 0, then larger ones first, then by their first agent."""
-    n = games.num_agents
-    graph = coo_matrix((np.ones(len(games.first)), (games.first, games.second)), (n, n))
-    _, label = connected_components(graph, directed=False)
+    label = games.groups
     names, start, size = np.unique(label, return_index=True, return_counts=True)
     has_anchor = names == (label[held] if held is not None else -1)
     order = np.lexsort((start, -size, ~has_anchor))
@@ -385,29 +500,35 @@ def _anchored(
     return moved, np.sqrt(np.maximum(variance, 0.0))
 
 
-def _surprises(games: Games, model: Model) -> tuple[float, Pairs]:
-    """The mean squared surprise, and every pair's.
+def _surprises(games: Games, model: Model) -> tuple[float | None, float, Pairs]:
+    """The mean squared surprise, weighted by what the pairs can tell, their degrees of freedom, and every surprise.
 
-    The score's variance under the model is lessened by what the fit took from this very pair (its leverage), as in
-    standardised Pearson residuals (Agresti 2013, "Categorical Data Analysis", section 6.2.1).
+    A surprise is a standardised deviance residual (Agresti 2013, "Categorical Data Analysis", section 6.2.1): its
+    variance is lessened by what the fit took from this very pair (its leverage), and one upset that was expected once
+    in a thousand pairs is worth 3 deviations, not Pearson's 30. Imagined draws count as games: without them a pair that
+    little else is known of would seem to miss its own prediction.
     """
     n = games.num_agents
-    win, draw, loss = model.probabilities(model.strength[games.first] - model.strength[games.second] + model.seat)
-    total = games.total
-    low, high = np.minimum(games.first, games.second), np.maximum(games.first, games.second)
-    pairs, where = np.unique(low * n + high, return_inverse=True)
-    i, j = pairs // max(1, n), pairs % max(1, n)
-    sign = np.where(games.first == low, 1.0, -1.0)
+    x = model.strength[games.first] - model.strength[games.second]
+    win, draw, loss = model.probabilities(x + games.seated * model.seat)
+    met = games.meetings
+    i, j, played = met
+    where = np.searchsorted(
+        i * n + j, np.minimum(games.first, games.second) * n + np.maximum(games.first, games.second)
+    )
+    sign = np.where(games.first < games.second, 1.0, -1.0)
 
     def over_seatings(values: Floats) -> Floats:
-        return tally(where, values, len(pairs))
+        return tally(where, values, len(i))
 
-    played = over_seatings(total)
     observed = over_seatings(np.where(sign > 0, games.wins, games.losses) + games.draws / 2.0)
-    predicted = over_seatings(total * (1.0 + sign * (win - loss)) / 2.0)
-    weight = total * (win + loss - (win - loss) ** 2) / 4.0
-    variance = over_seatings(weight)
-    by_seat, by_draw = over_seatings(sign * weight), over_seatings(-sign * total * (win - loss) * draw / 2.0)
+    predicted = over_seatings(games.total * (1.0 + sign * (win - loss)) / 2.0)
+    weight = games.total * (win + loss - (win - loss) ** 2) / 4.0
+    imagined = _imagined_in(model, met)
+    score = expit(model.strength[i] - model.strength[j])
+    variance = over_seatings(weight) + imagined * score * (1.0 - score)
+    by_seat = over_seatings(games.seated * sign * weight)
+    by_draw = over_seatings(-sign * games.total * (win - loss) * draw / 2.0)
     c = model.covariance
     seat, tie = n, n + 1
     explained = (
@@ -417,11 +538,29 @@ def _surprises(games: Games, model: Model) -> tuple[float, Pairs]:
         + 2.0 * by_seat * by_draw * c[seat, tie]
         + by_draw**2 * c[tie, tie]
     )
-    left = np.maximum(variance - explained, 1e-9 * np.maximum(variance, 1e-9))
-    residual = observed - predicted
-    freedom = float((left / np.maximum(variance, 1e-300)).sum())
-    dispersion = float((residual**2 / np.maximum(variance, 1e-300)).sum()) / freedom if len(pairs) else 1.0
-    z = residual / np.sqrt(left)
-    order = np.lexsort((pairs, -np.abs(z)))
-    observed, predicted = observed / played, predicted / played
-    return dispersion, Pairs(i[order], j[order], played[order], observed[order], predicted[order], z[order])
+    left = variance - explained
+    judged = np.flatnonzero(left > (1.0 - DECISIVE) * variance)
+    total = played + imagined
+    made, due = (observed + imagined / 2.0)[judged], (predicted + imagined * score)[judged]
+    deviance = _deviance(made, due, total[judged]) * (due * (1.0 - due / total[judged])) / left[judged]
+    z = np.sign(made - due) * np.sqrt(deviance)
+    order = np.lexsort((judged, -np.abs(z)))
+    kept = judged[order]
+    pairs = Pairs(i[kept], j[kept], played[kept], (observed / played)[kept], (predicted / played)[kept], z[order])
+    freedom = float((left[judged] / variance[judged]).sum())
+    return float(((made - due) ** 2).sum() / left[judged].sum()) if len(judged) else None, freedom, pairs
+
+
+def _deviance(made: Floats, due: Floats, total: Floats) -> Floats:
+    """(M,): twice the log-likelihood ratio of scores `made` out of `total` against those that are `due`."""
+    ratio = 2.0 * (kl_div(made, due) + kl_div(total - made, total - due))
+    return np.asarray(np.maximum(ratio, 0.0), np.float64)
+
+
+def _imagined_in(model: Model, met: Bonds) -> Floats:
+    """(M,): how many imagined draws there are of each pair that met."""
+    n = len(model.strength)
+    pairs = met.first * n + met.second
+    imagined = np.minimum(model.bonds.first, model.bonds.second) * n + np.maximum(model.bonds.first, model.bonds.second)
+    own = np.isin(imagined, pairs)
+    return tally(np.searchsorted(pairs, imagined[own]), model.bonds.weight[own], len(pairs))

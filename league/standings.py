@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtrc
 
+from league.davidson import Prior
 from league.errors import StoreError, UsageError, nearest
 from league.liveness import run_status
-from league.ratings import ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
+from league.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
 from league.records import RunRow, Sampling, SnapshotRow
 from league.store import Store
 from league.types import BOT_PREFIX
@@ -21,6 +24,8 @@ ANCHOR = "bot:based"
 SHORT_HASH = 12
 LEAST_PREFIX = 8
 """Letters of an agent's id that may stand for it."""
+UNLIKELY = 1e-3
+"""The chance below which a dispersion is no longer taken for luck."""
 NUM_SURPRISES = 10
 """The most surprising pairs that a board lists."""
 
@@ -57,6 +62,15 @@ class Group:
     number: int
     anchor: str | None
     num_agents: int
+
+
+@dataclass(frozen=True)
+class Unbounded:
+    """An agent whose rating is infinitely above (1) or below (-1) its group's, or that nothing compares with it (0)."""
+
+    agent_id: str
+    name: str
+    sign: int
 
 
 @dataclass(frozen=True)
@@ -102,10 +116,15 @@ class Board:
     groups: tuple[Group, ...]
     against: str | None
     """The name of the agent that differences were asked for."""
-    seat: Difference
-    """The first seat's advantage in Elo points, with its 95 % interval."""
-    dispersion: float
-    """The pairs' mean squared surprise: about 1 where one number an agent explains the scores."""
+    seat: Difference | None
+    """The first seat's advantage in Elo points, with its 95 % interval; None where no two agents met in both seatings,
+    and it counts as 0."""
+    prior: float
+    """Imagined draws an agent, and of each snapshot with the one before it."""
+    infinite: tuple[Unbounded, ...]
+    """Agents without a finite rating, which are no entries; there are such only without a prior."""
+    dispersion: float | None
+    """The pairs' mean squared surprise: about 1 where one number an agent explains the scores; None: no pair tells."""
     surprises: tuple[PairSurprise, ...]
     notes: tuple[str, ...]
     """What to mind when reading this board."""
@@ -139,6 +158,7 @@ def leaderboard(
     *,
     against: str | None = None,
     sampling: Sampling = "sample",
+    prior: float | None = None,
 ) -> Leaderboard:
     """Ranks the agents of every game in the store, of one run's game, or of one game.
 
@@ -151,12 +171,14 @@ def leaderboard(
         game_id: the game shown.
         against: an agent (`find_rated`) to which everyone's difference is wanted.
         sampling: how the nets chose in the games rated.
+        prior: imagined draws an agent, and of each snapshot with the one before it; 0: none, None: 1.25.
 
     Raises:
-        UsageError: no such run, game id or agent, the run plays another game than `game_id`, or `against` has no
-            rated game in what is shown.
+        UsageError: no such run, game id or agent, the run plays another game than `game_id`, `against` has no rated
+            game (or no finite rating) in what is shown, or `prior` is below 0.
         StoreError: the store cannot be read.
     """
+    believed = _prior(prior)
     with store.reading():
         games = store.games()
         if run is not None:
@@ -166,13 +188,23 @@ def leaderboard(
         other = None if against is None else find_rated(store, against)
         shown = games if game_id is None else [game_id]
         facts = [_read(store, games[g], g, run, sampling) for g in shown]
-    boards = tuple(_board(f, other) for f in facts)
+    boards = tuple(_board(f, other, believed) for f in facts)
     if other is not None and all(board.against is None for board in boards):
+        if any(other[0] == agent.agent_id for board in boards for agent in board.infinite):
+            raise UsageError(f"against={against}: it has no finite rating with prior={prior:g}; take a prior above 0")
         raise UsageError(
             f"against={against}: it has no evaluation game with sampling={sampling} here; play some with"
             f" `league evaluate`, or name another agent"
         )
     return Leaderboard(boards)
+
+
+def _prior(draws: float | None) -> Prior:
+    if draws is None:
+        return DEFAULT_PRIOR
+    if not 0.0 <= draws < math.inf:
+        raise UsageError(f"prior={draws:g} is no number of imagined draws; take 0 or more (default {Prior.draws})")
+    return Prior(draws=draws, lineage=draws)
 
 
 def rate(store: Store, game_id: str, sampling: Sampling = "sample") -> Ratings:
@@ -318,19 +350,21 @@ def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Samp
     )
 
 
-def rate_counts(counts: PairCounts, lineages: Sequence[Sequence[str]], also: Sequence[str] = ()) -> Ratings:
+def rate_counts(
+    counts: PairCounts, lineages: Sequence[Sequence[str]], also: Sequence[str] = (), prior: Prior = DEFAULT_PRIOR
+) -> Ratings:
     """The ratings of one game from its counts and its lineages of snapshots, oldest first.
 
     also: agents that are rated even without a game.
     """
     played = {*counts.seat0, *counts.seat1, *also}
     neighbours = [pair for lineage in lineages for pair in pairwise(agent for agent in lineage if agent in played)]
-    return bradley_terry(counts, ANCHOR, lineage=neighbours, agents=also)
+    return bradley_terry(counts, ANCHOR, lineage=neighbours, agents=also, prior=prior)
 
 
-def _board(facts: _Facts, other: tuple[str, str] | None) -> Board:
-    ratings = rate_counts(facts.counts, facts.lineages)
-    shown = set(ratings.agents) if facts.own is None else _company(facts.counts, facts.own)
+def _board(facts: _Facts, other: tuple[str, str] | None, prior: Prior) -> Board:
+    ratings = rate_counts(facts.counts, facts.lineages, prior=prior)
+    shown = {*facts.counts.seat0, *facts.counts.seat1} if facts.own is None else _company(facts.counts, facts.own)
     against = other[0] if other is not None and other[0] in ratings.agents else None
 
     def name(agent_id: str) -> str:
@@ -347,6 +381,8 @@ def _board(facts: _Facts, other: tuple[str, str] | None) -> Board:
         groups=tuple(Group(k + 1, anchor, int(sizes[k])) for k, anchor in enumerate(ratings.anchors)),
         against=None if against is None or other is None else other[1],
         seat=ratings.seat,
+        prior=ratings.prior.draws,
+        infinite=tuple(Unbounded(x.agent, name(x.agent), x.sign) for x in ratings.infinite if x.agent in shown),
         dispersion=ratings.dispersion,
         surprises=tuple(PairSurprise(name(s.a), name(s.b), *s[2:]) for s in ratings.most_surprising(NUM_SURPRISES)),
         notes=_notes(ratings, facts, name),
@@ -367,9 +403,12 @@ def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple
         for agent, wins, draws, losses in zip(ratings.agents, ratings.wins, ratings.draws, ratings.losses, strict=True)
         if not draws and not (wins and losses)
     ]
-    if one_sided:
-        more = f" and {len(one_sided) - 3} more" if len(one_sided) > 3 else ""
-        notes.append(f"all games won or all lost: {', '.join(one_sided[:3])}{more}; how far above or below is a guess")
+    if one_sided and ratings.prior.draws:
+        notes.append(f"all games won or all lost: {_first_few(one_sided)}; how far above or below is a guess")
+    for sign, words in ((1, "infinitely above"), (-1, "infinitely below"), (0, "not to be compared with")):
+        if agents := [name(x.agent) for x in ratings.infinite if x.sign == sign]:
+            notes.append(f"without a prior {words} the others: {_first_few(agents, 10)}; --prior above 0 rates them")
+    notes += _seat_notes(ratings, facts.counts)
     apart = {mode: rows for mode, rows in facts.samplings.items() if mode != facts.sampling}
     if apart:
         rows = ", ".join(f"{count:,} {mode}" for mode, count in apart.items())
@@ -378,12 +417,31 @@ def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple
     repeated = facts.samplings.get(facts.sampling, 0) - int(facts.counts.games[_with_nets(facts.counts)].sum())
     if repeated:
         notes.append(f"{repeated:,} games that had been played before, move for move, are counted once")
-    if ratings.dispersion > 2.0 and len(ratings.agents) > 2:
+    scatter, freedom = ratings.dispersion, ratings.freedom
+    if scatter is not None and scatter > 2.0 and chdtrc(freedom, scatter * freedom) < UNLIKELY:
         notes.append(
-            f"the pairs scatter {ratings.dispersion:.1f} times as much as chance explains: who beats whom goes in"
-            f" circles, or is not one number an agent; read the most surprising pairs"
+            f"the pairs scatter {scatter:.1f} times as much as chance explains: who beats whom goes in circles, or is"
+            f" not one number an agent; read the most surprising pairs"
         )
     return tuple(notes)
+
+
+def _seat_notes(ratings: Ratings, counts: PairCounts) -> list[str]:
+    """What keeps the first seat's advantage from being known."""
+    notes = []
+    if unseated := int(counts.games[~counts.is_seated].sum()):
+        notes.append(
+            f"{unseated:,} imported games name winners first, or losers, so that their seats say nothing and count for"
+            f" nothing"
+        )
+    if ratings.agents and ratings.seat is None:
+        notes.append("no two agents met in both seatings, so the first seat's advantage is not known and counts as 0")
+    return notes
+
+
+def _first_few(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _with_nets(counts: PairCounts) -> list[int]:

@@ -553,7 +553,8 @@ class Store:
 
         Games between two bots count for either sampling. A game that was played before is counted once: without
         sampling, one of the same seats and seed; with it, one that is also at the same place of an evaluation and took
-        the same course, so that an evaluation repeated with its seed adds nothing.
+        the same course, so that an evaluation repeated with its seed adds nothing. An imported file in which one seat
+        won all of at least 10 decided matches names winners first: its pairs are apart, and `unseated`.
         """
         values = {"game_id": game_id, "kind": kind, "run": run, "sampling": sampling}
         with self._read() as con:
@@ -563,9 +564,11 @@ class Store:
         first, second = (
             by_hash[np.searchsorted(seated["number"], found[seat], sorter=by_hash)] for seat in ("first", "second")
         )
-        order = np.lexsort((second, first))
+        unseated = found["is_unseated"].astype(bool)
+        order = np.lexsort((unseated, second, first))
         columns = (found[name][order].astype(np.int64) for name in ("wins", "draws", "losses"))
-        return PairCounts(tuple(names[first[order]].tolist()), tuple(names[second[order]].tolist()), *columns)
+        seat0, seat1 = (tuple(names[seat[order]].tolist()) for seat in (first, second))
+        return PairCounts(seat0, seat1, *columns, unseated=unseated[order])
 
     def meetings(self, game_id: str) -> dict[tuple[str, str], int]:
         """Evaluation rows of one game between each two agents (the lesser id first), repeated games included."""

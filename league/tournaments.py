@@ -322,14 +322,10 @@ class _Played:
 
     def ratings(self) -> Ratings:
         """Of everyone, from the games that the store had and those of this tournament."""
-        before, seats = self._before, list(self.counts)
+        seats = list(self.counts)
         own = np.array([self.counts[pair] for pair in seats], np.int64).reshape(-1, 3).T
-        counts = PairCounts(
-            before.seat0 + tuple(first for first, _ in seats),
-            before.seat1 + tuple(second for _, second in seats),
-            *(np.concatenate([x, y]) for x, y in zip((before.wins, before.draws, before.losses), own, strict=True)),
-        )
-        return rate_counts(counts, self._lineages, self.ids)
+        counts = PairCounts(tuple(first for first, _ in seats), tuple(second for _, second in seats), *own)
+        return rate_counts(self._before + counts, self._lineages, self.ids)
 
     def record(self, a: str, b: str) -> tuple[int, int, int]:
         """Won, drawn and lost by `a` against `b` in this tournament."""

@@ -295,3 +295,52 @@ def test_exact_figures_are_scipys() -> None:
         a, a_of, b, b_of = table
         expected = fisher_exact([[a, a_of - a], [b, b_of - b]], "greater").pvalue
         assert fisher(*table) == pytest.approx(expected) and 0.0 < ALPHA < 1.0 and math.isfinite(expected)
+
+
+def outside(store: Store, seat: float, games: int = 40, seed: int = 0) -> Finding:
+    """What is found of the seats in games between outsiders that share no seed; `seat`: Elo points."""
+    rng = np.random.default_rng(seed)
+    played = []
+    for row, (i, j) in enumerate((i, j) for i in range(6) for j in range(6) if i != j):
+        chance = 1.0 / (1.0 + 10 ** ((60 * (j - i) - seat) / 400))
+        for k in range(int(rng.integers(1, games))):
+            drawn, won = rng.random() < 0.2, rng.random() < chance
+            agents = (f"import:{i}", f"import:{j}")
+            winner = DRAW if drawn else int(not won)
+            played.append(
+                MatchResult("i", "evaluation", 0, row, k, "g", agents, 1000 * row + k, winner, "x", 1, 1, "sample")
+            )
+    fill(store, played)
+    [finding] = [x for x in alarms(store) if x.kind == "seats"]
+    return finding
+
+
+def test_seats_of_outside_games_are_judged(tmp_path: Path) -> None:
+    """Unequal seats are found in games without a shared seed; equal ones raise no alarm, whoever sat where."""
+    sick_one = outside(Store.create(tmp_path / "sick.duckdb"), seat=150.0)
+    assert sick_one.is_raised and "without a shared seed" in sick_one.sentence
+    assert sick_one.numbers["first_lower"] > 0.55  # type: ignore[operator]
+    healthy = [outside(Store.create(tmp_path / f"{k}.duckdb"), 0.0, seed=k).is_raised for k in range(10)]
+    assert sum(map(bool, healthy)) <= 1
+
+
+def test_seats_are_tested_as_by_permutation(tmp_path: Path) -> None:
+    """The excess of the first seat's points and its variance are those of dealing results to seatings at random."""
+    store = Store.create(tmp_path / "s.duckdb")
+    numbers = outside(store, seat=40.0, games=12).numbers
+    _, rows = store.query("SELECT seat0_agent, seat1_agent, winner FROM match")
+    pairs: dict[tuple[str, str], list[tuple[bool, float]]] = {}
+    for a, b, winner in rows:
+        scored = 0.5 if winner is None else float((winner == 0) == (a < b))
+        pairs.setdefault((min(a, b), max(a, b)), []).append((a < b, scored))
+    rng, totals = np.random.default_rng(0), np.zeros(4000)
+    observed = 0.0
+    for played in pairs.values():
+        first, points = (np.array(column) for column in zip(*played, strict=True))
+        if first.all() or not first.any():
+            continue
+        observed += float(points[first].sum())
+        dealt = rng.permuted(np.tile(points, (len(totals), 1)), axis=1)
+        totals += dealt[:, : int(first.sum())].sum(axis=1)
+    assert numbers["excess"] == pytest.approx(observed - totals.mean(), abs=4 * totals.std() / math.sqrt(len(totals)))
+    assert numbers["variance"] == pytest.approx(totals.var(), rel=0.1)

@@ -33,7 +33,7 @@ ALLOWED = {
     "league.exchange": BASE | {"league.records", "league.store"},
     "league.liveness": {"league.locks", "league.records", "league.store"},
     "league.signals": set(),
-    "league.standings": BASE | {"league.liveness", "league.ratings", "league.records", "league.store"},
+    "league.standings": BASE | {f"league.{name}" for name in ("davidson", "liveness", "ratings", "records", "store")},
     "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
     "league.scheduling": {"league.davidson", "league.ratings"},
     "league.alarms": BASE

@@ -30,6 +30,7 @@ def made_up(seed: int, num_agents: int = 5, draws: float = 0.3) -> Games:
         drawn.astype(float),
         (total - drawn - won).astype(float),
         np.array([(0, 1)]),
+        np.ones(len(pairs)),
     )
 
 
@@ -44,12 +45,16 @@ def with_expected(games: Games, model: Model, i: int, j: int, times: float) -> G
         wins=np.append(games.wins, times * win),
         draws=np.append(games.draws, times * draw),
         losses=np.append(games.losses, times * loss),
+        seated=np.append(games.seated, [1.0, 1.0]),
     )
 
 
 def refitted(games: Games, model: Model, i: int, j: int, times: float) -> np.ndarray:
-    """The covariance of a fit to the games and the expected ones: the slow twin of `Information.after`."""
-    again = fit(with_expected(games, model, i, j, times), Prior())
+    """The covariance of a fit to the games and the expected ones: the slow twin of `Information.after`.
+
+    The imagined draws are held where they are.
+    """
+    again = fit(with_expected(games, model, i, j, times), Prior(), model.bonds)
     assert again.strength == pytest.approx(model.strength, abs=1e-6), "expected games change no rating"
     return again.covariance
 
@@ -106,7 +111,7 @@ def test_the_pair_that_narrows_the_widest_interval_most_is_played(seed: int) -> 
     wanted = np.array([contrast(games.num_agents, a, b) for a, b in ((0, 1), (2, 4), (1, 3))])
     left, given = games, np.zeros(len(pairs), np.int64)
     for units in (1, 2):
-        now = fit(left, Prior())
+        now = fit(left, Prior(), model.bonds)
         widest = wanted[np.argmax(widths(now.covariance, wanted))]
         variances = [widest @ refitted(left, now, i, j, UNIT) @ widest for i, j in pairs.tolist()]
         best = int(np.argmin(variances))

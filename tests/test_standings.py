@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from league.errors import StoreError, UsageError
+from league.exchange import import_matches
 from league.headtohead import matchup
 from league.ratings import bradley_terry, elo_series
 from league.standings import best_snapshot, find_rated, leaderboard
@@ -272,3 +277,88 @@ def test_agents_are_found_by_name_or_id(store: Store) -> None:
     for name in ("abcdef01", "abcdef0", "away"):
         with pytest.raises(UsageError, match=f"agent '{name}': no run `{name}`"):
             find_rated(store, name)
+
+
+def results(agents: tuple[str, str], winners: Sequence[int], run: str = "e", row: int = 0) -> list[MatchResult]:
+    """Evaluation games without a shared seed."""
+    return [
+        MatchResult(run, "evaluation", 0, row, k, "g", agents, 1000 * row + k, winner, "x", 1, 1, "sample")
+        for k, winner in enumerate(winners)
+    ]
+
+
+def ladder_file(folder: Path, flip: bool = False) -> Path:
+    """Ten agents in a ladder; every line names the winner first, or with `flip` half of the time."""
+    rng = np.random.default_rng(0)
+    lines = ["seat0,seat1,winner"]
+    for k in range(9):
+        for game in range(100):
+            won, lost = (k + 1, k) if rng.random() < 0.7 else (k, k + 1)
+            is_flipped = flip and game % 2
+            lines.append(f"a{lost},a{won},1" if is_flipped else f"a{won},a{lost},0")
+    path = folder / f"ladder{flip}.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_winners_first_is_noticed(tmp_path: Path, flip: bool) -> None:
+    """A file that names winners first rates as one that does not, and the board says what its seats are worth."""
+    store = Store.create(tmp_path / "s.duckdb")
+    import_matches(ladder_file(tmp_path, flip), game_id="g", store=store.path)
+    [board] = leaderboard(store).boards
+    assert [entry.name for entry in board.entries] == [f"a{k}" for k in range(9, -1, -1)]
+    assert board.entries[0].rating - board.entries[-1].rating > 900
+    said = [note for note in board.notes if "name winners first" in note]
+    assert len(said) == (not flip) and (board.seat is None) == (not flip)
+    assert not flip or (board.seat is not None and abs(board.seat.mean) < 100)
+
+
+def test_seats_without_both_seatings_are_said(tmp_path: Path) -> None:
+    """Where nobody met in both seatings the advantage counts as 0, and a note says that it is not known."""
+    store = Store.create(tmp_path / "s.duckdb")
+    store.add_matches(results(("bot:a", "bot:b"), [0, 0, 1, 0]))
+    store.flush(force=True)
+    [board] = leaderboard(store).boards
+    assert board.seat is None and any("met in both seatings" in note for note in board.notes)
+    store.add_matches(results(("bot:b", "bot:a"), [0, 1], row=1))
+    store.flush(force=True)
+    [board] = leaderboard(store).boards
+    assert board.seat is not None and not any("seatings" in note for note in board.notes)
+
+
+def test_the_prior_is_taken_and_said(tmp_path: Path) -> None:
+    """`prior` holds ratings together; 0 is maximum likelihood and names who is infinite; below 0 is refused."""
+    store = Store.create(tmp_path / "s.duckdb")
+    games = [("bot:a", "bot:b", [0, 0, 0, 1, 1]), ("bot:b", "bot:a", [0, 1, 0, 1]), ("bot:c", "bot:a", [0] * 6)]
+    for row, (a, b, winners) in enumerate(games):
+        store.add_matches(results((a, b), winners, row=row))
+    store.flush(force=True)
+    spans = {}
+    for prior in (None, 0.5, 4.0):
+        [board] = leaderboard(store, prior=prior).boards
+        assert board.prior == (1.25 if prior is None else prior) and len(board.entries) == 3 and not board.infinite
+        spans[board.prior] = board.entries[0].rating - board.entries[-1].rating
+    assert spans[0.5] > spans[1.25] > spans[4.0]
+    [board] = leaderboard(store, prior=0).boards
+    assert [entry.name for entry in board.entries] == ["bot:a", "bot:b"]
+    assert [(x.name, x.sign) for x in board.infinite] == [("bot:c", 1)]
+    assert any("infinitely above the others: bot:c" in note for note in board.notes)
+    json.dumps(leaderboard(store, prior=0).to_json(), allow_nan=False)
+    with pytest.raises(UsageError, match="against=bot:c: it has no finite rating with prior=0"):
+        leaderboard(store, prior=0, against="bot:c")
+    for wrong in (-1.0, math.nan, math.inf):
+        with pytest.raises(UsageError, match="is no number of imagined draws"):
+            leaderboard(store, prior=wrong)
+
+
+def test_a_chain_is_no_circle(tmp_path: Path) -> None:
+    """Neighbours alone have met, each 32 to 18 in both seatings: no note of circles, no surprising pair."""
+    store = Store.create(tmp_path / "s.duckdb")
+    names = [f"bot:{k:02d}" for k in range(20)]
+    for row, (a, b) in enumerate(pairwise(names)):
+        store.add_matches(results((b, a), [0] * 32 + [1] * 18, row=2 * row))
+        store.add_matches(results((a, b), [1] * 32 + [0] * 18, row=2 * row + 1))
+    store.flush(force=True)
+    [board] = leaderboard(store).boards
+    assert not board.surprises and board.dispersion is None and not any("circles" in note for note in board.notes)
