@@ -87,7 +87,7 @@ class Games:
     links: Ints
     seated: Floats
 
-    @property
+    @cached_property
     def total(self) -> Floats:
         """(P,): all games of each pair."""
         return self.wins + self.draws + self.losses
