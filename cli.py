@@ -207,14 +207,15 @@ def leaderboard(
                 ("A", "B", "games", "played", "predicted", "z"),
                 [(s.a, s.b, s.games, f"{s.observed:.3f}", f"{s.predicted:.3f}", f"{s.z:+.1f}") for s in surprising],
             )
-        print_table(
-            "training, as it goes: Elo (start 1000, K 32) of the learners; no interval, it moves",
-            ("run", "Elo", "steps", "status", "games", "won", "drawn", "lost"),
-            [
-                (x.run, f"{x.elo:.0f}", f"{x.steps:,}", x.status, x.games, x.wins, x.draws, x.losses)
-                for x in board.learners
-            ],
-        )
+        if board.learners:
+            print_table(
+                "training, as it goes: Elo (start 1000, K 32) of the learners; no interval, it moves",
+                ("run", "Elo", "steps", "status", "games", "won", "drawn", "lost"),
+                [
+                    (x.run, f"{x.elo:.0f}", f"{x.steps:,}", x.status, x.games, x.wins, x.draws, x.losses)
+                    for x in board.learners
+                ],
+            )
     if not result.boards:
         say("no matches yet", quiet)
 

@@ -303,6 +303,7 @@ def _other_seeds(store: Store, game_id: str, about: str) -> Finding | None:
         return None
     z = max(0.0, abs(row["excess"]) - CONTINUITY) / math.sqrt(row["variance"])
     p = float(2.0 * ndtr(-z))
+    doubt = "" if 0.0 < row["first_seat_score"] < 1.0 else "; does a file name its winners first?"
     half = Z95 * math.sqrt(row["variance"]) / row["weight"] / 2.0
     numbers: dict[str, float | int | str] = {
         **row,
@@ -315,7 +316,7 @@ def _other_seeds(store: Store, game_id: str, about: str) -> Finding | None:
         about,
         p <= ALPHA and abs(row["first_seat_score"] - 0.5) >= SEAT_MARGIN,
         f"{about}: in {row['games']:,} games without a shared seed, of {row['pairs']:,} pairs of agents that met in"
-        f" both seatings, the first seat's score is {_share(numbers, 'first', 'first_seat_score')}",
+        f" both seatings, the first seat's score is {_share(numbers, 'first', 'first_seat_score')}{doubt}",
         numbers,
         query,
     )

@@ -434,7 +434,7 @@ def _seat_notes(ratings: Ratings, counts: PairCounts) -> list[str]:
             f"{unseated:,} imported games name winners first, or losers, so that their seats say nothing and count for"
             f" nothing"
         )
-    if ratings.agents and ratings.seat is None:
+    if ratings.agents and ratings.seat is None and counts.is_seated.any():
         notes.append("no two agents met in both seatings, so the first seat's advantage is not known and counts as 0")
     return notes
 
