@@ -651,7 +651,14 @@ def _last_state(run: Run, say: Callable[[str], None]) -> dict[str, Any]:
         raise SnapshotError(
             f"{folder / 'state'}: written by another version of league ({error}); begin a new run with --fresh"
         ) from None
-    run.store.delete_after(run.name, counters.update)
+    num_matches = run.store.delete_after(run.name, counters.update)
+    if num_matches and state.get("collector") is None:  # else they are played again as they were
+        line = (
+            f"run={run.name}: {num_matches:,} matches of the rollout that ended the run after update"
+            f" {counters.update:,} are no longer in the store: new ones are played in their place"
+        )
+        run.watcher.say(line)
+        run.store.add_event(run.name, counters.update, "replaced", line)
     snapshot_files.clean(folder / "snapshots")
     for path in (folder / "snapshots").glob("*"):
         if path.name.isdigit() and int(path.name) > counters.steps:
