@@ -571,7 +571,8 @@ def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
         need_whole_pool(run)
         state = recovered_state(run)
         config = json.dumps(settings.to_json(run.config))
-        run.store.extend_run(run.name, stage=stage, config=config, fingerprint=run.fingerprint)
+        device = describe_device(run.device)
+        run.store.extend_run(run.name, stage=stage, config=config, fingerprint=run.fingerprint, device=device)
         if event:
             run.store.add_event(run.name, state["counters"]["update"], "resumed", event)
         return _run(run, state)

@@ -16,6 +16,15 @@ import torch
 
 from league.types import MatchBatch, Policy, PolicyState, Regrouping
 
+WORDS = {
+    "device": "device",
+    "lanes": "lanes",
+    "nets": "steps of the nets",
+    "opponents": "frozen nets",
+    "products": "matrix products",
+}
+"""What is said of each part of a `Setting` that is another one than before."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -25,6 +34,8 @@ class Setting:
     lanes: int
     nets: str
     """How the nets' steps are launched: `graphs` or `plain`."""
+    opponents: str
+    """How the frozen nets play: `stacked` or `net by net`."""
     products: str
     """What matrix products are at the run's precision (`league.device.products_of`)."""
     bits: int
@@ -121,11 +132,10 @@ def told(
         seeded: global generators that did not take the saved state (`league.randomness`).
     """
     lines = []
-    names = {"device": "device", "lanes": "lanes", "nets": "steps of the nets", "products": "matrix products"}
     there = now.to_json()
     parts = [
         f"{words} {saved[name]} -> {there[name]}"
-        for name, words in names.items()
+        for name, words in WORDS.items()
         if name in saved and saved[name] != there[name]
     ]
     if taken is not None and taken.is_reseeded:
@@ -140,13 +150,10 @@ def told(
         lines.append(("moved", f"run={run}: goes on otherwise than it was saved: {'; '.join(parts)}"))
     before = saved.get("bits", 0)
     if before != now.bits:
-        which = f"bits {before}" if before else "bits 0, from before they were counted"
-        lines.append(
-            (
-                "bits",
-                f"run={run}: its state was written by a league of other play and learning ({which}; this one has bits"
-                f" {now.bits}): the run goes on, but is bit for bit neither the one that league nor the one that this"
-                f" league would have made",
-            )
+        which = f"bits {before}" if before else "bits 0 (from before they were counted)"
+        line = (
+            f"run={run}: its state is of {which} of play and learning, this library has {now.bits}: it goes on, but not"
+            f" bit for bit as with either alone"
         )
+        lines.append(("bits", line))
     return lines

@@ -381,6 +381,8 @@ class Collector:
         self.run, self.game_id = run, game_id
         self.generator, self.precision = generator, precision
         self.device, self.spec = generator.device, batches[0].spec
+        self.is_stacked = stack is not None
+        """Whether the frozen nets play in one call."""
         self.has_graphs = graphs is not None
         """Whether the nets' steps are to be replayed as CUDA graphs."""
         self.nets = Opponents(pool, stack, self.device)

@@ -343,8 +343,8 @@ class Store:
                     con.unregister("batch")
         return imported
 
-    def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str) -> None:
-        """Sets a run going again at once, for `stage`, with `config` (JSON) and `fingerprint` from now on.
+    def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str, device: str | None = None) -> None:
+        """Sets a run going again at once, for `stage`, with `config` (JSON), `fingerprint` and `device` from now on.
 
         Raises:
             StoreError: the store cannot be written.
@@ -354,6 +354,7 @@ class Store:
             "stage": stage,
             "config": config,
             "fingerprint": fingerprint,
+            "device": device,
             "updated_at": naive(now()),
         }
         with self._transaction(LOCK_SECONDS) as con:

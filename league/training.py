@@ -478,7 +478,8 @@ def _restore(
 def _setting(run: Run, collector: Collector) -> Setting:
     """What the run's bits depend on here, beside its config and seed."""
     nets = "graphs" if collector.has_graphs else "plain"
-    return Setting(run.device.type, len(collector.lanes), nets, run.products, BITS)
+    opponents = "stacked" if collector.is_stacked else "net by net"
+    return Setting(run.device.type, len(collector.lanes), nets, opponents, run.products, BITS)
 
 
 def _stopped_by(

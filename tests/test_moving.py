@@ -55,8 +55,8 @@ def events(folder: Path, kind: str) -> list[str]:
 
 
 def resume(folder: Path, **more: Any) -> tuple[Any, list[str]]:
-    """Carries the run on; its result and what was said."""
-    notes = Notes()
+    """Carries the run on to its update 5, or to its end from there; its result and what was said."""
+    notes = Notes(5)
     return league.resume("matrix-1", store=folder / "league.duckdb", watcher=notes, **more), notes.said
 
 
@@ -92,9 +92,10 @@ def test_a_state_of_another_device_goes_on_with_its_matches(change: Any, tmp_pat
     resume(tmp_path / "whole")
     done, said = resume(tmp_path / "moved")
     (line,) = [line for line in said if "goes on otherwise" in line]
-    assert events(tmp_path / "moved", "moved") == [line] and done.status == "finished"
+    assert events(tmp_path / "moved", "moved") == [line] and done.updates == 5
     assert "the actions' generator has another kind of state here" in line and "all 8 matches in play go on" in line
-    assert ("device cuda -> cpu" in line) == (change is from_a_gpu)
+    for words in ("device cuda -> cpu", "steps of the nets graphs -> plain", "matrix products TF32 -> "):
+        assert (words in line) == (change is from_a_gpu)
     assert ("global generators of torch" in line) == (change is of_a_longer_generator)
     whole, moved = (across(tmp_path / folder, 3) for folder in ("whole", "moved"))
     assert moved == whole and len(whole) == 8, "the matches in play are the same ones"
@@ -149,7 +150,7 @@ def test_matches_go_on_in_other_lanes(lanes: int, tmp_path: Path, monkeypatch: p
     done, said = resume(tmp_path / "moved")
     (line,) = [line for line in said if "goes on otherwise" in line]
     assert f"lanes {lanes} -> {3 - lanes}; all 8 matches in play go on" in line
-    assert events(tmp_path / "moved", "moved") == [line] and done.status == "finished"
+    assert events(tmp_path / "moved", "moved") == [line] and done.updates == 5
     assert across(tmp_path / "moved", 3) == across(tmp_path / "whole", 3) != set()
     assert Store.open(tmp_path / "moved" / "league.duckdb").find_run("matrix-1").fingerprint == before
     assert load_state(tmp_path / "moved" / "matrix-1" / "state")["setting"]["lanes"] == 3 - lanes
@@ -246,11 +247,14 @@ def test_a_run_of_other_bits_goes_on_aloud(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(module, "BITS", now)
     result, said = train(tmp_path, "long", *SPANNING, notes=Notes(7))
     assert said[0].startswith("carrying on matrix-1 (short, same fingerprint and seed)")
-    (line,) = [line for line in said if "other play and learning" in line]
-    assert f"(bits {before}; this one has bits {now})" in line
+    (line,) = [line for line in said if "of play and learning, this library has" in line]
+    assert f"is of bits {before} of play and learning, this library has {now}:" in line
     assert events(tmp_path, "bits") == [line] and result.status == "stopped"
     _, said = resume(tmp_path)
-    assert not [line for line in said if "other play and learning" in line] and len(events(tmp_path, "bits")) == 1
+    assert (
+        not [line for line in said if "of play and learning, this library has" in line]
+        and len(events(tmp_path, "bits")) == 1
+    )
     folders = sorted((tmp_path / "matrix-1" / "snapshots").iterdir())
     bits = [json.loads((folder / "manifest.json").read_text())["extra"]["bits"] for folder in folders]
     assert bits[0] == before and bits[-1] == now
@@ -264,8 +268,8 @@ def test_a_state_from_before_bits_were_counted_goes_on(tmp_path: Path) -> None:
     change_state(tmp_path / "old", lambda state: state.pop("setting"))
     resume(tmp_path / "whole")
     _, said = resume(tmp_path / "old")
-    (line,) = [line for line in said if "other play and learning" in line]
-    assert "bits 0, from before they were counted" in line and events(tmp_path / "old", "bits") == [line]
+    (line,) = [line for line in said if "of play and learning, this library has" in line]
+    assert "bits 0 (from before they were counted)" in line and events(tmp_path / "old", "bits") == [line]
     assert not events(tmp_path / "old", "moved")
     assert learned(tmp_path / "old", "matrix-1") == learned(tmp_path / "whole", "matrix-1")
 
