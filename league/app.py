@@ -163,10 +163,10 @@ def resume(
 
     Args:
         run: its name.
-        device: another one than before.
+        device: another one than before; what differs there is said, and an event.
         overrides: settings of `league.config.CHANGEABLE` that the run has from now on. One that changes learning gives
             it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
-            in play are dropped and new ones begin.
+            in play are dropped, their number is said, and new ones begin.
         store: the DuckDB file.
         watcher: is told how it goes.
 
