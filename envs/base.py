@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.errors import LeagueError
-from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, MatchBatch, result_dtype
+from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, MatchBatch, Regrouping, result_dtype
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -307,6 +307,8 @@ def _check_state(make: Make, rows: int, steps: int, seed: int) -> None:
     _need(np.array_equal(other.controllers, batch.controllers), "set_state does not restore controllers")
     _need(other.get_state() == state, "get_state after set_state is not the same state")
     _need(_equal(trace, _play(other, units[steps // 3 :])), "a restored state does not continue alike")
+    if isinstance(batch, Regrouping):
+        _check_regrouping(make, other, state, rows)
     for what, blob in {
         "an empty state": b"",
         "a shortened state": state[:-1],
@@ -319,3 +321,30 @@ def _check_state(make: Make, rows: int, steps: int, seed: int) -> None:
         except ValueError:
             continue
         raise ContractError(f"{what} is taken by set_state; it must be a ValueError")
+
+
+def _check_regrouping(make: Make, batch: MatchBatch, state: bytes, rows: int) -> None:
+    """Parts of a state fit smaller batches, which see and hold what its rows do; put together they are the state."""
+    assert isinstance(batch, Regrouping)
+    parts = [1, rows - 1]
+    try:
+        states = batch.regroup([state], parts)
+        batch.set_state(state)
+        start = 0
+        for part, blob in zip(parts, states, strict=True):
+            smaller = make(part, 1)
+            smaller.set_state(blob)
+            for name in ("obs", "mask", "controllers"):
+                whole, here = getattr(batch, name), getattr(smaller, name)
+                same = here is None or np.array_equal(here, whole[start : start + part])
+                _need(same, f"regroup: {name} of a part is not that of its rows")
+            start += part
+        _need(batch.regroup(states, [rows]) == [state], "regroup: the parts put together are not the state")
+    except ValueError as error:
+        raise ContractError(f"regroup refuses a state of its own game: {error}") from None
+    for what, blobs in {"a damaged state": [state[:-1]], "too few rows": states[:1]}.items():
+        try:
+            batch.regroup(blobs, [rows])
+        except ValueError:
+            continue
+        raise ContractError(f"{what} is taken by regroup; it must be a ValueError")

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,14 @@ from league import recovery, sizing
 from league.agents import DEFAULT_STORE, check_seed
 from league.alarms import sound
 from league.config import AUTO, Config, Layer
-from league.device import choose_device, describe_device, read_memory
+from league.device import choose_device, describe_device, products_of, read_memory
 from league.envs import registry
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, nearest
 from league.evaluation import Summary
 from league.failures import write_evidence
 from league.locks import alone
 from league.policies.actor_critic import ActorCritic, Architecture
+from league.policies.linear import HAS_TILES
 from league.policies.stacked import StackedPolicy, stack_of
 from league.records import RunRow, RunStatus, SnapshotRow
 from league.signals import on_signal
@@ -119,6 +121,14 @@ def train(
     disk = check_disk(config, spec, torch_device, Path(store))
     opened = Store.create(Path(store))
     earlier, reason = find_earlier(opened, config, seed, run, fresh)
+    event = ""
+    if earlier is None and preset == AUTO and not fresh and run is None:
+        found = find_earlier_auto(opened, config, seed, partial(settle, stage, preset, env, config_file, sets))
+        if found is not None:
+            config, earlier, reason, event = found
+            explanation = event
+            memory = check_memory(config, spec, torch_device)
+            disk = check_disk(config, spec, torch_device, Path(store), earlier.run, earlier.steps)
     if reason:
         watcher.say(reason)
     name = earlier.run if earlier else claim_run_name(opened, run, config.env.name)
@@ -130,9 +140,9 @@ def train(
         watcher.say(disk)
         parts = wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
         if earlier is not None:
-            return _go_on(parts, stage)
+            return _go_on(parts, stage, event)
         with alone(name, folder_of(opened, name)):
-            opened.begin_run(_run_row(parts, stage))
+            opened.begin_run(_run_row(parts, stage, preset))
             return _run(parts, None)
     except BaseException:
         with suppress(LeagueError):
@@ -153,10 +163,10 @@ def resume(
 
     Args:
         run: its name.
-        device: another one than before.
+        device: another one than before; what differs there is said, and an event.
         overrides: settings of `league.config.CHANGEABLE` that the run has from now on. One that changes learning gives
             it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
-            in play are dropped and new ones begin.
+            in play are dropped, their number is said, and new ones begin.
         store: the DuckDB file.
         watcher: is told how it goes.
 
@@ -314,6 +324,33 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
     return newest, f"carrying on {newest.run} ({stage}, same fingerprint and seed) from step {newest.steps:,}"
 
 
+def find_earlier_auto(
+    store: Store, config: Config, seed: int, settle_with: Callable[[Layer], tuple[Config, GameSpec, torch.device, str]]
+) -> tuple[Config, RunRow, str, str] | None:
+    """The run of preset `auto` that this stage carries on with the sizes that `auto` chose on another device.
+
+    Args:
+        store, config, seed: as for `find_earlier`; `config` is sized to this device.
+        settle_with: the settings of this call with other sizes; what a user has set stays.
+
+    Returns:
+        Its settings, its row, a sentence that says which it is, and one about the sizes; None where there is none.
+    """
+    wanted = (AUTO, config.run.continues, "finished", seed)
+    for row in reversed(store.runs()):
+        if (row.preset, row.stage, row.status, row.seed) != wanted:
+            continue
+        sized = settle_with(sizing.sizes_of(json.loads(row.config)))[0]
+        if settings.fingerprint(sized) != row.fingerprint:
+            continue
+        earlier, reason = find_earlier(store, sized, seed, None, False)
+        if earlier is not None:
+            then, now = sizing.describe(sized), sizing.describe(config)
+            kept = f"preset auto: {earlier.run} keeps the sizes of the device that it began on ({then})"
+            return sized, earlier, reason, f"{kept}; this one would have {now}: --fresh begins a run with them"
+    return None
+
+
 def is_pruned(store: Store, run: str) -> bool:
     """Whether files of a run's snapshots were pruned; it cannot go on then, since it may draw any of them."""
     return any(row.pruned_at is not None for row in store.snapshots(run))
@@ -433,6 +470,7 @@ def wire(
                 history_tokens=architecture.history_tokens,
                 config=settings.to_json(config),
                 parent=counters.newest or None,
+                extra={"bits": settings.BITS},
             ),
         )
         (publish or store.add_snapshot)(
@@ -458,6 +496,7 @@ def wire(
         device=device,
         policy=policy,
         spec=spec,
+        products=products_of(device, config.learner.precision, HAS_TILES),
         make_batch=make_batch,
         make_stack=lambda: make_stack(policy, config),
         load_policy=frozen,
@@ -474,7 +513,7 @@ def make_stack(policy: ActorCritic, config: Config) -> StackedPolicy | None:
     return stack_of(policy, 2 * config.pool.live_nets, config.learner.precision)
 
 
-def _run_row(run: Run, stage: str) -> RunRow:
+def _run_row(run: Run, stage: str, preset: str) -> RunRow:
     return RunRow(
         run=run.name,
         game=run.config.env.name,
@@ -484,6 +523,7 @@ def _run_row(run: Run, stage: str) -> RunRow:
         stage=stage,
         config=json.dumps(settings.to_json(run.config)),
         device=describe_device(run.device),
+        preset=preset,
     )
 
 
@@ -531,7 +571,8 @@ def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
         need_whole_pool(run)
         state = recovered_state(run)
         config = json.dumps(settings.to_json(run.config))
-        run.store.extend_run(run.name, stage=stage, config=config, fingerprint=run.fingerprint)
+        device = describe_device(run.device)
+        run.store.extend_run(run.name, stage=stage, config=config, fingerprint=run.fingerprint, device=device)
         if event:
             run.store.add_event(run.name, state["counters"]["update"], "resumed", event)
         return _run(run, state)
@@ -611,7 +652,14 @@ def _last_state(run: Run, say: Callable[[str], None]) -> dict[str, Any]:
         raise SnapshotError(
             f"{folder / 'state'}: written by another version of league ({error}); begin a new run with --fresh"
         ) from None
-    run.store.delete_after(run.name, counters.update)
+    num_matches = run.store.delete_after(run.name, counters.update)
+    if num_matches and state.get("collector") is None:  # else they are played again as they were
+        line = (
+            f"run={run.name}: {num_matches:,} matches of the rollout that ended the run after update"
+            f" {counters.update:,} are no longer in the store: new ones are played in their place"
+        )
+        run.watcher.say(line)
+        run.store.add_event(run.name, counters.update, "replaced", line)
     snapshot_files.clean(folder / "snapshots")
     for path in (folder / "snapshots").glob("*"):
         if path.name.isdigit() and int(path.name) > counters.steps:

@@ -264,6 +264,9 @@ SECTIONS: dict[str, type[Frozen] | None] = {
     "rewards": None,
     "run": RunConfig,
 }
+BITS = 1
+"""Raised by each change of what the same config and seed play or learn, bit for bit on a CPU (CONTRIBUTING.md). It is
+written into states and snapshots, and is no part of the fingerprint."""
 AUTO = "auto"
 """The preset that is sized to the device."""
 CHANGEABLE = (

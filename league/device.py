@@ -109,6 +109,17 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(cause in str(error) for cause in causes)
 
 
+def products_of(device: torch.device, precision: str, has_tiles: bool) -> str:
+    """What `learner.precision` makes of matrix products on a device, in words; `has_tiles`: a CPU with AMX."""
+    if precision == "bf16":
+        return "bf16"
+    if precision == "float32" and device.type == "cuda":
+        return "TF32"
+    if precision == "float32" and device.type == "cpu" and has_tiles:
+        return "two bf16 a number"
+    return "float32"
+
+
 @contextlib.contextmanager
 def products(precision: str) -> Iterator[None]:
     """Multiplies float32 matrices at torch's precision `high`, or at `highest` if `precision` is that, while it lasts.

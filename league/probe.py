@@ -36,9 +36,19 @@ def foresee(collector: Collector) -> dict[str, Any]:
     }
 
 
-def compare(saved: dict[str, Any], now: dict[str, Any]) -> tuple[bool, str]:
-    """Whether two probes are equal bit for bit, and a sentence that says so or how far they are apart."""
+def compare(saved: dict[str, Any], now: dict[str, Any], *, is_drawn_alike: bool = True) -> tuple[bool, str]:
+    """Whether two probes are equal bit for bit, and a sentence that says so or how far they are apart.
+
+    is_drawn_alike: whether both drew their actions from one generator's state in one order; else only the values, which
+        do not depend on the draw, can be compared.
+    """
     rows = len(saved["action"])
+    if not is_drawn_alike:
+        apart = float((saved["value"] - now["value"]).abs().max())
+        return False, (
+            f"health probe: the next step of all {rows} rows draws other actions than the one that was saved; its"
+            f" values differ by up to {apart:.2g} (saved on {saved['on']}, now on {now['on']})"
+        )
     if all(torch.equal(saved[name], now[name]) for name in ("action", "log_prob", "value")):
         return True, f"health probe: the next step of all {rows} rows is, bit for bit, the one that was saved"
     others = int((saved["action"] != now["action"]).any(dim=1).sum())

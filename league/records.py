@@ -55,6 +55,8 @@ class RunRow:
     updated_at: datetime = field(default_factory=now)
     parent: str | None = None
     """The run that this one goes on from."""
+    preset: str = ""
+    """That it was begun with; empty where that is not known."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,10 @@ from league.device import autocast
 from league.errors import GuardError
 from league.findings import Finding, check_finite, seed_of
 from league.graphs import StepGraphs
+from league.moving import Taken, regrouped
 from league.opponents import NO_SLOT, Group, Opponents
 from league.pool import Pool
+from league.randomness import take_generator
 from league.strict import StrictMasks
 from league.types import (
     BOT_PREFIX,
@@ -319,9 +321,20 @@ class Lane:
             "sums": self.sums,
         }
 
+    def takes(self, state: dict[str, Any]) -> bool:
+        """Whether what the nets remember has the shapes of now, and the game takes its state; if so, it has it then."""
+        pairs = (self.state, state["state"]), (self.opponent_state, state["opponent_state"])
+        for now, saved in pairs:
+            if any(name not in saved or saved[name].shape != x.shape for name, x in now.tensors().items()):
+                return False
+        try:
+            self.batch.set_state(state["batch"])
+        except ValueError:
+            return False
+        return True
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of `state_dict`; the nets must have been restored."""
-        self.batch.set_state(state["batch"])
+        """The inverse of `state_dict`, which `takes` found to fit; the nets must have been restored."""
         self.state.load(state["state"])
         self.opponent_state.load(state["opponent_state"])
         self.opponents = list(state["opponents"])
@@ -368,6 +381,10 @@ class Collector:
         self.run, self.game_id = run, game_id
         self.generator, self.precision = generator, precision
         self.device, self.spec = generator.device, batches[0].spec
+        self.is_stacked = stack is not None
+        """Whether the frozen nets play in one call."""
+        self.has_graphs = graphs is not None
+        """Whether the nets' steps are to be replayed as CUDA graphs."""
         self.nets = Opponents(pool, stack, self.device)
         self._ticks_per_step = ticks_per_step
         self.finished: list[MatchResult] = []
@@ -479,16 +496,26 @@ class Collector:
             "lanes": [lane.state_dict() for lane in self.lanes],
         }
 
-    def fits(self, state: dict[str, Any]) -> bool:
-        """Whether `state` is that of as many lanes of as many rows."""
-        return [len(lane["opponents"]) for lane in state.get("lanes", [])] == [lane.num_rows for lane in self.lanes]
+    def load_state_dict(self, state: dict[str, Any], seed: int = 0) -> Taken:
+        """The inverse of `state_dict`, as far as that can be where the state is of another device, other lanes or rows.
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of `state_dict`."""
-        self.generator.set_state(state["generator"])
-        self.nets.restore(state["nets"], np.concatenate([lane["slots"] for lane in state["lanes"]]))
-        for lane, saved in zip(self.lanes, state["lanes"], strict=True):
+        seed: of the actions, where the generator's state is another kind of device's.
+
+        Returns:
+            What was taken over; where matches are `lost` the collector must `start`.
+        """
+        is_reseeded = not take_generator(self.generator, state["generator"], seed)
+        widths, num_saved = (
+            [lane.num_rows for lane in self.lanes],
+            sum(len(lane["opponents"]) for lane in state["lanes"]),
+        )
+        lanes = regrouped(state["lanes"], widths, self.lanes[0].batch, self.policy)
+        if lanes is None or not all(lane.takes(saved) for lane, saved in zip(self.lanes, lanes, strict=True)):
+            return Taken(0, num_saved, is_reseeded, is_regrouped=False)
+        self.nets.restore(state["nets"], np.concatenate([lane["slots"] for lane in lanes]))
+        for lane, saved in zip(self.lanes, lanes, strict=True):
             lane.load_state_dict(saved)
+        return Taken(num_saved, 0, is_reseeded, is_regrouped=len(lanes) != len(state["lanes"]))
 
 
 def _short(agent: str, run: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -21,6 +22,8 @@ MIN_ROWS, MAX_ROWS = 32, 2_048
 ROWS_A_CORE = 8
 """On a CPU; never fewer than `auto` starts from. Learning is the slow part there, and more rows do not speed it up."""
 ROWS_A_NET, MAX_NETS = 16, 16
+SIZED = {"env": ("rows",), "learner": ("minibatches", "epochs", "learning_rate"), "pool": ("live_nets",)}
+"""What `auto` chooses."""
 OVERHEAD = 128 * 2**20
 """Bytes that the store, the libraries' workspaces and what allocators do not give back take at any width."""
 FLOAT = 4
@@ -288,6 +291,20 @@ def auto(
         f"preset auto: {chosen.env.rows} rows x {learner.rollout_steps} steps, {learner.minibatches} minibatches of"
         f" {minibatch:,} samples, {learner.epochs} epochs, {chosen.pool.live_nets} live nets, learning rate"
         f" {learner.learning_rate:g} for {steps} gradient steps an update, because {because}"
+    )
+
+
+def sizes_of(config: Mapping[str, Any]) -> Layer:
+    """Of settings as JSON, those that `auto` chooses."""
+    return {section: {key: config[section][key] for key in keys} for section, keys in SIZED.items()}
+
+
+def describe(config: Config) -> str:
+    """What `auto` chooses, in words."""
+    learner = config.learner
+    return (
+        f"{config.env.rows} rows, {learner.minibatches} minibatches, {learner.epochs} epochs,"
+        f" {config.pool.live_nets} live nets, learning rate {learner.learning_rate:g}"
     )
 
 

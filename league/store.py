@@ -343,8 +343,8 @@ class Store:
                     con.unregister("batch")
         return imported
 
-    def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str) -> None:
-        """Sets a run going again at once, for `stage`, with `config` (JSON) and `fingerprint` from now on.
+    def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str, device: str | None = None) -> None:
+        """Sets a run going again at once, for `stage`, with `config` (JSON), `fingerprint` and `device` from now on.
 
         Raises:
             StoreError: the store cannot be written.
@@ -354,6 +354,7 @@ class Store:
             "stage": stage,
             "config": config,
             "fingerprint": fingerprint,
+            "device": device,
             "updated_at": naive(now()),
         }
         with self._transaction(LOCK_SECONDS) as con:
@@ -425,18 +426,23 @@ class Store:
         with self._read() as con:
             return _row_counts(con, run, update)
 
-    def delete_after(self, run: str, update: int) -> None:
+    def delete_after(self, run: str, update: int) -> int:
         """Forgets what a run's training wrote past `update`, in the file and in memory, in one transaction.
 
         Matches of kind training, metrics, events, ratings and snapshots go, and the agents that those snapshots were.
         Evaluation matches stay: they are replaced by their key when they are played again.
 
+        Returns:
+            How many matches went from the file.
+
         Raises:
             StoreError: the store cannot be written.
         """
+        given = {"run": run, "update": update}
         with self._transaction(LOCK_SECONDS) as con:
-            for name in ("matches", "metrics", "events", "ratings", "agents", "snapshots"):
-                con.execute(sql(f"delete_{name}_after"), {"run": run, "update": update})
+            (num_matches,) = con.execute(sql("delete_matches_after"), given).fetchone() or (0,)
+            for name in ("metrics", "events", "ratings", "agents", "snapshots"):
+                con.execute(sql(f"delete_{name}_after"), given)
         for table, rows in self._rows.items():
             if "update" in COLUMNS[table]:
                 place = list(COLUMNS[table]).index("update")
@@ -446,6 +452,7 @@ class Store:
                     if values[0] != run or values[place] <= update or (table == "match" and values[1] != "training")
                 }
         self._rows["event"] = dict(enumerate(self._rows["event"].values()))
+        return int(num_matches)
 
     def _write(self, con: duckdb.DuckDBPyConnection) -> None:
         for table, rows in self._rows.items():

@@ -15,12 +15,13 @@ import torch
 
 from league import probe, randomness
 from league.compiling import compiled
-from league.config import Config, PoolConfig, next_snapshot_mark, smaller
+from league.config import BITS, Config, PoolConfig, next_snapshot_mark, smaller
 from league.device import is_out_of_memory
 from league.errors import GuardError, LeagueError, SnapshotError, StoreError
 from league.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.guards import Alarm, Guards
 from league.learner import Learner
+from league.moving import Setting, seed_after, told
 from league.pool import Pool
 from league.psro import measure_payoffs
 from league.records import RewardTerm
@@ -102,6 +103,8 @@ class Run:
     """Stores what a restart needs."""
     store: Store
     watcher: Watcher
+    products: str = "float32"
+    """What matrix products are on the device, as `league.device.products_of` has it."""
     save_evidence: Callable[[Mapping[str, Any]], str] = field(default=lambda evidence: "what was seen is not kept")
     """Writes a file of what a guard found, and returns words of what shows it."""
     should_stop: Callable[[], bool] = field(default=lambda: False)
@@ -146,9 +149,10 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
             seed=run.seed,
             say=run.watcher.say,
         )
-        with randomness.of_a_run(run.seed, run.device, generators):
+        seed_now = seed_after(run.seed, state["counters"]["update"]) if state else 0
+        with randomness.of_a_run(run.seed, run.device, generators, seed_now) as seeded:
             if state:
-                _restore(run, state, learner, pool, collector)
+                _restore(run, state, learner, pool, collector, seeded)
                 is_whole = True
             _loop(run, learner, pool, collector, is_resumed)
     except GuardError as error:
@@ -424,27 +428,58 @@ def _state(run: Run, learner: Learner, pool: Pool, collector: Collector) -> dict
         "guards": run.guards.state_dict(),
         "generators": randomness.get_state(run.device),
         "probe": probe.foresee(collector) if run.counters.update else None,
+        "setting": _setting(run, collector).to_json(),
     }
 
 
-def _restore(run: Run, state: dict[str, Any], learner: Learner, pool: Pool, collector: Collector) -> None:
-    """Takes `state` over and empties it. Where it has no matches, or other rows or lanes than now, new ones begin."""
+def _restore(
+    run: Run, state: dict[str, Any], learner: Learner, pool: Pool, collector: Collector, seeded: Sequence[str]
+) -> None:
+    """Takes `state` over and empties it; what goes on otherwise than it was saved is said and written down.
+
+    Where the state has no matches, or such that cannot be taken over, new ones begin.
+
+    seeded: global generators that did not take the saved state.
+
+    Raises:
+        SnapshotError: weights, optimiser or pool cannot be read, as where another version of league wrote them.
+    """
     counters = run.counters = Counters(**state.pop("counters"))
-    run.guards.load_state_dict(state.pop("guards", None))
-    learner.load_state_dict(state.pop("learner"))
-    pool.load_state_dict(state.pop("pool"))
+    try:
+        run.guards.load_state_dict(state.pop("guards", None))
+        learner.load_state_dict(state.pop("learner"))
+        pool.load_state_dict(state.pop("pool"))
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise
+        raise SnapshotError(
+            f"run={run.name}: its state cannot be read by this league ({' '.join(str(error).split())[:200]}); read it"
+            f" with the one that wrote it, or begin a new run with `league train --fresh`"
+        ) from error
     matches, saved = state.pop("collector"), state.pop("probe", None)
-    if matches is not None and collector.fits(matches):
-        collector.load_state_dict(matches)
-        if saved is not None:
-            is_same, sentence = probe.compare(saved, probe.foresee(collector))
-            run.watcher.say(sentence)
-            if not is_same:
-                run.store.add_event(run.name, counters.update, "probe", sentence)
-    elif counters.update:
-        seed = int(np.random.SeedSequence([run.seed, counters.update, run.config.env.rows]).generate_state(1)[0])
+    taken = None
+    if matches is not None and counters.update:
+        taken = collector.load_state_dict(matches, seed_after(run.seed, counters.update))
+    for kind, line in told(run.name, state.pop("setting", {}), _setting(run, collector), taken, seeded):
+        run.watcher.say(line)
+        run.store.add_event(run.name, counters.update, kind, line)
+    if counters.update and (taken is None or taken.lost):
+        seed = seed_after(run.seed, counters.update, run.config.env.rows)
         collector.generator.manual_seed(seed)
         collector.start(seed, updates_made=counters.update)
+    elif taken is not None and saved is not None:
+        is_drawn_alike = not (taken.is_reseeded or taken.is_regrouped)
+        is_same, sentence = probe.compare(saved, probe.foresee(collector), is_drawn_alike=is_drawn_alike)
+        run.watcher.say(sentence)
+        if not is_same:
+            run.store.add_event(run.name, counters.update, "probe", sentence)
+
+
+def _setting(run: Run, collector: Collector) -> Setting:
+    """What the run's bits depend on here, beside its config and seed."""
+    nets = "graphs" if collector.has_graphs else "plain"
+    opponents = "stacked" if collector.is_stacked else "net by net"
+    return Setting(run.device.type, len(collector.lanes), nets, opponents, run.products, BITS)
 
 
 def _stopped_by(
@@ -468,9 +503,16 @@ def _save_without_matches(run: Run, learner: Learner, pool: Pool) -> str:
     memory. New ones begin when the run goes on.
     """
     learner.optimizer.zero_grad()
-    state = {"counters": asdict(run.counters), "learner": learner.state_dict(), "pool": pool.state_dict()}
+    state = {
+        "counters": asdict(run.counters),
+        "learner": learner.state_dict(),
+        "pool": pool.state_dict(),
+        "collector": None,
+        "guards": run.guards.state_dict(),
+        "setting": {"device": run.device.type, "products": run.products, "bits": BITS},
+    }
     try:
-        checkpoint(run, {**state, "collector": None}, must_succeed=True)
+        checkpoint(run, state, must_succeed=True)
     except (MemoryError, RuntimeError, StoreError, SnapshotError) as error:
         return f"not saved ({str(error) or 'no memory for it'}), so its last saved state stands"
     return "saved"

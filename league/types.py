@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,18 @@ class MatchBatch(Protocol):
 
         Raises:
             ValueError: the blob is damaged or of another game, version or size.
+        """
+
+
+@runtime_checkable
+class Regrouping(Protocol):
+    """What a `MatchBatch` may do as well: its runs keep their matches where they go on in more or fewer lanes."""
+
+    def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
+        """The matches of `states`, in their order, as states of batches of `num_rows` rows each; changes nothing.
+
+        Raises:
+            ValueError: a blob is damaged or of another game or version, or the rows differ in number.
         """
 
 

@@ -368,6 +368,15 @@ def test_a_game_that_gives_no_number_stops_the_run(
     monkeypatch.setattr(Spoilt, "at", -1)
     seed = int(line.partition("seed ")[2].partition(",")[0])
     assert seed in {m.seed for m in unbroken(tmp_path / "whole")}, "the match's seed is the one it would end with"
+    (evidence,) = (tmp_path / "sick" / "failures").iterdir()
+    shown = evidence.read_bytes()
+    resumed = Notes(3)
+    assert league.resume("sick", store=store.path, watcher=resumed).status == "stopped"
+    (before, after) = ([m for m in found if m.update == 3] for found in (matches, store.matches("sick", "training")))
+    assert before and after and before != after, "matches of the rollout that was broken off are played again"
+    (lost,) = [line for line in resumed.said if "no longer in the store" in line]
+    assert f"run=sick: {len(before)} matches of the rollout that ended the run after update 2 are" in lost
+    assert stored(tmp_path)[:2] == [("not_finite", 2), ("replaced", 2)] and evidence.read_bytes() == shown
     assert league.resume("sick", store=store.path).status == "finished"
 
 

@@ -62,7 +62,8 @@ ALLOWED = {
     "league.compiling": set(),
     "league.rollout": BASE
     | {"league.config", "league.device", "league.findings", "league.graphs", "league.opponents"}
-    | {"league.pool", "league.strict"},
+    | {"league.moving", "league.pool", "league.randomness", "league.strict"},
+    "league.moving": BASE,
     "league.learner": BASE | MATHS | {"league.config", "league.device", "league.finite"},
     "league.film": BASE,
     "league.duel": BASE | {"league.config", "league.envs", "league.envs.base", "league.envs.registry"},

