@@ -58,8 +58,6 @@ GreedyGamesOption = Annotated[
     bool, typer.Option("--greedy", help="Of games with the likeliest actions, not of those with sampled ones.")
 ]
 STORE = Path("runs/league.duckdb")
-INTERRUPTED = 130
-"""Exit code after Ctrl+C, as of a shell's command."""
 GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
 SURPRISING = 2.5
@@ -441,8 +439,8 @@ def tournament(
         print_json(asdict(result) | {"wanted": wanted})
     else:
         print_tournament(result)
-    if result.ended == "interrupted":
-        raise typer.Exit(INTERRUPTED)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
 
 
 @app.command()
