@@ -648,7 +648,7 @@ def events(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """List alarms, what stopped a run, and changes of its settings."""
+    """List alarms, damage, what stopped a run, and changes of its settings."""
     from league.store import Store
 
     opened = Store.open(store)
