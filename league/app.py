@@ -130,7 +130,7 @@ def train(
         watcher.say(disk)
         parts = wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
         if earlier is not None:
-            return _go_on(parts, stage)
+            return _go_on(parts, stage, earlier)
         with alone(name, folder_of(opened, name)):
             opened.begin_run(_run_row(parts, stage))
             return _run(parts, None)
@@ -194,7 +194,7 @@ def resume(
             f"run={run}: it was trained on game {row.game_id[:8]}, this league's {spec.name} is {parts.game_id[:8]};"
             f" begin a new one with `league train`"
         )
-    return _go_on(parts, row.stage, f"resumed with {', '.join(overrides)}" if overrides else "")
+    return _go_on(parts, row.stage, row, f"resumed with {', '.join(overrides)}" if overrides else "")
 
 
 def settle(
@@ -523,14 +523,23 @@ def note(run: Run, status: RunStatus) -> None:
     run.store.flush(force=True)
 
 
-def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
-    """Trains from the run's last saved state, which is read before anything is changed; `event` is written down."""
+def _go_on(run: Run, stage: str, row: RunRow, event: str = "") -> TrainResult:
+    """Trains from the run's last saved state, which is read before anything is changed; `event` is written down.
+
+    row: the run as it was found, before its lock was held.
+
+    Raises:
+        UsageError: another process trains it, or has changed its settings since.
+    """
     if not folder_of(run.store, run.name).is_dir():
         raise SnapshotError(
             f"run={run.name}: its folder {folder_of(run.store, run.name)} is gone; put it back, or begin a new run with"
             f" `league train --fresh`"
         )
     with alone(run.name, folder_of(run.store, run.name)):
+        now = run.store.find_run(run.name)
+        if (now.config, now.fingerprint, now.stage) != (row.config, row.fingerprint, row.stage):
+            raise UsageError(f"run={run.name}: another process has just changed its settings; call again to go on")
         need_whole_pool(run)
         state = recovered_state(run)
         config = json.dumps(settings.to_json(run.config))
