@@ -58,8 +58,6 @@ GreedyGamesOption = Annotated[
     bool, typer.Option("--greedy", help="Of games with the likeliest actions, not of those with sampled ones.")
 ]
 STORE = Path("runs/league.duckdb")
-INTERRUPTED = 130
-"""Exit code after Ctrl+C, as of a shell's command."""
 GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
 SURPRISING = 2.5
@@ -448,8 +446,8 @@ def tournament(
         print_json(asdict(result) | {"wanted": wanted})
     else:
         print_tournament(result)
-    if result.ended == "interrupted":
-        raise typer.Exit(INTERRUPTED)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
 
 
 @app.command()
@@ -657,7 +655,7 @@ def events(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """List alarms, what stopped a run, and changes of its settings."""
+    """List alarms, damage, what stopped a run, and changes of its settings."""
     from league.store import Store
 
     opened = Store.open(store)

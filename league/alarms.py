@@ -22,6 +22,8 @@ from league.sql import sql
 from league.store import Store
 
 Kind = Literal["forgetting", "cycling", "passivity", "seats"]
+EVENT = "alarm"
+"""Kind of the events that are written of them; the message begins with the alarm's own kind."""
 ALPHA = 0.01
 """The chance of a false alarm of one kind in one look at a healthy run. A run that is looked at ten times has ten."""
 FORGET_DROP = 0.1
@@ -75,14 +77,16 @@ def alarms(store: Store, run: str | None = None) -> tuple[Finding, ...]:
 
 
 def sound(store: Store, run: str, update: int) -> list[str]:
-    """Writes the alarms of a run as events of kind `alarm`; returns a line for each.
+    """Writes the alarms of a run as events of kind `EVENT`; returns a line for each.
+
+    The alarms of `league.guards`, over a run's own updates, are events of kinds of their own.
 
     Raises:
         StoreError: the store cannot be used.
     """
     lines = [f"alarm, {finding.kind}: {finding.sentence}" for finding in alarms(store, run) if finding.is_raised]
     for line in lines:
-        store.add_event(run, update, "alarm", line.removeprefix("alarm, "))
+        store.add_event(run, update, EVENT, line.removeprefix("alarm, "))
     store.flush(force=True)
     return lines
 

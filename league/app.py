@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from league import config as settings
-from league import recovery, sizing
+from league import league_pool, recovery, sizing
 from league.agents import DEFAULT_STORE, check_seed
 from league.alarms import sound
 from league.config import AUTO, Config, Layer
@@ -140,7 +140,7 @@ def train(
         watcher.say(disk)
         parts = wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
         if earlier is not None:
-            return _go_on(parts, stage, event)
+            return _go_on(parts, stage, earlier, event)
         with alone(name, folder_of(opened, name)):
             opened.begin_run(_run_row(parts, stage, preset))
             return _run(parts, None)
@@ -204,7 +204,7 @@ def resume(
             f"run={run}: it was trained on game {row.game_id[:8]}, this league's {spec.name} is {parts.game_id[:8]};"
             f" begin a new one with `league train`"
         )
-    return _go_on(parts, row.stage, f"resumed with {', '.join(overrides)}" if overrides else "")
+    return _go_on(parts, row.stage, row, f"resumed with {', '.join(overrides)}" if overrides else "")
 
 
 def settle(
@@ -236,14 +236,14 @@ def settle(
     return load(sizes), spec, device, explanation
 
 
-def check_memory(config: Config, spec: GameSpec, device: torch.device) -> str:
-    """One line of what the run takes of the device's memory.
+def check_memory(config: Config, spec: GameSpec, device: torch.device, rivals: int = 0) -> str:
+    """One line of what the run takes of the device's memory; with `rivals` other learners where it is of a league.
 
     Raises:
         ConfigError: that is more than is free.
     """
     memory = read_memory(device)
-    needed = sizing.check_memory(config, spec, _footprint(config, spec, device), memory, device)
+    needed = sizing.check_memory(config, spec, _footprint(config, spec, device), memory, device, rivals)
     free = f", {sizing.show(memory.free)} free" if memory.total else ""
     return f"memory: {needed.describe()}{free}"
 
@@ -381,7 +381,7 @@ def claim_run_name(store: Store, wanted: str | None, game: str) -> str:
         f"{store.path.name}."
     ):  # the database keeps files of its own beside it, such as its log
         raise UsageError(f"run={wanted}: begins with the name of the store {store.path}; pass another --run")
-    taken = {row.run for row in store.runs()}
+    taken = {row.run for row in store.runs()} | {row.league for row in store.learners()}
     for name in [wanted] if wanted else (f"{game}-{n}" for n in itertools.count(1)):
         try:
             if name not in taken:
@@ -420,11 +420,13 @@ def wire(
     *,
     first_weights: int | None = None,
     publish: Callable[[SnapshotRow], None] | None = None,
+    find_snapshots: Callable[[], Iterable[SnapshotRow]] | None = None,
 ) -> Run:
     """Builds the parts of a run: the game's batches, the network, and how snapshots are stored and loaded.
 
     first_weights: what the network's first weights are drawn with, if not with `seed`.
     publish: is given each snapshot once its files are written; otherwise the store is.
+    find_snapshots: those that the run may load; otherwise its own in the store.
     """
     env = config.env
     options = registry.check_options(env.name, env.options)
@@ -442,13 +444,14 @@ def wire(
 
     def frozen(agent_id: str) -> ActorCritic:
         if agent_id not in paths:
-            paths.update({row.agent_id: store.path.parent / row.path for row in store.snapshots(name)})
+            found = store.snapshots(name) if find_snapshots is None else find_snapshots()
+            paths.update({row.agent_id: store.path.parent / row.path for row in found})
         try:
             return load_policy(paths[agent_id], device)[1]
         except KeyError:
             raise SnapshotError(
-                f"run={name}: its snapshot {agent_id[:16]}... is neither in {store.path} nor in {folder}; put it back,"
-                f" then `league resume {name}`"
+                f"run={name}: the snapshot {agent_id[:16]}... is neither in {store.path} nor on disk beside it; put it"
+                f" back, then `league resume {name}`"
             ) from None
         except SnapshotError as error:
             raise SnapshotError(f"{error}; then `league resume {name}`") from None
@@ -540,13 +543,13 @@ def _run(run: Run, state: dict[str, Any] | None) -> TrainResult:
         is_finished = run.counters.steps >= run.config.run.total_steps
         note(run, "finished" if is_finished else "stopped")
         if is_finished:
-            _sound_alarms(run)
+            sound_alarms(run)
     stopped_by = 0 if is_finished else received[0]
     status = "finished" if is_finished else "stopped"
     return TrainResult(run.name, run.counters.steps, run.counters.update, status, run.counters.newest, stopped_by)
 
 
-def _sound_alarms(run: Run) -> None:
+def sound_alarms(run: Run) -> None:
     """At a stage's end, says what the store shows to be wrong with the run."""
     try:
         for line in sound(run.store, run.name, run.counters.update):
@@ -560,14 +563,23 @@ def note(run: Run, status: RunStatus) -> None:
     run.store.flush(force=True)
 
 
-def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
-    """Trains from the run's last saved state, which is read before anything is changed; `event` is written down."""
+def _go_on(run: Run, stage: str, row: RunRow, event: str = "") -> TrainResult:
+    """Trains from the run's last saved state, which is read before anything is changed; `event` is written down.
+
+    row: the run as it was found, before its lock was held.
+
+    Raises:
+        UsageError: another process trains it, or has changed its settings since.
+    """
     if not folder_of(run.store, run.name).is_dir():
         raise SnapshotError(
             f"run={run.name}: its folder {folder_of(run.store, run.name)} is gone; put it back, or begin a new run with"
             f" `league train --fresh`"
         )
     with alone(run.name, folder_of(run.store, run.name)):
+        now = run.store.find_run(run.name)
+        if (now.config, now.fingerprint, now.stage) != (row.config, row.fingerprint, row.stage):
+            raise UsageError(f"run={run.name}: another process has just changed its settings; call again to go on")
         need_whole_pool(run)
         state = recovered_state(run)
         config = json.dumps(settings.to_json(run.config))
@@ -578,38 +590,47 @@ def _go_on(run: Run, stage: str, event: str = "") -> TrainResult:
         return _run(run, state)
 
 
-def recovered_state(run: Run, *, restores_rows: bool = True) -> dict[str, Any]:
+def recovered_state(run: Run, *, examines: bool = True) -> dict[str, Any]:
     """The run's saved state, from which it goes on; what is lost or damaged is said and written down.
 
-    restores_rows: rows of snapshots that the store lacks are restored from their files.
+    examines: looks at rows and at the files of all whom it may meet, too; needless where this process did before.
 
     Raises:
         SnapshotError: the state is missing, damaged or of another version; nothing has been removed.
     """
     notes: list[str] = []
     state = _last_state(run, notes.append)
-    notes += _examine(run, state, restores_rows)
+    saved = state.pop("rows", {})
+    _restore_rows(run, state, notes.append)
+    if examines:
+        notes += _examine(run, state, saved)
     for note in notes:
         run.watcher.say(note)
         run.store.add_event(run.name, state["counters"]["update"], "damage", note)
     return state
 
 
-def _examine(run: Run, state: dict[str, Any], restores_rows: bool) -> list[str]:
-    """What of the run is lost or damaged, after rows of snapshots have been restored."""
-    update, saved = state["counters"]["update"], state.pop("rows", {})
-    notes = []
-    restored = recovery.restore_snapshots(run.store, run.name, update) if restores_rows else []
-    if restored:
+def _restore_rows(run: Run, state: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Restores rows of snapshots from their files; `say` is told, but for a league, which publishes late by design."""
+    is_historical = league_pool.own_snapshots(state["pool"])
+    restored = recovery.restore_snapshots(run.store, run.name, state["counters"]["update"], is_historical)
+    if restored and is_historical is None:
         steps = ", ".join(f"{step:,}" for step in restored)
-        notes.append(
-            f"run={run.name}: the store had lost the snapshots at {steps} steps; their files have them restored"
-        )
-    lost = recovery.lost_rows(run.name, saved, run.store.row_counts(run.name, update))
+        say(f"run={run.name}: the store had lost the snapshots at {steps} steps; their files have them restored")
+
+
+def _examine(run: Run, state: dict[str, Any], saved: Mapping[str, list[int]]) -> list[str]:
+    """What is lost or damaged of the run, which had the match rows `saved`, and of those that it may meet."""
+    notes = []
+    lost = recovery.lost_rows(run.name, saved, run.store.row_counts(run.name, state["counters"]["update"]))
     if lost:
         notes.append(lost)
-    for damage in recovery.damaged_snapshots(run.store, run.name, state["pool"]["snapshots"]):
-        notes.append(f"{damage}; the run goes on until it is drawn as an opponent: put it back from a copy before that")
+    members = {run.name: state["pool"]["snapshots"]} | league_pool.others_to_meet(state["pool"])
+    for owner, agents in members.items():
+        for damage in recovery.damaged_snapshots(run.store, owner, agents):
+            notes.append(
+                f"{damage}; the run goes on until it is drawn as an opponent: put it back from a copy before that"
+            )
     return notes
 
 

@@ -28,6 +28,7 @@ from league.evaluation import check_games
 from league.liveness import gate_lock
 from league.locks import held, is_held
 from league.records import Decision, GateRow, SnapshotRow, unique_name
+from league.signals import put_off
 from league.sprt import Sprt, elo_interval, pair_counts
 from league.standings import best_rated, find_named
 from league.store import Store
@@ -159,23 +160,25 @@ def _run(
             champion = store.champion(run) if run else None
             introduce(store, meeting)
             stack.enter_context(_under_way(store, row.gate))
-            row = store.begin_gate(row, lambda attempt: spent_alpha(test.alpha, attempt) if run else test.alpha)
-            test = replace(test, alpha=row.alpha)
-        if say is not None:
-            title = f", attempt {row.attempt} at the title of {run}'s champion" if run else ""
-            say(f"playing up to {max_games:,} games of {first.label} against {second.label}{title}")
         pairs, llr, decision = np.zeros(5, np.int64), 0.0, None
         try:
+            if store is not None:
+                row = store.begin_gate(row, lambda attempt: spent_alpha(test.alpha, attempt) if run else test.alpha)
+                test = replace(test, alpha=row.alpha)
+            if say is not None:
+                title = f", attempt {row.attempt} at the title of {run}'s champion" if run else ""
+                say(f"playing up to {max_games:,} games of {first.label} against {second.label}{title}")
             for batch, games in enumerate(_batches(max_games)):
                 # Both words: a repeated seed plays fresh games at every attempt, and every batch has games of its own.
                 drawn = np.random.SeedSequence([seed, row.attempt, batch]).generate_state(1, np.uint64)[0]
                 results = play_meeting(meeting, games, seed=int(drawn >> 1), run=row.gate, update=batch, greedy=greedy)
-                pairs += pair_counts(_pairs(results, first.agent_id))
-                llr = test.llr(pairs.tolist())
+                with put_off():  # what is stored is what is counted
+                    pairs += pair_counts(_pairs(results, first.agent_id))
+                    llr = test.llr(pairs.tolist())
+                    if store is not None:
+                        store.add_matches(results)
+                        store.flush()
                 decision = test.decide(llr)
-                if store is not None:
-                    store.add_matches(results)
-                    store.flush()
                 if say is not None:
                     say(f"{2 * pairs.sum():,} games: LLR {llr:.2f} of {test.lower:.2f} to {test.upper:.2f}")
                 if decision is not None:
@@ -219,22 +222,31 @@ def end_broken_off(store: Store) -> None:
         lock = gate_lock(store, row.gate)
         if row.decision != "running" or is_held(lock) is not False:
             continue
+        with suppress(BlockingIOError), held(lock):
+            _end_broken_off(store, row.gate)
+            lock.unlink(missing_ok=True)
+
+
+def _end_broken_off(store: Store, gate: str) -> None:
+    """Of one gate, whose lock is held; it may have ended since it was looked at."""
+    for row in store.gates():
+        if row.gate != gate or row.decision != "running":
+            continue
         games = store.matches(row.gate, "evaluation")
         pairs = np.array(pair_counts(_pairs(games, row.challenger)))
         test = Sprt(row.elo0, row.elo1, row.alpha, row.beta, row.elo_model)  # type: ignore[arg-type]  # as it was begun
         store.end_gate(_came_to(row, pairs, test.llr(pairs.tolist()), "broken off"), None)
-        lock.unlink(missing_ok=True)
 
 
 @contextmanager
 def _under_way(store: Store, gate: str) -> Iterator[None]:
     """Holds the gate's lock, so that others see that it is played."""
     lock = gate_lock(store, gate)
-    try:
-        with held(lock):
+    with held(lock):
+        try:
             yield
-    finally:
-        lock.unlink(missing_ok=True)
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _came_to(row: GateRow, pairs: npt.NDArray[np.int64], llr: float, decision: Decision) -> GateRow:

@@ -49,6 +49,7 @@ class Alarm(NamedTuple):
     """Something that a user should know now."""
 
     kind: str
+    """Also of its event; `alarm` is that of `league.alarms`, which looks at the store."""
     message: str
 
 

@@ -7,7 +7,7 @@ goes on from a saved state as if nobody had done anything since.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -205,6 +205,24 @@ class LeaguePool(Pool):
             beaten_at=self.role.beaten_at,
             min_games=self.role.min_games,
         )
+
+
+def own_snapshots(pool: Mapping[str, Any]) -> dict[str, bool] | None:
+    """Whether each of a learner's own snapshots is historical, by a pool's `state_dict`; None of a run by itself."""
+    if "league" not in pool:
+        return None
+    return {member["agent_id"]: member["is_historical"] for member in pool["league"]["own"]}
+
+
+def others_to_meet(pool: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The others' snapshots that a learner may meet, by a pool's `state_dict`: run -> agent ids, its newest last."""
+    others = pool["league"]["others"] if "league" in pool else []
+    newest = {member["run"]: member["agent_id"] for member in others}
+    found: dict[str, list[str]] = {run: [] for run in newest}
+    for member in others:
+        if member["is_historical"] or member["agent_id"] == newest[member["run"]]:
+            found[member["run"]].append(member["agent_id"])
+    return found
 
 
 def start_again(state: dict[str, Any], weights: dict[str, Any]) -> None:

@@ -31,10 +31,11 @@ from league.app import (
     check_memory,
     check_mix,
     folder_of,
-    need_whole_pool,
+    is_pruned,
     note,
     recovered_state,
     settle,
+    sound_alarms,
     stop_on_signals,
     wire,
 )
@@ -49,10 +50,9 @@ from league.progress import describe
 from league.records import LearnerRow, RunRow, SnapshotRow
 from league.roles import ROLES
 from league.roster import Roster
+from league.signals import Interrupted
 from league.snapshots import io as snapshot_files
-from league.snapshots.agent import load_policy
-from league.snapshots.manifest import Manifest
-from league.snapshots.state import load_state
+from league.snapshots.state import has_state, read_state
 from league.store import Store, StoreBusy
 from league.training import Report, Run, Watcher
 from league.training import train as run_training
@@ -110,13 +110,13 @@ def train_league(
     found = roster.load(league)
     check_seed(seed)
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
-    configs = [_settle(stage, preset, env, config_file, sets, entry) for entry in found.learners]
+    configs = [_settle(stage, preset, env, config_file, sets, entry, found) for entry in found.learners]
     _need_learner(learner, [entry.name for entry in found.learners])
     if run is not None and not RUN_NAME.fullmatch(run):
         raise UsageError(f"run={run!r}: letters, digits, '.', '_' and '-' only, at most 64; pass another --run")
     opened = Store.create(Path(store))
-    name = _begin(opened, run, found, configs, seed, watcher)
-    return _go_on(opened, name, learner, device, watcher)
+    name, asked = _begin(opened, run, found, configs, seed, watcher)
+    return _go_on(opened, name, learner, device, watcher, asked=asked)
 
 
 def resume_league(
@@ -142,7 +142,10 @@ def resume_league(
     opened = Store.open(Path(store))
     rows = {row.run: row for row in opened.learners()}
     if league in rows:
-        league, learner = rows[league].league, league.removeprefix(f"{rows[league].league}.")
+        named = league.removeprefix(f"{rows[league].league}.")
+        if learner not in (None, named):
+            raise UsageError(f"--learner {learner}: {league} is a learner itself; name its league, or leave it out")
+        league, learner = rows[league].league, named
     return _go_on(opened, league, learner, device, watcher or Silent(), overrides)
 
 
@@ -153,6 +156,10 @@ class _Part:
     row: LearnerRow
     run: RunRow
     config: Config
+    is_changed: bool = False
+    """Whether its settings are others than its row in the store has."""
+    is_examined: bool = False
+    """Whether it was looked at for damage since this process has its lock."""
     steps: int = 0
     updates: int = 0
     newest: str = ""
@@ -186,7 +193,14 @@ def _go_on(
     device: str | None,
     watcher: Watcher,
     overrides: Sequence[str] = (),
+    asked: Sequence[RunRow] = (),
 ) -> LeagueResult:
+    """Trains a league that is in the store, or one of its learners.
+
+    Nothing of a learner is written, and its files are not changed, before its lock is held; nothing of the others is.
+
+    asked: the rows that the call would have begun; those of the learners to train get their settings.
+    """
     rows = store.learners(league)
     if not rows or rows[0].role not in ROLES:
         if rows:
@@ -194,33 +208,61 @@ def _go_on(
         known = {row.league for row in store.learners() if row.role in ROLES}
         raise UsageError(f"no league `{league}` in {store.path}{nearest(league, known)}")
     _need_learner(learner, [row.run.removeprefix(f"{league}.") for row in rows])
-    chosen = [row for row in rows if learner is None or row.run == f"{league}.{learner}"]
-    parts = [_part(store, row, overrides) for row in chosen]
-    if all(part.is_finished for part in parts):
-        names = ", ".join(part.run.run for part in parts)
-        raise UsageError(f"league={league}: finished, so nothing is left to train ({names}); begin another one")
     is_alone = learner is not None
-    _greet(league, rows, parts, device, watcher)
-    going_on = [part for part in parts if not part.is_finished]
-    with ExitStack() as locks, stop_on_signals(watcher.say) as received:
-        for part in going_on:  # also while another has its turn: `league runs` sees by the lock who is alive
-            locks.enter_context(alone(part.run.run, folder_of(store, part.run.run)))
-        for part in going_on if overrides else ():
-            store.extend_run(part.run.run, stage=STAGE, config=part.run.config, fingerprint=part.run.fingerprint)
+    with ExitStack() as locks:
+        parts = []
+        for row in rows:
+            if is_alone and row.run != f"{league}.{learner}":
+                continue
+            need_folder(store, row.run)
+            # Held also while another has its turn: `league runs` sees by the lock who is alive.
+            locks.enter_context(alone(row.run, folder_of(store, row.run)))
+            parts.append(_part(store, row, overrides, {run.run: run for run in asked}.get(row.run)))
+        if all(part.is_finished for part in parts):
+            names = ", ".join(part.run.run for part in parts)
+            raise UsageError(f"league={league}: finished, so nothing is left to train ({names}); begin another one")
+        _need_whole_league(store, league, rows)
+        _greet(league, rows, parts, device, watcher)
+        number = _take_turns(store, parts, device, watcher, is_alone, overrides)
+    is_finished = all(part.is_finished for part in parts)
+    results = tuple(part.result(number) for part in parts)
+    return LeagueResult(league, "finished" if is_finished else "stopped", results, 0 if is_finished else number)
+
+
+def _take_turns(
+    store: Store,
+    parts: Sequence[_Part],
+    device: str | None,
+    watcher: Watcher,
+    is_alone: bool,
+    overrides: Sequence[str],
+) -> int:
+    """Trains the learners, whose locks are held, until all are finished or a signal comes: its number, else 0."""
+    with stop_on_signals(watcher.say) as received:
         try:
-            while not received and not all(part.is_finished for part in parts):
-                part = min((part for part in parts if not part.is_finished), key=lambda part: part.claim)
+            for part in parts:
+                if part.is_changed and not part.is_finished:
+                    _write_settings(store, part, overrides)
+            while not received:
+                waiting = [part for part in parts if not part.is_finished]
+                if not waiting:
+                    break
+                part = min(waiting, key=lambda part: part.claim)
                 _take_turn(store, part, device, watcher, received, is_alone)
         finally:
             with suppress(StoreError):  # the error that ended it is the one to tell
                 for part in parts:
                     if not part.is_finished and part.run.status != "failed":
                         store.update_run(part.run.run, status="stopped")
-    is_finished = all(part.is_finished for part in parts)
-    number = 0 if is_finished else received[0]
-    return LeagueResult(
-        league, "finished" if is_finished else "stopped", tuple(part.result(number) for part in parts), number
-    )
+        return received[0] if received else 0
+
+
+def _write_settings(store: Store, part: _Part, overrides: Sequence[str]) -> None:
+    name = part.run.run
+    store.extend_run(name, stage=STAGE, config=part.run.config, fingerprint=part.run.fingerprint)
+    part.run = replace(part.run, status="running")
+    if overrides and part.updates:
+        store.add_event(name, part.updates, "resumed", f"resumed with {', '.join(overrides)}")
 
 
 def _take_turn(
@@ -228,28 +270,40 @@ def _take_turn(
 ) -> None:
     """Trains one learner to the end of its turn, or for as long as it goes where it is alone; resets are on the way.
 
-    Its lock is held.
+    Its lock is held. A signal may have come already: then it is saved as it stands.
     """
-    name = part.run.run
-    notes = _Notes(name, watcher)
+    notes = _Notes(part.run.run, watcher)
+    part.run = replace(part.run, status="running")
     turns = math.inf if is_alone else float(part.steps >= part.turn_ends)
-    while not received and not part.is_finished:
-        run, pools = _wire(store, part, device, watcher if is_alone else notes, turns)
-        run.should_stop = partial(_is_to_stop, run, pools, received)
-        state = _state(store, run)
+    while True:
         try:
-            run_training(run, state)
-        except BaseException:
-            part.run = replace(part.run, status="failed")
-            with suppress(StoreError):
-                note(run, "failed")
-            raise
+            run, pools = _wire(store, part, device, watcher if is_alone else notes, turns, received)
+            run.should_stop = partial(_is_to_stop, run, pools, received)
+            state = _state(store, run, examines=not part.is_examined)
+            part.is_examined = True
+            _train(part, run, state)
+        except Interrupted:  # while it waited for the store; its last saved state stands
+            return
         part.steps, part.updates, part.newest = run.counters.steps, run.counters.update, run.counters.newest
         part.turn_ends, turns = pools[0].turn_ends, pools[0].turns_left
-        if pools[0].is_turn_over:
+        if received or part.is_finished or pools[0].is_turn_over:
             break
     note(run, "finished" if part.is_finished else "running")
     notes.tell()
+    if part.is_finished:
+        sound_alarms(run)
+
+
+def _train(part: _Part, run: Run, state: dict[str, Any] | None) -> None:
+    try:
+        run_training(run, state)
+    except Interrupted:
+        raise
+    except BaseException:
+        part.run = replace(part.run, status="failed")
+        with suppress(StoreError):
+            note(run, "failed")
+        raise
 
 
 def _is_to_stop(run: Run, pools: Sequence[LeaguePool], received: Sequence[int]) -> bool:
@@ -258,37 +312,43 @@ def _is_to_stop(run: Run, pools: Sequence[LeaguePool], received: Sequence[int]) 
 
 
 def _wire(
-    store: Store, part: _Part, device: str | None, watcher: Watcher, turns: float
+    store: Store, part: _Part, device: str | None, watcher: Watcher, turns: float, received: Sequence[int]
 ) -> tuple[Run, list[LeaguePool]]:
-    """The learner's parts, and a list that will hold its pool once it is made; `turns` may begin."""
+    """The learner's parts, and a list that will hold its pool once it is made; `turns` may begin.
+
+    What it waits for the store ends with a signal, by `Interrupted`.
+    """
     row, config = part.row, part.config
     figures = json.loads(row.settings)
-    paths: dict[str, Path] = {}
     waiting: list[SnapshotRow] = []
     pools: list[LeaguePool] = []
     torch_device = choose_device(device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
 
-    def look() -> list[Member] | None:
+    def published() -> list[tuple[str, SnapshotRow]]:
+        """The snapshots of the league in the store, each with its learner's role."""
+        store.flush(force=True)  # else what this process has published may still wait for the store
+        with store.reading():
+            return [(x.role, s) for x in store.learners(row.league) for s in store.snapshots(x.run)]
+
+    def wait_for_published() -> list[tuple[str, SnapshotRow]]:
         while True:
             try:
-                store.flush(force=True)  # else what this process has published may still wait for the store
-                with store.reading():
-                    found = [(x.role, s) for x in store.learners(row.league) for s in store.snapshots(x.run)]
-                break
+                return published()
             except StoreBusy as error:
-                if turns == math.inf:
-                    watcher.say(f"the others' new snapshots are met later: {error}")
-                    return None
                 watcher.say(f"waiting for the store, to see whom to meet: {error}")
-        paths.update((s.agent_id, store.path.parent / s.path) for _, s in found)
+            if received:
+                raise Interrupted(received[0])
+
+    def look() -> list[Member] | None:
+        try:
+            found = published() if turns == math.inf else wait_for_published()
+        except StoreBusy as error:
+            watcher.say(f"the others' new snapshots are met later: {error}")
+            return None
         return [
             Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in found if s.run != row.run
         ]
-
-    def publish(snapshot: SnapshotRow) -> None:
-        paths[snapshot.agent_id] = store.path.parent / snapshot.path
-        waiting.append(snapshot)
 
     def save(state: dict[str, Any]) -> None:
         run_save(state)
@@ -321,7 +381,8 @@ def _wire(
         watcher,
         part.run.fingerprint,
         first_weights=figures["seed"],
-        publish=publish,
+        publish=waiting.append,
+        find_snapshots=lambda: [snapshot for _, snapshot in wait_for_published()],
     )
     if run.game_id != part.run.game_id:
         raise UsageError(
@@ -330,37 +391,33 @@ def _wire(
         )
     run_save = run.save_state
     run.save_state, run.make_pool = save, make_pool
-    run.load_policy = lambda agent_id: load_policy(paths[agent_id], torch_device)[1]
-    look()
+    wait_for_published()
     return run, pools
 
 
-def _state(store: Store, run: Run) -> dict[str, Any] | None:
+def _state(store: Store, run: Run, *, examines: bool) -> dict[str, Any] | None:
     """The learner's saved state, begun anew where that is due; None where it has not begun yet.
 
     Snapshots that the state holds and the store does not, since the process ended in between, are published.
     """
-    need_whole_pool(run)
-    folder = folder_of(store, run.name)
-    if not (folder / "state").exists():
+    if not has_begun(store, run.name):
         forget(run)
         return None
-    state = recovered_state(run, restores_rows=False)
-    own = {member["agent_id"]: member["is_historical"] for member in state["pool"]["league"]["own"]}
-    known = {row.step for row in store.snapshots(run.name)}
-    for path in sorted((folder / "snapshots").glob("*")):
-        if path.name.isdigit() and int(path.name) not in known:
-            manifest, _ = snapshot_files.load(path)
-            store.add_snapshot(_row_of(store, manifest, path, own.get(manifest.agent_id, False)))
+    state = recovered_state(run, examines=examines)
     store.flush(force=True)
     if state["pool"]["league"]["is_resetting"]:
         first = state["pool"]["snapshots"][0]
         counters = state["counters"]
-        start_again(state, snapshot_files.load(folder / "snapshots" / f"{0:010d}")[1])
+        start_again(state, snapshot_files.load(folder_of(store, run.name) / "snapshots" / f"{0:010d}")[1])
         told = f"back to the first weights at step {counters['steps']:,}"
         store.add_event(run.name, counters["update"] + 1, "reset", f"{told}, {first[:12]}")
         run.watcher.say(told)
     return state
+
+
+def has_begun(store: Store, run: str) -> bool:
+    """Whether a state of the run was ever saved; also where it is lost, of which snapshots in the store tell."""
+    return has_state(folder_of(store, run) / "state") or any(row.step for row in store.snapshots(run))
 
 
 def forget(run: Run) -> None:
@@ -383,24 +440,38 @@ def make_folder(store: Store, run: str) -> None:
         raise StoreError(f"{folder}: no folder can be made ({why}); pass another --store") from None
 
 
-def _part(store: Store, row: LearnerRow, overrides: Sequence[str]) -> _Part:
-    """Where a learner stands, by its saved state."""
+def need_folder(store: Store, run: str) -> None:
+    """Makes the folder of a run that has trained nothing yet, as after a kill between its row and its folder.
+
+    Raises:
+        SnapshotError: it has trained, and its folder is gone.
+        StoreError: none can be made there.
+    """
+    folder = folder_of(store, run)
+    if folder.is_dir():
+        return
+    if store.find_run(run).update:
+        raise SnapshotError(f"run={run}: its folder {folder} is gone; put it back, or pass another --run")
+    make_folder(store, run)
+
+
+def _part(store: Store, row: LearnerRow, overrides: Sequence[str], asked: RunRow | None) -> _Part:
+    """Where a learner stands, by its saved state, and the settings that it goes on with. Its lock is held."""
     run = store.find_run(row.run)
-    before = settings.from_json(json.loads(run.config))
-    config = settings.changed(before, overrides)
+    config = settings.from_json(json.loads(run.config))
+    if asked is not None:
+        _need_same_settings(row.league, asked, run)
+        config = settings.from_json(json.loads(asked.config))
     if overrides:
+        before, config = config, settings.changed(config, overrides)
         settings.check(config)
         is_same = settings.fingerprint(config) == settings.fingerprint(before)
         mark = run.fingerprint if is_same else settings.mixed_fingerprint(run.fingerprint, config)
-        run = replace(run, fingerprint=mark, config=json.dumps(settings.to_json(config)))
-    part = _Part(row, run, config)
-    if not folder_of(store, row.run).is_dir():
-        raise SnapshotError(
-            f"run={row.run}: its folder {folder_of(store, row.run)} is gone; put it back, or begin a new league"
-        )
-    state = folder_of(store, row.run) / "state"
-    if state.exists():
-        part.take(load_state(state))
+        run = replace(run, fingerprint=mark)
+    now = settings.to_json(config)
+    part = _Part(row, replace(run, config=json.dumps(now)), config, is_changed=now != json.loads(run.config))
+    if has_begun(store, row.run):
+        part.take(read_state(folder_of(store, row.run) / "state"))
     return part
 
 
@@ -411,6 +482,7 @@ def _settle(
     config_file: str | Path | None,
     overrides: Sequence[str],
     learner: roster.Learner,
+    found: Roster,
 ) -> Config:
     """A learner's settings, checked as those of a run."""
     config, spec, device, _ = settle(stage, preset, env, config_file, overrides, learner.layer)
@@ -422,7 +494,7 @@ def _settle(
             f"learner {learner.name}: pool.mix has no {SELF_PLAY}, which is the whole league here, so it would meet"
             f" bots only; give it a share"
         )
-    check_memory(config, spec, device)
+    check_memory(config, spec, device, rivals=len(found.learners) - 1)
     return config
 
 
@@ -458,20 +530,21 @@ def _rows(name: str, found: Roster, configs: Sequence[Config], seed: int) -> tup
 
 def _begin(
     store: Store, wanted: str | None, found: Roster, configs: Sequence[Config], seed: int, watcher: Watcher
-) -> str:
-    """Writes the league's rows, unless it is there and the same; returns its name."""
+) -> tuple[str, list[RunRow]]:
+    """Writes the league's rows, unless it is there and the same; its name, and the rows as they were to be."""
     game = configs[0].env.name
     for name in [wanted] if wanted else (f"{game}-league-{n}" for n in itertools.count(1)):
         runs, learners = _rows(name, found, configs, seed)
         is_new = store.begin_league(runs, learners)
         if is_new or wanted:
             break
-    if not is_new:
+    if is_new:
+        for row in runs:
+            make_folder(store, row.run)
+    else:
         _need_same(store, name, runs)
         watcher.say(f"league {name}: going on")
-    for row in runs:
-        make_folder(store, row.run)
-    return name
+    return name, runs
 
 
 def _need_same(store: Store, name: str, runs: Sequence[RunRow]) -> None:
@@ -483,21 +556,31 @@ def _need_same(store: Store, name: str, runs: Sequence[RunRow]) -> None:
     there = {row.run: store.find_run(row.run) for row in store.learners(name)}
     if not there:
         raise UsageError(f"run={name}: that name is taken in {store.path}; pass another --run")
-    asked = {row.run: row for row in runs}
-    if there.keys() != asked.keys():
+    if there.keys() != {row.run for row in runs}:
         raise UsageError(
             f"run={name}: a league of that name has other learners ({', '.join(there)}); carry it on with `league"
             f" resume {name}`, or pass another --run"
         )
-    for run, row in asked.items():
-        if (row.fingerprint, row.seed, row.game_id) != (there[run].fingerprint, there[run].seed, there[run].game_id):
+    for row in runs:
+        _need_same_settings(name, row, there[row.run])
+
+
+def _need_same_settings(league: str, asked: RunRow, there: RunRow) -> None:
+    if (asked.fingerprint, asked.seed, asked.game_id) != (there.fingerprint, there.seed, there.game_id):
+        raise UsageError(
+            f"run={league}: {there.run} is there with other settings or another seed; carry it on as it is with"
+            f" `league resume {league}`, or pass another --run"
+        )
+
+
+def _need_whole_league(store: Store, league: str, rows: Sequence[LearnerRow]) -> None:
+    """Refuses a league of which snapshots were pruned, since any learner may meet them."""
+    for row in rows:
+        if is_pruned(store, row.run):
             raise UsageError(
-                f"run={name}: {run} is there with other settings or another seed; carry it on as it is with `league"
-                f" resume {name}`, or pass another --run"
+                f"league={league}: snapshots of {row.run} were pruned, so it cannot go on; begin another one with"
+                f" `league train --league`"
             )
-        if json.loads(row.config) != json.loads(there[run].config):
-            store.extend_run(run, stage=STAGE, config=row.config, fingerprint=row.fingerprint)
-            store.update_run(run, status="stopped")
 
 
 def _greet(
@@ -507,7 +590,7 @@ def _greet(
     for i, part in enumerate(parts):
         torch_device = choose_device(device or part.config.learner.device)
         spec = registry.spec(part.config.env.name, part.config.env.options)
-        memory = check_memory(part.config, spec, torch_device)
+        memory = check_memory(part.config, spec, torch_device, rivals=len(rows) - 1)
         if i == 0:
             names = ", ".join(f"{row.run} ({row.role.replace('_', ' ')})" for row in rows)
             watcher.say(f"league {league}: {names}, on {describe_device(torch_device)}")
@@ -517,20 +600,6 @@ def _greet(
 def _need_learner(learner: str | None, known: Sequence[str]) -> None:
     if learner is not None and learner not in known:
         raise UsageError(f"--learner {learner}: the league has no such learner{nearest(learner, known)}")
-
-
-def _row_of(store: Store, manifest: Manifest, path: Path, is_historical: bool) -> SnapshotRow:
-    """The row of a snapshot, by its files."""
-    return SnapshotRow(
-        agent_id=manifest.agent_id,
-        run=manifest.run,
-        step=manifest.step,
-        update=manifest.update,
-        path=path.relative_to(store.path.parent).as_posix(),
-        fingerprint=manifest.fingerprint,
-        parent=manifest.parent,
-        is_historical=is_historical,
-    )
 
 
 class _Notes:

@@ -19,30 +19,38 @@ from league.types import MatchResult
 if TYPE_CHECKING:
     from league.training import Run
 
+NETS_AT_ONCE = 8
+"""Opponents in memory at a time, beside the newest. Actions are drawn for these together, so another number would draw
+others; it depends on nothing of the machine."""
 STREAM = 1
 """Sets these games' random numbers apart from those of an evaluation at the same update."""
 
 
 def measure_payoffs(run: Run, pool: Pool) -> None:
-    """The newest snapshot plays `pool.payoff_games` games with every other; the pool keeps its mean margins."""
+    """The newest snapshot plays `pool.payoff_games` games with every other; the pool keeps its mean margins.
+
+    The others are loaded `NETS_AT_ONCE` at a time.
+    """
     config, (*others, newest) = run.config, pool.snapshots
     if not others or not config.pool.payoff_games:
         return
     seeds = np.random.SeedSequence([run.seed, run.counters.update, STREAM]).generate_state(len(others)).tolist()
     played = Contestant(newest, run.load_policy(newest))
-    games = config.pool.payoff_games
-    results = play(
-        run.make_batch,
-        [
-            Pairing(played, Contestant(o, run.load_policy(o)), games, seed)
-            for o, seed in zip(others, seeds, strict=True)
-        ],
-        run=run.name,
-        update=run.counters.update,
-        game_id=run.game_id,
-        device=run.device,
-        precision=config.learner.precision,
-    )
+    results: list[MatchResult] = []
+    for first in range(0, len(others), NETS_AT_ONCE):
+        chosen = slice(first, first + NETS_AT_ONCE)
+        results += play(
+            run.make_batch,
+            [
+                Pairing(played, Contestant(o, run.load_policy(o)), config.pool.payoff_games, seed)
+                for o, seed in zip(others[chosen], seeds[chosen], strict=True)
+            ],
+            run=run.name,
+            update=run.counters.update,
+            game_id=run.game_id,
+            device=run.device,
+            precision=config.learner.precision,
+        )
     pool.results.measured[newest] = mean_margins(results, newest, others, config.rewards)
 
 

@@ -158,6 +158,7 @@ class EventRow:
     steps: int | None
     """Steps made until then, where the run's metrics tell."""
     kind: str
+    """One of those that docs/training.md lists."""
     message: str
     happened_at: datetime
 

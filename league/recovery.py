@@ -14,10 +14,13 @@ from league.snapshots.manifest import Manifest, parse
 from league.store import Store
 
 
-def restore_snapshots(store: Store, run: str, last_update: int) -> list[int]:
+def restore_snapshots(
+    store: Store, run: str, last_update: int, is_historical: Mapping[str, bool] | None = None
+) -> list[int]:
     """Writes the rows of a run's snapshots up to an update that are on disk and not in the store; returns their steps.
 
-    A manifest holds all that such a row does. One that is damaged is passed over: `damaged_snapshots` names it.
+    A manifest holds all that such a row does, but for a league's learner: is_historical says which of its agents are
+    historical, and no other is. A manifest that is damaged is passed over: `damaged_snapshots` names it.
 
     Raises:
         StoreError: the store cannot be written.
@@ -43,6 +46,7 @@ def restore_snapshots(store: Store, run: str, last_update: int) -> list[int]:
                 fingerprint=manifest.fingerprint,
                 parent=manifest.parent,
                 created_at=datetime.fromisoformat(manifest.created_at),
+                is_historical=is_historical is None or is_historical.get(manifest.agent_id, False),
             )
         )
         restored.append(manifest.step)

@@ -11,6 +11,7 @@ import os
 import shutil
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -118,9 +119,14 @@ def can_go_on(run: RunRow) -> bool:
 
 def is_needed(store: Store, run: RunRow) -> bool:
     """Whether the run, or one of its league that may meet its snapshots, can go on."""
+    with_it = _league_of(store, run.run)
+    return any(can_go_on(row) for row in [run, *(row for row in store.runs() if row.run in with_it)])
+
+
+def _league_of(store: Store, run: str) -> list[str]:
+    """The other learners of a run's league, if it is of one."""
     league = {row.run: row.league for row in store.learners()}
-    with_it = [row for row in store.runs() if row.run in league and league[row.run] == league.get(run.run)]
-    return any(can_go_on(row) for row in [run, *with_it])
+    return [other for other in league if other != run and league[other] == league.get(run)]
 
 
 def holdings(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP) -> tuple[Holding, ...]:
@@ -156,7 +162,8 @@ def prune(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP, *, is_
         is_dry: say what would go, and change nothing.
 
     Raises:
-        UsageError: no such run, its folder is gone, another process trains it, or `keep` is below 1.
+        UsageError: no such run, its folder is gone, another process trains it or one of its league that may meet its
+            snapshots, or `keep` is below 1.
         StoreError: the store cannot be used, or files cannot be deleted; what is marked can be pruned again.
     """
     names = [row.run for row in store.runs()] if run is None else [store.find_run(run).run]
@@ -167,7 +174,11 @@ def prune(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP, *, is_
         if run is not None and not folder.is_dir():
             raise UsageError(f"run={name}: its folder {folder} is gone, so there is nothing to prune; put it back")
         if run is not None or pruning.goes:
-            with alone(name, folder):
+            with ExitStack() as locks:
+                locks.enter_context(alone(name, folder))
+                for member in _league_of(store, name) if pruning.goes else ():
+                    if (store.path.parent / member).is_dir():
+                        locks.enter_context(alone(member, store.path.parent / member))
                 pruning = _plan(store, name, keep, is_dry)
                 if not is_dry:
                     _delete(store, pruning)

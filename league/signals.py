@@ -66,6 +66,20 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def put_off() -> Iterator[None]:
+    """Within it the first ending signal waits for the end, and then does what it would have done.
+
+    So what belongs together, as a batch of matches in the store and in the count, is there whole or not at all. A
+    second signal ends the process at once.
+    """
+    with on_signal(lambda number: None) as received:
+        before = len(received)
+        yield
+    if received[before:]:
+        signal.raise_signal(received[before])
+
+
 def interrupt(number: int) -> None:
     """For `on_signal`: breaks off whatever runs.
 

@@ -12,6 +12,7 @@ from league.config import Config, Layer, snapshot_marks, steps_per_rollout
 from league.device import Memory, autocast
 from league.errors import ConfigError
 from league.evaluation import MAX_PAIRS
+from league.psro import NETS_AT_ONCE
 from league.types import SEATS, GameSpec, Policy
 
 MINIBATCH = 8_192
@@ -85,7 +86,8 @@ class Estimate:
     rollout: int
     """What is stored of the steps."""
     work: int
-    """The most that one act of the loop needs beside these: play, learning, evaluation or, on a CPU, resuming."""
+    """The most that one act of the loop needs beside these: play, learning, evaluation, the games of
+    `pool.payoff_games` or, on a CPU, resuming."""
 
     @property
     def total(self) -> int:
@@ -108,8 +110,10 @@ def show(size: float) -> str:
     return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
-def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch.device) -> Estimate:
+def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch.device, rivals: int = 0) -> Estimate:
     """What the run of `config` takes beyond what the process has already.
+
+    rivals: other learners of its league, whose newest snapshots an evaluation meets.
 
     On a CPU the measured peak was 11 to 13 % above it for the default agent and 11 % below for a small one
     (docs/performance.md); on CUDA it has not been measured.
@@ -118,15 +122,18 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     minibatch = samples // config.learner.minibatches
     states = rows * footprint.state
     step = FLOAT * spec.obs_size + spec.action.mask_size + 8 * spec.action.num_parts + 4 * FLOAT + 2
-    met = len(spec.bots) + 1  # and the last of them, the step-0 snapshot, is a net too
-    evaluated = SEATS * min(config.run.evaluate_games // 2, MAX_PAIRS) * (met + 1)
+    nets = 1 + rivals  # the step-0 snapshot among them
+    evaluated = SEATS * min(config.run.evaluate_games // 2, MAX_PAIRS) * (len(spec.bots) + 2 * nets)
+    measured = SEATS * min(config.pool.payoff_games // 2, MAX_PAIRS) * 2 * NETS_AT_ONCE
     works = [
         states,  # play: the last value is that of a copy
         states // config.learner.minibatches
         + minibatch * (step + footprint.activations + 2 * footprint.largest)
         + 3 * FLOAT * samples,
-        2 * footprint.weights + evaluated * footprint.state,
+        (1 + nets) * footprint.weights + evaluated * footprint.state,
     ]
+    if measured:
+        works.append((1 + NETS_AT_ONCE) * footprint.weights + measured * footprint.state)
     if device.type == "cpu":
         works.append(2 * states + 3 * footprint.weights)  # a saved state, while what it says is taken over
     return Estimate(
@@ -161,14 +168,16 @@ def check_agent(config: Config, memory: Memory) -> None:
 
 
 def check_memory(
-    config: Config, spec: GameSpec, footprint: Footprint, memory: Memory, device: torch.device
+    config: Config, spec: GameSpec, footprint: Footprint, memory: Memory, device: torch.device, rivals: int = 0
 ) -> Estimate:
     """The estimate, refused where it is more than the device has free.
+
+    rivals: as for `estimate`.
 
     Raises:
         ConfigError: with the estimate, what is free, and what to lower.
     """
-    needed = estimate(config, spec, footprint, device)
+    needed = estimate(config, spec, footprint, device, rivals)
     if not memory.total or needed.total <= memory.free:
         return needed
     line = (
@@ -179,7 +188,7 @@ def check_memory(
     while rows >= config.learner.minibatches:
         rows -= rows % config.learner.minibatches
         fewer = config.model_copy(update={"env": config.env.model_copy(update={"rows": rows})})
-        if estimate(fewer, spec, footprint, device).total <= memory.free:
+        if estimate(fewer, spec, footprint, device, rivals).total <= memory.free:
             raise ConfigError(f"{line}; set env.rows={rows}")
         rows //= 2
     raise ConfigError(f"{line}; lower learner.rollout_steps, pool.live_nets or the sizes in [agent] as well")

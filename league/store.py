@@ -218,7 +218,8 @@ class Store:
             StoreError: the store cannot be written.
         """
         with self._transaction(LOCK_SECONDS) as con:
-            is_new = con.execute(sql("begin_run"), run_values(run)).fetchone() is not None
+            is_league = con.execute(sql("learners"), {"league": run.run}).fetchone() is not None
+            is_new = not is_league and con.execute(sql("begin_run"), run_values(run)).fetchone() is not None
         if not is_new:
             raise UsageError(
                 f"run `{run.run}` is already in {self.path}; carry it on with `league resume`, or pass another --run"

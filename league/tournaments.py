@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from league.evaluation import check_games
 from league.ratings import Difference, PairCounts, Ratings, wilson
 from league.records import Sampling, unique_name
 from league.scheduling import Goal, Want, gauntlet, goals, narrowest, round_robin, spread, widths
+from league.signals import Interrupted, put_off
 from league.standings import rate_counts
 from league.store import Store
 from league.types import BOT_PREFIX, DRAW, SEATS
@@ -93,8 +95,8 @@ class TournamentResult:
     """What a tournament came to; `tournament` is the name of its matches in the store, None where there is no store.
 
     ended: `complete`, all games were played; of an adaptive one `reached`, every wanted interval is narrow enough, or
-    `max-games`, they were used up; `interrupted`, by Ctrl+C, with the batches played until then. wanted: the intervals
-    that the games were chosen for, as they are now.
+    `max-games`, they were used up; `interrupted`, by Ctrl+C or another signal to end (its number is `signal`), with the
+    batches played until then. wanted: the intervals that the games were chosen for, as they are now.
     """
 
     tournament: str | None
@@ -109,6 +111,7 @@ class TournamentResult:
     standings: tuple[Standing, ...]
     encounters: tuple[Encounter, ...]
     wanted: tuple[Wanted, ...]
+    signal: int = 0
 
 
 @dataclass(frozen=True)
@@ -192,18 +195,19 @@ def tournament(
     if say is not None:
         total = f"up to {aim.max_games:,}" if aim else f"{each * len(places):,}"
         say(f"playing {total} games between {len(meeting.sides)} agents, {format}; Ctrl+C keeps what is written")
+    number = 0
     try:
         if aim is None:
             _play_all(played, np.array(places), each, say)
             ended: Ended = "complete"
         else:
             ended = _play_for(played, np.array(places), aim, say)
-    except KeyboardInterrupt:
-        ended = "interrupted"
+    except (Interrupted, KeyboardInterrupt) as error:  # the second one where nobody minds signals, as in a notebook
+        ended, number = "interrupted", error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
     finally:
         if opened is not None:
             opened.flush(force=True)
-    return _result(played, format, ended, aim)
+    return _result(played, format, ended, aim, number)
 
 
 def check_options(format: str, given: Mapping[str, object]) -> None:
@@ -312,13 +316,14 @@ class _Played:
             if count:
                 pairings.append((a, b, SEATS * count, self._fresh_seed(self.ids[a], self.ids[b], SEATS * count)))
         results = play_pairings(self.meeting, pairings, run=self.name, update=self.batch, greedy=self.greedy)
-        if self.store is not None:
-            self.store.add_matches(results)
-            self.store.flush()
-        self.batch += 1
-        for result in results:
-            counts = self.counts.setdefault(result.agents, [0, 0, 0])
-            counts[1 if result.winner == DRAW else 2 * result.winner] += 1
+        with put_off():  # what is stored is what is counted
+            if self.store is not None:
+                self.store.add_matches(results)
+                self.store.flush()
+            self.batch += 1
+            for result in results:
+                counts = self.counts.setdefault(result.agents, [0, 0, 0])
+                counts[1 if result.winner == DRAW else 2 * result.winner] += 1
 
     def ratings(self) -> Ratings:
         """Of everyone, from the games that the store had and those of this tournament."""
@@ -385,7 +390,7 @@ def _progress(wanted: Sequence[Goal], widest: float, is_linked: bool, aim: Aim) 
     return f"the widest of {len(wanted)} wanted intervals is {widest:.0f}{end} Elo points wide"
 
 
-def _result(played: _Played, format: Format, ended: Ended, aim: Aim | None) -> TournamentResult:
+def _result(played: _Played, format: Format, ended: Ended, aim: Aim | None, number: int) -> TournamentResult:
     meeting, ratings = played.meeting, played.ratings()
     names = {named.agent_id: named.label for named in meeting.sides}
     wanted = [] if aim is None else goals(aim.want, ratings, played.ids, aim.between)
@@ -409,6 +414,7 @@ def _result(played: _Played, format: Format, ended: Ended, aim: Aim | None) -> T
         standings=_standings(played, ratings, names),
         encounters=tuple(encounters),
         wanted=tuple(_wanted(goal, ratings, names) for goal in wanted),
+        signal=number,
     )
 
 

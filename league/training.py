@@ -262,9 +262,9 @@ def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> bool:
 
 
 def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> bool:
-    """At the cadence's marks (0: none) from step 0 on, and when the stage is finished."""
+    """At the cadence's marks (0: none) from the first snapshot on, and when the stage is finished."""
     every = config.run.evaluate_every
-    return is_finished or bool(every and counters.steps >= counters.next_evaluation)
+    return is_finished or bool(every and counters.newest and counters.steps >= counters.next_evaluation)
 
 
 def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:

@@ -84,14 +84,9 @@ def load_state(folder: Path, say: Callable[[str], None] | None = None) -> dict[s
     Raises:
         SnapshotError: neither is whole; nothing has been changed.
     """
-    try:
-        return _read(folder / INDEX)
-    except SnapshotError as error:
-        damage = error
-    try:
-        tree = _read(folder / PREVIOUS)
-    except SnapshotError:
-        raise damage from None
+    tree, damage = _newest_whole(folder)
+    if damage is None:
+        return tree
     try:
         aside = _set_aside(folder)
     except OSError as error:
@@ -101,6 +96,20 @@ def load_state(folder: Path, say: Callable[[str], None] | None = None) -> dict[s
         kept = f"the newest state is kept as {', '.join(aside)}; " if aside else ""
         say(f"{reason}: going on from the state before it; {kept}what was learned since is learned again")
     return tree
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """What `load_state` would return; nothing is changed, whatever is damaged.
+
+    Raises:
+        SnapshotError: as `load_state`.
+    """
+    return _newest_whole(folder)[0]
+
+
+def has_state(folder: Path) -> bool:
+    """Whether a state was saved in `folder`, also where it is damaged; not where its first writing was broken off."""
+    return any((folder / name).exists() for name in (INDEX, PREVIOUS))
 
 
 def states_bytes(folder: Path) -> int:
@@ -133,6 +142,22 @@ def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     return torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
+
+
+def _newest_whole(folder: Path) -> tuple[dict[str, Any], SnapshotError | None]:
+    """The newest state that is whole, and what is wrong with the newest where that is another one.
+
+    Raises:
+        SnapshotError: neither is whole.
+    """
+    try:
+        return _read(folder / INDEX), None
+    except SnapshotError as error:
+        damage = error
+    try:
+        return _read(folder / PREVIOUS), damage
+    except SnapshotError:
+        raise damage from None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -318,9 +318,13 @@ def test_events_are_listed(call: Call, copied: Path) -> None:
     store = Store.open(copied / "runs/league.duckdb")
     store.add_event("other", 1, "resumed", "resumed with a=1")
     store.add_event("matrix-1", 4, "kl_blow_up", "KL blew up: 2 nats")
+    store.add_event("third", 5, "alarm", "forgetting: third@640 scores less")
     store.flush(force=True)
     shown = call("events", cwd=copied).out
     assert re.search(r"other +128 +1 .*resumed with a=1 *\n.*matrix-1 +512 +4 .*kl_blow_up +KL blew up: 2 nats", shown)
+    assert "forgetting: third@640 scores less" in shown
+    query = call("query", "SELECT run FROM event WHERE kind = 'alarm'", "--json", cwd=copied)
+    assert query.json["rows"] == [["third"]]
     (event,) = call("events", "matrix-1", "--json", cwd=copied).json
     assert (event["kind"], event["steps"], event["update"]) == ("kl_blow_up", 512, 4)
     need_refusal(call("events", "matrx-1", cwd=copied), 2, "did you mean `matrix-1`?")

@@ -1,7 +1,9 @@
 """Alarms: each sign over made-up figures, and real runs made sick on purpose, which are said, stored and stopped."""
 
+import ast
 import dataclasses
 import json
+import re
 import signal
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 import league
+from league import alarms
 from league import config as settings
 from league.envs import registry
 from league.envs.classic import matrix
@@ -413,3 +416,31 @@ def test_learning_that_overflows_stops_with_the_last_whole_state(
     if "learning_rate" in setting:
         done = league.resume("sick", overrides=["learner.learning_rate=1e-3"], store=store.path)
         assert done.status == "finished" and stored(tmp_path)[0] == ("not_finite", 0)
+
+
+def kinds_written() -> set[str]:
+    """The kinds of all events that the engine's source writes, up to a colon."""
+    found = set()
+    for path in (Path(__file__).parent.parent / "league").glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(call, ast.Call):
+                continue
+            name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+            if name == "argsort":  # whose `kind` is another thing
+                continue
+            places = {"_Sign": call.args[:1], "add_event": call.args[2:3]}.get(name, [])
+            for value in [*places, *(word.value for word in call.keywords if word.arg == "kind")]:
+                text = value.values[0] if isinstance(value, ast.JoinedStr) else value
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    found.add(text.value.partition(":")[0])
+    return found - {"training", "evaluation"} | {alarms.EVENT}
+
+
+def test_every_kind_of_event_is_documented() -> None:
+    """docs/training.md has a row for each, and the store's alarms are the only ones called `alarm`."""
+    kinds = kinds_written()
+    assert {"kl_blow_up", "silent_reward", "damage", "resumed", "reset", "probe", "not_finite", "alarm"} <= kinds
+    table = (Path(__file__).parent.parent / "docs/training.md").read_text()
+    cells = " ".join(line.split("|")[1] for line in table.splitlines() if line.startswith("|"))
+    named = set(re.findall(r"`([a-z_]+)(?::[A-Z]+)?`", cells))
+    assert kinds <= named, kinds - named

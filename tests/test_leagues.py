@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from phases import Told
 
 import league
 from league import leagues as leagues_module
-from league.errors import ConfigError, LeagueError, UsageError
+from league import store as store_module
+from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
+from league.liveness import runs
+from league.locks import LOCK, alone, is_held
 from league.retention import prune
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.store import Store
 from tests.cases import cases
+from tests.sizes import SMALL
 
 ROOT = Path(__file__).resolve().parent.parent
 LEAGUE = """
@@ -196,7 +203,9 @@ def test_exploiters_begin_anew_from_the_first_weights(whole: Path) -> None:
     agents = {step: agent for step, _, agent, _, _ in rows}
     assert parents[512] == agents[0] == parents[896] and parents[640] == agents[512] and parents[384] == agents[256]
     store = Store.open(whole / "league.duckdb")
-    _, events = store.query("SELECT \"update\", message FROM event WHERE run = 'L.exploiter' ORDER BY 1")
+    _, events = store.query(
+        "SELECT \"update\", message FROM event WHERE run = 'L.exploiter' AND kind = 'reset' ORDER BY 1"
+    )
     told = [(number, message.split(",")[0]) for number, message in events]
     assert told == [(4, "back to the first weights at step 384"), (7, "back to the first weights at step 768")]
     main = found["L.main"][0]
@@ -227,6 +236,9 @@ def test_a_failed_learner_goes_on_from_its_turns_start(whole: Path, tmp_path: Pa
         train(tmp_path)
     rows = {row.run: row.status for row in Store.open(tmp_path / "league.duckdb").runs()}
     assert rows == {"L.main": "stopped", "L.exploiter": "failed", "L.breadth": "stopped"}
+    with interrupted(4, signal.SIGINT, "L.exploiter"):
+        league.resume_league("L", store=tmp_path / "league.duckdb")
+    assert {row.status for row in Store.open(tmp_path / "league.duckdb").runs()} == {"stopped"}
     league.resume_league("L", store=tmp_path / "league.duckdb")
     assert learned(tmp_path) == learned(whole)
 
@@ -447,3 +459,263 @@ def test_a_learner_alone_is_trained_by_one_process(tmp_path: Path) -> None:
     assert [(x.run, x.status) for x in done.learners] == [("L.breadth", "finished")]
     done = league.resume_league("L", store=tmp_path / "league.duckdb", overrides=["pool.live_nets=3"])
     assert [(x.run, x.steps) for x in done.learners] == [(run, 256) for run in RUNS]
+
+
+# Several processes at once
+
+
+def row_of(folder: Path, run: str) -> Any:
+    """A run's row in the store, but for when it was written."""
+    return replace(Store.open(folder / "league.duckdb").find_run(run), updated_at=None)  # type: ignore[arg-type]
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """The files below `folder` and what is in them."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is locked there")
+def test_a_process_changes_nothing_of_what_another_trains(tmp_path: Path) -> None:
+    """While a process plays as the main, nobody else writes its row or touches its files, however they call."""
+    store, path = tmp_path / "league.duckdb", write(tmp_path)
+    train(tmp_path, "run.total_steps=256", learner="main", device="auto")
+    words = ["train", "--league", path, "--env", "matrix", "--run", "L", "--seed", 3, "--store", store]
+    other = Told(*words, "--learner", "main", "--device", "auto", cwd=tmp_path, hold="play", stderr=subprocess.DEVNULL)
+    assert other.until("play") and is_held(tmp_path / "L.main" / LOCK)
+    before = row_of(tmp_path, "L.main")
+    assert before.status == "running" and json.loads(before.config)["learner"]["device"] == "auto"
+    newest = next((tmp_path / "L.main" / "state").glob(f"{json_of(tmp_path)['data']}"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    files = files_in(tmp_path / "L.main")
+
+    done, _ = train(tmp_path, "run.total_steps=256", "run.evaluate_games=4", learner="exploiter", device="cpu")
+    assert [(x.run, x.status) for x in done.learners] == [("L.exploiter", "finished")]
+    for call in (
+        lambda: league.resume_league("L", store=store),
+        lambda: league.resume_league("L.main", store=store, overrides=["pool.live_nets=3"]),
+        lambda: train(tmp_path, "run.total_steps=512"),
+        lambda: train(tmp_path, "run.total_steps=512", learner="main"),
+    ):
+        with pytest.raises(UsageError, match=r"run=L\.main: another process trains it"):
+            call()
+    assert row_of(tmp_path, "L.main") == before and files_in(tmp_path / "L.main") == files
+    assert [run.status for run in Store.open(store).runs()] == ["running", "finished", "stopped"]
+
+    other.kill()
+    assert {run.run: status for run, status in runs(Store.open(store))}["L.main"] == "died"
+    done, said = train(tmp_path, "run.total_steps=384", learner="main", device="auto")
+    assert done.status == "finished" and any("going on from the state before it" in line for line in said)
+    events = Store.open(store).events("L.main")
+    assert [event.kind for event in events if event.kind == "damage"] == ["damage"]
+
+
+def json_of(folder: Path) -> dict[str, Any]:
+    """The index of the main's newest state."""
+    found: dict[str, Any] = json.loads((folder / "L.main" / "state" / "state.json").read_text())
+    return found
+
+
+def test_a_learners_settings_are_its_own(tmp_path: Path) -> None:
+    """The call's settings are written for the learners that it trains, and for nobody else."""
+    train(tmp_path, "run.total_steps=128", learner="main", device="auto")
+    train(tmp_path, "run.total_steps=256", "run.evaluate_games=4", learner="exploiter", device="cpu")
+    configs = {run: json.loads(row_of(tmp_path, run).config) for run in RUNS}
+    found = {run: (config["learner"]["device"], config["run"]["total_steps"]) for run, config in configs.items()}
+    assert found == {"L.main": ("auto", 128), "L.exploiter": ("cpu", 256), "L.breadth": ("auto", 128)}
+    store = tmp_path / "league.duckdb"
+    league.resume_league("L.breadth", store=store, overrides=["learner.rollout_steps=8"], watcher=Stopping(1))
+    league.resume_league("L.breadth", store=store, overrides=["run.evaluate_games=6"])
+    changed = json.loads(row_of(tmp_path, "L.breadth").config)
+    assert (changed["run"]["evaluate_games"], changed["learner"]["rollout_steps"]) == (6, 8)
+    assert json.loads(row_of(tmp_path, "L.main").config) == configs["L.main"]
+    (event,) = Store.open(store).events("L.breadth")
+    assert (event.kind, event.message) == ("resumed", "resumed with run.evaluate_games=6")
+
+
+# Signals and kills between turns
+
+
+def test_a_signal_between_two_turns_stops_the_league(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when a turn was given out and has not begun: the learner is saved as it stands, and goes on."""
+    original, calls = leagues_module._take_turn, list[str]()
+
+    def take_turn(store: Store, part: Any, *arguments: Any) -> None:
+        calls.append(part.run.run)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGTERM)
+        original(store, part, *arguments)
+
+    monkeypatch.setattr(leagues_module, "_take_turn", take_turn)
+    result, _ = train(tmp_path)
+    assert (result.status, result.signal) == ("stopped", signal.SIGTERM) and calls == list(RUNS)
+    assert [(x.run, x.steps) for x in result.learners] == [("L.main", 256), ("L.exploiter", 256), ("L.breadth", 0)]
+    assert {row.status for row in Store.open(tmp_path / "league.duckdb").runs()} == {"stopped"}
+    train(tmp_path)
+    assert learned(tmp_path) == learned(whole)
+    evaluations = "SELECT \"update\" FROM match WHERE kind = 'evaluation' AND run = 'L.breadth' ORDER BY ALL"
+    assert Store.open(tmp_path / "league.duckdb").query(evaluations) == Store.open(whole / "league.duckdb").query(
+        evaluations
+    )
+
+
+def test_a_signal_ends_the_wait_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While somebody else keeps the store, a league that waits for it to begin a turn ends all the same."""
+    monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.1)
+    is_taken, is_over = threading.Event(), threading.Event()
+
+    def keep() -> None:
+        with store_module._process_lock:
+            is_taken.set()
+            is_over.wait(60)
+
+    original, thread = leagues_module.wire, threading.Thread(target=keep)
+
+    def wire(*arguments: Any, **named: Any) -> Any:
+        run = original(*arguments, **named)
+        thread.start()
+        assert is_taken.wait(60)
+        return run
+
+    said: list[str] = []
+
+    class Impatient(Listener):
+        def say(self, message: str) -> None:
+            said.append(message)
+            if "waiting for the store" in message:
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(leagues_module, "wire", wire)
+    store = tmp_path / "league.duckdb"
+    result = league.train_league(write(tmp_path), env="matrix", run="L", store=store, watcher=Impatient())
+    is_over.set()
+    thread.join()
+    assert (result.status, result.signal) == ("stopped", signal.SIGINT)
+    assert [line for line in said if "waiting" in line] and {row.status for row in Store.open(store).runs()} == {
+        "stopped"
+    }
+
+
+@pytest.mark.parametrize("place", ["make_folder", "write_atomic"])
+def test_a_learner_killed_before_it_has_a_state_begins_again(place: str, tmp_path: Path) -> None:
+    """Between its row and its folder, or within the writing of its first state."""
+    module = leagues_module if place == "make_folder" else sys.modules["league.snapshots.state"]
+    kill(module, place, lambda *_: True, lambda: train(tmp_path, "run.total_steps=128"))
+    state = tmp_path / "L.main" / "state"
+    assert state.is_dir() == (place == "write_atomic") and not (state / "state.json").exists()
+    done = league.resume_league("L", store=tmp_path / "league.duckdb")
+    assert [(x.status, x.steps) for x in done.learners] == [("finished", 128)] * 3
+
+
+# Damage
+
+
+def test_a_lost_state_is_refused_and_nothing_forgotten(whole: Path, tmp_path: Path) -> None:
+    """Without its state, or its folder, a learner that has trained is no new one."""
+    folder = shutil.copytree(whole, tmp_path / "copy")
+    store = Store.open(folder / "league.duckdb")
+    for lost in ("L.main/state", "L.main"):
+        shutil.move(folder / lost, tmp_path / "aside")
+        before = learned(folder), files_in(folder)
+        with pytest.raises(SnapshotError, match=r"L\.main"):
+            train(folder, "run.total_steps=1024")
+        with pytest.raises(SnapshotError, match=r"L\.main"):
+            league.resume_league("L", store=store.path)
+        files = {name: data for name, data in files_in(folder).items() if not name.endswith((LOCK, ".duckdb"))}
+        assert learned(folder) == before[0]
+        assert files == {name: data for name, data in before[1].items() if name in files}
+        shutil.move(tmp_path / "aside", folder / lost)
+
+
+@pytest.mark.parametrize("kind", ["league", "run"])
+def test_a_damaged_extra_snapshot_stops_nobody(kind: str, tmp_path: Path) -> None:
+    """One that lies there, is damaged, and is in nobody's pool: a league's learner goes on as a run does."""
+    store, name = tmp_path / "league.duckdb", "L.main" if kind == "league" else "R"
+    if kind == "league":
+        with interrupted(3, signal.SIGINT, "L.main"):
+            train(tmp_path)
+    else:
+        sets = [*SMALL, "pool.snapshot_every_until=0", "pool.snapshot_every_after=128", "run.total_steps=1280"]
+        league.train("smoke", env="matrix", run="R", overrides=sets, store=store, watcher=Stopping(3))
+    extra = shutil.copytree(
+        tmp_path / name / "snapshots" / f"{128:010d}", tmp_path / name / "snapshots" / f"{100:010d}"
+    )
+    (extra / "manifest.json").write_text("{")
+    done = league.resume_league("L", store=store) if kind == "league" else league.resume("R", store=store)
+    assert done.status == "finished" and extra.is_dir()
+    assert [event for event in Store.open(store).events(name) if event.kind == "damage"] == []
+
+
+class Stopping(Listener):
+    """A watcher that ends a run by a signal after an update."""
+
+    def __init__(self, update: int) -> None:
+        super().__init__()
+        self._update = update
+
+    def report(self, report: Any) -> None:
+        if report.update == self._update:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_damaged_snapshot_of_another_is_named_once(whole: Path, tmp_path: Path) -> None:
+    """Of whom a learner may meet, those whose files are damaged are named, once a process."""
+    folder = shutil.copytree(whole, tmp_path / "copy")
+    (folder / "L.exploiter" / "snapshots" / f"{384:010d}" / "weights.safetensors").write_bytes(b"")
+    said = Listener()
+    call = {"env": "matrix", "run": "L", "seed": 3, "learner": "main", "store": folder / "league.duckdb"}
+    with suppress(SnapshotError):
+        league.train_league(write(folder), overrides=["run.total_steps=1024"], watcher=said, **call)
+    named = [line for line in said.said if "0000000384" in line and "put it back from a copy" in line]
+    assert len(named) == 1
+    assert [event.kind for event in Store.open(call["store"]).events("L.main")].count("damage") == 1
+
+
+def test_a_snapshot_that_is_nowhere_ends_in_one_line(whole: Path, tmp_path: Path) -> None:
+    """Neither row nor files: where a learner would have to load it, it says whose is missing."""
+    folder = shutil.copytree(whole, tmp_path / "copy")
+    store = Store.open(folder / "league.duckdb")
+    first = store.snapshots("L.main")[-1].agent_id
+    with store._transaction(10.0) as con:
+        con.execute("DELETE FROM snapshot WHERE run = 'L.exploiter' OR run = 'L.breadth'")
+    run, _ = leagues_module._wire(store, part_of(store, "L.main"), None, Listener(), 0.0, [])
+    assert run.load_policy(first) is not None
+    with pytest.raises(SnapshotError, match=r"run=L\.main: the snapshot abc.* is neither in .* nor on disk"):
+        run.load_policy("abc")
+
+
+def part_of(store: Store, run: str) -> Any:
+    """A learner as the one who calls them to their turns sees it."""
+    (row,) = [row for row in store.learners() if row.run == run]
+    return leagues_module._part(store, row, (), None)
+
+
+# Pruning and names
+
+
+def test_a_league_of_which_snapshots_were_pruned_does_not_go_on(whole: Path, tmp_path: Path) -> None:
+    """Any learner may meet them; and nobody prunes a finished league of which another process trains a learner."""
+    folder = shutil.copytree(whole, tmp_path / "copy")
+    store = Store.open(folder / "league.duckdb")
+    with alone("L.main", folder / "L.main"), pytest.raises(UsageError, match=r"run=L\.main: another process trains it"):
+        prune(store, "L.exploiter", keep=1)
+    assert not any(row.pruned_at for row in store.snapshots("L.exploiter"))
+    assert prune(store, "L.exploiter", keep=1)[0].goes
+    with pytest.raises(UsageError, match=r"league=L: snapshots of L\.exploiter were pruned, so it cannot go on"):
+        train(folder, "run.total_steps=1024", learner="main")
+    assert store.find_run("L.main").status == "finished"
+
+
+def test_names_of_leagues_and_learners_are_checked(whole: Path, tmp_path: Path) -> None:
+    """No run takes a league's name; a learner is named once."""
+    folder = shutil.copytree(whole, tmp_path / "copy")
+    store = folder / "league.duckdb"
+    with pytest.raises(UsageError, match="run=L: a run, file or folder of that name"):
+        league.train("smoke", env="matrix", run="L", overrides=SMALL, store=store)
+    with pytest.raises(UsageError, match="run `L` is already in"):
+        Store.open(store).begin_run(replace(Store.open(store).find_run("L.main"), run="L"))
+    with pytest.raises(UsageError, match=r"--learner exploiter: L\.main is a learner itself"):
+        league.resume_league("L.main", learner="exploiter", store=store)
+    with pytest.raises(UsageError, match="--learner manin: the league has no such learner; did you mean `main`"):
+        league.resume_league("L", learner="manin", store=store)

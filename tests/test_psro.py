@@ -1,19 +1,27 @@
 """Payoffs between snapshots, played out, and the equilibria that leagues with the sampler `nash` come near."""
 
+import gc
 import importlib
+import weakref
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 
+from league import psro
+from league.app import Silent, settle, wire
 from league.config import PoolConfig, load
 from league.envs import registry
 from league.nashconv import margins, payoffs
 from league.pool import Pool
 from league.psro import mean_margins
 from league.snapshots.state import load_state
-from league.types import MatchResult
+from league.store import Store
+from league.training import Counters
+from league.types import MatchResult, Policy
+from tests.sizes import SMALL
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -73,6 +81,34 @@ def test_measured_payoffs_are_the_snapshots_own(bench: ModuleType, tmp_path: Pat
         for other, margin in others.items():
             error = 2.0 / np.sqrt(games)  # at most 2 chips a deal
             assert abs(margin - exact[names.index(name), names.index(other)]) < 5 * error
+
+
+def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many snapshots there are: the newest and `NETS_AT_ONCE` others; all are met, each loaded once."""
+    sets = [*SMALL, "pool.sampler=nash", "pool.payoff_games=2"]
+    config, spec, device, _ = settle("smoke", "fast", "matrix", None, sets)
+    run = wire("r", config, spec, 0, device, Store.create(tmp_path / "s.duckdb"), Silent(), "f" * 64)
+    pool = Pool(config.pool, run.load_policy, np.random.default_rng(0))
+    for step in range(9):
+        with torch.no_grad():
+            next(run.policy.parameters()).add_(0.1)
+        pool.admit(run.save_snapshot(Counters(update=step, steps=step)))
+    nets, most, loaded, load_policy = weakref.WeakSet[Policy](), 0, list[str](), run.load_policy
+
+    def load_and_count(agent_id: str) -> Policy:
+        nonlocal most
+        net = load_policy(agent_id)
+        nets.add(net)
+        loaded.append(agent_id)
+        gc.collect()
+        most = max(most, len(nets))
+        return net
+
+    run.load_policy = load_and_count
+    monkeypatch.setattr(psro, "NETS_AT_ONCE", 3)
+    psro.measure_payoffs(run, pool)
+    assert most == 4 and sorted(loaded) == sorted(pool.snapshots)
+    assert list(pool.results.measured[pool.snapshots[-1]]) == pool.snapshots[:-1]
 
 
 @pytest.mark.slow

@@ -417,3 +417,41 @@ def test_an_overlapped_run_resumes_and_lanes_may_change(tmp_path: Path) -> None:
         Store.open(store).find_run(changed.run).fingerprint
         != Store.open(tmp_path / "whole" / "league.duckdb").find_run(complete.run).fingerprint
     )
+
+
+def test_a_run_stopped_before_its_first_update_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal comes before anything is played: neither a match nor the evaluation of the first weights is lost."""
+    rows = "SELECT * EXCLUDE (run, finished_at, seat0_agent, seat1_agent) FROM match WHERE run = '{}' ORDER BY ALL"
+    original = app_module.run_training
+
+    def stop(run: Any, state: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        original(run, state)
+
+    train(tmp_path, "long", "run.total_steps=640", run="whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(app_module, "run_training", stop)
+        first, _ = train(tmp_path, "long", "run.total_steps=640", run="cut")
+    assert (first.status, first.steps, first.updates) == ("stopped", 0, 0)
+    store = Store.open(tmp_path / "league.duckdb")
+    league.resume("cut", store=store.path)
+    assert learned(tmp_path, "cut") == learned(tmp_path, "whole")
+    assert store.query(rows.format("cut")) == store.query(rows.format("whole"))
+
+
+def test_settings_that_another_process_changes_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process goes on with other settings between a run's being read and its lock: they are not undone."""
+    train(tmp_path, "long", notes=Notes(2))
+    store, original = Store.open(tmp_path / "league.duckdb"), app_module.alone
+
+    def late(run: str, folder: Path) -> Any:
+        monkeypatch.setattr(app_module, "alone", original)
+        league.resume(run, store=store.path, overrides=["pool.live_nets=3"], watcher=Notes(4))
+        return original(run, folder)
+
+    monkeypatch.setattr(app_module, "alone", late)
+    with pytest.raises(UsageError, match="run=matrix-1: another process has just changed its settings"):
+        league.resume("matrix-1", store=store.path, overrides=["run.evaluate_games=6"])
+    row = store.find_run("matrix-1")
+    assert (row.status, row.update, json.loads(row.config)["pool"]["live_nets"]) == ("stopped", 4, 3)
+    assert league.resume("matrix-1", store=store.path).status == "finished"

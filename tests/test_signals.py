@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import shutil
@@ -129,6 +130,22 @@ def test_other_commands_end_in_one_line_and_can_be_run_again(phase: str, command
     assert left == [] and not (folder / "film.gif").exists()
     again = subprocess.run([sys.executable, "-m", "league", *command.split()], cwd=folder, env=ENVIRONMENT)
     assert again.returncode == 0
+
+
+@pytest.mark.parametrize("number", cases(signal.SIGTERM, slow=[signal.SIGINT, signal.SIGHUP]))
+def test_a_tournament_ends_with_its_standings(number: int, folder: Path) -> None:
+    """In the middle of a batch: those before it are stored and counted, the standings are printed, and the exit code
+    is the signal's."""
+    words = "tournament bot:constant bot:random bot:biased --env matrix --games 100000 --json"
+    told = Told(*words.split(), cwd=folder, **PIPES)
+    assert told.until("meet", 3)
+    code, out, err = end(told, number)
+    assert code == 128 + number and "Traceback" not in err, err
+    result = json.loads(out)
+    assert (result["ended"], result["signal"], len(result["standings"])) == ("interrupted", number, 3)
+    stored = Store.open(folder / "runs/league.duckdb").matches(result["tournament"], "evaluation")
+    assert result["games"] == len(stored) >= 256
+    assert all(standing["rating"] is not None for standing in result["standings"])
 
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}

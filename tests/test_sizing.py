@@ -104,6 +104,18 @@ def test_estimate_grows_with_what_takes_memory() -> None:
     assert least.describe().startswith("about ") and "live nets 454 MiB" in least.describe()
 
 
+def test_estimate_counts_games_for_payoffs_and_rivals() -> None:
+    """`pool.payoff_games` takes nine nets and the memories of their games; each rival of a league a net more."""
+    config, spec = brawl("10m", "env.rows=32", "run.evaluate_games=2")
+    few = config.model_copy(update={"learner": config.learner.model_copy(update={"minibatches": 32})})
+    least = sizing.estimate(few, spec, FULL, GPU).work
+    measured = few.model_copy(update={"pool": few.pool.model_copy(update={"payoff_games": 128})})
+    states = 2 * 32 * 8 * 2
+    assert sizing.estimate(measured, spec, FULL, GPU).work == 9 * FULL.weights + states * FULL.state > least
+    crowd = sizing.estimate(few, spec, FULL, GPU, rivals=40).work
+    assert sizing.estimate(few, spec, FULL, GPU, rivals=41).work - crowd == FULL.weights + 2 * 2 * FULL.state
+
+
 def test_weights_are_known_before_the_network_is_made() -> None:
     """The large matrices alone are most of the default agent's weights and never more than all."""
     for override in ("agent.opponent_encoder=true", "agent.opponent_encoder=false", "agent.lstm_size=64"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from league import agents as agents_module
 from league import tournaments
 from league.errors import UsageError
+from league.signals import Interrupted, interrupt, on_signal
 from league.standings import leaderboard
 from league.store import RunRow, SnapshotRow, Store
 from league.tournaments import TournamentResult, tournament
@@ -87,23 +89,46 @@ def test_a_pairs_games_do_not_depend_on_who_else_plays(store: Store, tmp_path: P
     assert sorted(row[1:] for row in rows(other)) == sorted(among)
 
 
-def test_what_is_played_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl+C in the third batch leaves two batches in the store, level over all pairs, and a result that says so."""
+@pytest.mark.parametrize(
+    ("breaks_off", "number"), [(KeyboardInterrupt(), 2), (Interrupted(signal.SIGTERM), signal.SIGTERM)]
+)
+def test_what_is_played_is_kept(
+    breaks_off: BaseException, number: int, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal in the third batch leaves two batches in the store, level over all pairs, and a result that says so."""
     monkeypatch.setattr(tournaments, "BATCH_PAIRS", 3)
     calls, played = [], agents_module.play_pairings
 
     def stop(*arguments: Any, **options: Any) -> Any:
         calls.append(options["update"])
         if len(calls) == 3:
-            raise KeyboardInterrupt
+            raise breaks_off
         return played(*arguments, **options)
 
     monkeypatch.setattr(tournaments, "play_pairings", stop)
     result = hold(store, games=20)
-    assert (result.ended, result.games) == ("interrupted", 12) and len(rows(store)) == 12
+    assert (result.ended, result.signal, result.games) == ("interrupted", number, 12) and len(rows(store)) == 12
     assert {encounter.games for encounter in result.encounters} == {4}
     monkeypatch.undo()
-    assert hold(store, games=20).games == 60 and len({row[3] for row in rows(store)}) == 36
+    again = hold(store, games=20)
+    assert (again.games, again.signal) == (60, 0) and len({row[3] for row in rows(store)}) == 36
+
+
+def test_a_batch_is_stored_and_counted_or_neither(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal between the two waits until both are done: the result has as many games as the store."""
+    monkeypatch.setattr(tournaments, "BATCH_PAIRS", 3)
+    added = Store.add_matches
+
+    def add(self: Store, matches: Any) -> None:
+        added(self, matches)
+        if matches[0].update == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Store, "add_matches", add)
+    with on_signal(interrupt) as received:
+        result = hold(store, games=20)
+    assert (result.ended, result.games, received) == ("interrupted", 18, [signal.SIGTERM])
+    assert len(rows(store)) == 18
 
 
 def test_the_adaptive_one_ends_when_it_knows(store: Store) -> None:

@@ -1,4 +1,4 @@
--- Sets what a gate came to.
+-- Sets what a gate came to, once: a gate that has ended stays as it is.
 UPDATE gate
 SET
     games = $games,
@@ -7,4 +7,4 @@ SET
     is_promoted = $is_promoted,
     decided_at = $decided_at,
     decided = (SELECT coalesce(greatest(max(begun), max(decided)), 0) + 1 FROM gate)
-WHERE gate = $gate;
+WHERE gate = $gate AND decision = 'running';
