@@ -468,8 +468,9 @@ def _part(store: Store, row: LearnerRow, overrides: Sequence[str], asked: RunRow
         is_same = settings.fingerprint(config) == settings.fingerprint(before)
         mark = run.fingerprint if is_same else settings.mixed_fingerprint(run.fingerprint, config)
         run = replace(run, fingerprint=mark)
-    now = settings.to_json(config)
-    part = _Part(row, replace(run, config=json.dumps(now)), config, is_changed=now != json.loads(run.config))
+    text = json.dumps(settings.to_json(config))
+    is_changed = bool(overrides or asked) and json.loads(text) != json.loads(run.config)
+    part = _Part(row, replace(run, config=text), config, is_changed)
     if has_begun(store, row.run):
         part.take(read_state(folder_of(store, row.run) / "state"))
     return part
