@@ -9,6 +9,7 @@ learned queries are repeated for the rows of each. Attention and the LSTM's gate
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -80,6 +81,10 @@ class StackedPolicy:
                 self._weights[name][: self.num_slots] = old
         self.num_slots = num_slots
         self._nets.clear()
+
+    def tensors(self) -> Sequence[Tensor]:
+        """See `PolicyStack.tensors`."""
+        return list(self._weights.values())
 
     def put(self, slot: int, policy: Policy) -> None:
         """See `PolicyStack.put`."""
