@@ -61,10 +61,10 @@ class CudaRecorder:
         return graph.replay, result
 
     def _recover(self, stream: torch.cuda.Stream, drawn: Tensor) -> None:
-        """Undoes what `torch.cuda.graph` leaves behind where the capture cannot be ended (torch 2.6 to 2.13).
+        """Undoes what `torch.cuda.graph` leaves behind where the capture cannot be ended.
 
-        The current stream is still the capture's, the generator's state (to 2.12) still counts as being captured and
-        refuses every draw, and the allocator still believes that a capture is under way.
+        The current stream is still the capture's and the allocator still believes that one is under way. In older
+        versions of torch, 2.6 among them, the generator's state counts as being captured and refuses every draw.
         """
         torch.cuda.set_stream(stream)
         fresh = torch.Generator(self._generator.device)

@@ -28,6 +28,11 @@ def stack_of(like: ActorCritic, num_slots: int, precision: str) -> StackedPolicy
     return StackedPolicy(like, num_slots, precision) if is_faster else None
 
 
+def _is_rounded(module: nn.Module, weight: Tensor) -> bool:
+    """Whether bf16's autocast rounds a layer's weights: an LSTM's on a CPU alone (`league.policies.lstm`)."""
+    return isinstance(module, Linear) or weight.device.type == "cpu"
+
+
 class _StackedNorm(nn.Module):
     """LayerNorm with the weights (slots, width) of stacked nets."""
 
@@ -48,9 +53,9 @@ class StackedPolicy:
     Args:
         like: a net of the architecture; its device is the stack's.
         num_slots: that there are to begin with.
-        precision: `learner.precision` of the steps to come, for which the layers' weights are kept. `bf16`: in bf16,
-            which gives the same numbers under its autocast, where they would be rounded at each step, and takes half
-            the memory. `float32`: on a CPU with tile units, laid out for those. `highest`: as they are.
+        precision: `learner.precision` of the steps to come, for which the layers' weights are kept. `bf16`: in bf16
+            what its autocast would round at each step, which gives the same numbers and takes half the memory.
+            `float32`: on a CPU with tile units, laid out for those. `highest`: as they are.
     """
 
     def __init__(self, like: ActorCritic, num_slots: int, precision: str = "highest") -> None:
@@ -61,7 +66,7 @@ class StackedPolicy:
             for name, weight in module.named_parameters(path, recurse=False):
                 if not isinstance(module, Linear | nn.LSTM):
                     continue
-                if precision == "bf16":
+                if precision == "bf16" and _is_rounded(module, weight):
                     self._low.add(name)
                 elif packs and weight.dim() == 2:
                     self._packed.add(name)
