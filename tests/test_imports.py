@@ -73,7 +73,7 @@ ALLOWED = {
     "league.evaluation": BASE | {"league.device", "league.opponents", "league.ratings", "league.rollout"},
     "league.behaviour": BASE,
     "league.psro": BASE | {"league.evaluation", "league.pool"},
-    "league.sizing": BASE | {"league.config", "league.device", "league.evaluation"},
+    "league.sizing": BASE | {"league.config", "league.device", "league.evaluation", "league.opponents"},
 }
 ENGINE = {"league.training", "league.progress"}
 WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "exploitability", "gating", "leagues")}
