@@ -18,6 +18,7 @@ import typer
 from league.errors import LeagueError, UsageError, visible
 from league.printing import (
     print_bench,
+    print_exploit,
     print_gate,
     print_holdings,
     print_json,
@@ -480,16 +481,8 @@ def exploit(
         )
     if as_json:
         print_json(result)
-    elif result.summary is not None:
-        s = result.summary
-        typer.echo(
-            f"exploitability of {result.agent} at least {s.score:.3f}, 95 % interval {s.lower:.3f} to {s.upper:.3f}:"
-            f" the score of {result.exploiter}"
-        )
-        typer.echo(
-            f"{s.games} fresh games, {s.wins} won, {s.draws} drawn, {s.losses} lost; {result.run} learned for"
-            f" {result.steps:,} steps; 0.5 finds no weakness"
-        )
+    else:
+        print_exploit(result)
     if result.status == "stopped":
         say(f"{result.run}: stopped at step {result.steps:,}; the same call with --run {result.run} goes on", quiet)
     if result.signal:

@@ -17,6 +17,7 @@ from league.errors import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from league.exploitability import Exploit
     from league.gating import GateResult
     from league.payoff import Payoff
     from league.retention import Holding
@@ -86,6 +87,24 @@ def score_words(score: float | None, lower: float | None, upper: float | None) -
     if score is None or lower is None or upper is None:
         return "", ""
     return f"{score:.3f}", f"{lower:.3f} to {upper:.3f}"
+
+
+def print_exploit(r: Exploit) -> None:
+    """What an exploiter scored and what that says of the agent, in words; nothing where it was stopped."""
+    s, least = r.summary, r.exploitability
+    if s is None or least is None:
+        return
+    typer.echo(
+        f"{r.exploiter} scored {s.score:.3f} against {r.agent}, 95 % interval {s.lower:.3f} to {s.upper:.3f}: {s.games}"
+        f" fresh games, {s.wins} won, {s.draws} drawn, {s.losses} lost; {r.run} learned for {r.steps:,} steps"
+    )
+    if least > 0:
+        typer.echo(f"exploitability of {r.agent} at least {least:.3f}, on a scale from 0 to 0.5")
+    else:
+        typer.echo(
+            f"no weakness of {r.agent} found: the interval does not exclude 0.5, so its exploitability is at least 0;"
+            f" more --steps, --games or another --seed may find one"
+        )
 
 
 def print_gate(r: GateResult) -> None:
