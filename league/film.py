@@ -22,7 +22,7 @@ Player = Callable[[FloatArray, BoolArray | None], npt.NDArray[Any]]
 SIZES = {".gif": (640, 360), ".png": (960, 540)}
 """The kinds of files and how large their pictures are."""
 MAX_SECONDS = 300
-"""Of a film. Of brawl 90 s took 12 s, 570 MB of memory and a file of 2 MB; 202 s took 23 s, 840 MB and 4.6 MB (once)."""
+"""Of a film. Of brawl 90 s took 12 s, 570 MB of memory and a file of 2 MB; 202 s took 23 s, 840 MB, 4.6 MB."""
 SAMPLES = 20
 """Pictures that the one palette of a GIF is chosen from. One, so that what stands still stays the same in the file."""
 
