@@ -18,6 +18,8 @@ import typer
 from league.errors import LeagueError, UsageError, visible
 from league.printing import (
     print_bench,
+    print_exploit,
+    print_film,
     print_gate,
     print_holdings,
     print_json,
@@ -485,16 +487,8 @@ def exploit(
         )
     if as_json:
         print_json(result)
-    elif result.summary is not None:
-        s = result.summary
-        typer.echo(
-            f"exploitability of {result.agent} at least {s.score:.3f}, 95 % interval {s.lower:.3f} to {s.upper:.3f}:"
-            f" the score of {result.exploiter}"
-        )
-        typer.echo(
-            f"{s.games} fresh games, {s.wins} won, {s.draws} drawn, {s.losses} lost; {result.run} learned for"
-            f" {result.steps:,} steps; 0.5 finds no weakness"
-        )
+    else:
+        print_exploit(result)
     if result.status == "stopped":
         say(f"{result.run}: stopped at step {result.steps:,}; the same call with --run {result.run} goes on", quiet)
     if result.signal:
@@ -506,7 +500,9 @@ def watch(
     agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder; seat 0.")],
     against: Annotated[str, typer.Option(metavar="B", help="The same; seat 1.")],
     out: Annotated[Path, typer.Option(help="A new file: .gif for a film, .png for its last picture.")],
-    seconds: Annotated[float, typer.Option(help="How much of the match, from its beginning.")] = 20.0,
+    seconds: Annotated[
+        float | None, typer.Option(help="How much of the match, from its beginning, at most 300; without it all.")
+    ] = None,
     boxes: Annotated[bool, typer.Option("--boxes", help="Draw also where blows hit and who can be hit.")] = False,
     seed: PlaySeedOption = 0,
     greedy: GreedyOption = False,
@@ -519,7 +515,7 @@ def watch(
     """Play A against B once and draw it; needs Pillow."""
     from league.agents import watch
 
-    film = watch(
+    shot = watch(
         agent,
         against,
         out,
@@ -533,10 +529,9 @@ def watch(
         say=lambda message: say(message, quiet),
     )
     if as_json:
-        print_json(film)
-        return
-    end = {None: "is not over", "draw": "is a draw"}.get(film.winner, f"is won by {film.winner}")
-    typer.echo(f"{film.path}: {film.a} against {film.b}, seed {film.seed}; the match {end}")
+        print_json(shot)
+    else:
+        print_film(shot)
 
 
 @app.command()

@@ -54,9 +54,10 @@ def measure(
             groups, call = played.groups(slots), step
             if kind == "graph":
                 graphs: StepGraphs[object] = StepGraphs(generator, config.learner.precision, print)
+                reads = [obs, *state.tensors().values(), *played.weights(groups)]
 
-                def call(groups: list[Group], graphs: Any = graphs, step: Any = step, count: int = count) -> object:
-                    return graphs.call(count, step, groups)
+                def call(groups: list[Group], graphs: Any = graphs, step: Any = step, reads: Any = reads) -> object:
+                    return graphs.call("step", step, groups, reads)
 
             calls[f"{kind}_{count}"] = lambda call=call, groups=groups: call(groups)
     times: dict[str, list[float]] = {name: [] for name in calls}

@@ -1,9 +1,10 @@
 """Games by name: their options checked, their identity, their match batches.
 
 A game is a module (or any object) with three attributes: `Options`, a frozen pydantic model that forbids unknown
-keys; `spec(options) -> GameSpec`; `make(rows, threads, options) -> MatchBatch`. One that can be drawn has a fourth,
-`render`; `KEYS`, if there, names the keys of its actions; one small enough to be solved has
-`tree(options) -> GameTree`. Modules are imported when first asked for.
+keys, whose values are checked strictly (neither a string nor a bool is a number); `spec(options) -> GameSpec`;
+`make(rows, threads, options) -> MatchBatch`. One that can be drawn has a fourth, `render`; `KEYS`, if there, names the
+keys of its actions; one small enough to be solved has `tree(options) -> GameTree`. Modules are imported when first
+asked for.
 """
 
 from __future__ import annotations
@@ -184,9 +185,19 @@ def _game(name: str) -> Game:
 
 
 def _resolve(name: str, options: Mapping[str, Any]) -> BaseModel:
+    """The game's options, each of the type that its model names: what is given are JSON values, wherever from."""
     model = options_model(name)
+    for key, value in options.items():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except (TypeError, ValueError):
+            kind = type(value).__name__
+            raise ConfigError(
+                f"env.{key}={value!r}: must be a number, a string, a bool or a list of these, not of type {kind};"
+                f" change it with --set env.{key}=VALUE or in --config"
+            ) from None
     try:
-        return model.model_validate(dict(options))
+        return model.model_validate_json(json.dumps(dict(options)), strict=True)
     except ValidationError as errors:
         raise ConfigError(_explain(name, model, options, errors)) from None
 

@@ -5,13 +5,12 @@
 """
 
 import os as _os
+from collections.abc import Iterator as _Iterator
+from contextlib import contextmanager as _contextmanager
+from contextlib import nullcontext as _nullcontext
 from importlib import import_module
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
-
-# libgomp's threads spin for milliseconds before they sleep; on a busy machine that stalls a step of a small batch a
-# hundredfold (docs/performance.md). It reads this once, when torch is loaded.
-_os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 # In a source checkout envs/, policies/, snapshots/ and cli.py lie beside this folder; a wheel
 # has them inside it. This lets `import league.envs` find them there too.
@@ -55,10 +54,30 @@ _HOMES = {
     "train_league": "league.leagues",
     "tournament": "league.tournaments",
 }
+_TRAINING = ("exploit", "resume", "resume_league", "train", "train_league")
+_SPINS = ("GOMP_SPINCOUNT", "20000")
+
+
+@_contextmanager
+def _soon_asleep() -> _Iterator[None]:
+    """Threads of a torch that is loaded within it sleep soon after their work; the environment is as before then.
+
+    libgomp's threads spin for milliseconds before they sleep; on a busy machine that stalls a step of a small batch a
+    hundredfold (docs/performance.md). It reads its setting once, when it is loaded.
+    """
+    is_ours = _SPINS[0] not in _os.environ
+    if is_ours:
+        _os.environ[_SPINS[0]] = _SPINS[1]
+    try:
+        yield
+    finally:
+        if is_ours:
+            _os.environ.pop(_SPINS[0], None)
 
 
 def __getattr__(name: str) -> Any:
     """Imports the library, and with it torch, only when it is used."""
     if name in __all__:
-        return getattr(import_module(_HOMES.get(name, "league.agents")), name)
+        with _soon_asleep() if name in _TRAINING else _nullcontext():
+            return getattr(import_module(_HOMES.get(name, "league.agents")), name)
     raise AttributeError(f"module 'league' has no attribute {name!r}")

@@ -57,14 +57,18 @@ class Named:
 
 @dataclass(frozen=True)
 class Film:
-    """A match that was drawn; A plays seat 0. `winner` is a label or `draw`, None where the film ends before."""
+    """A match that was drawn; A plays seat 0. `winner` is a label or `draw`."""
 
     path: str
     a: str
     b: str
     seed: int
     pictures: int
-    winner: str | None
+    seconds: float
+    """How far into the match the film goes, or when a still is of."""
+    match_seconds: float
+    """Of the whole match, which is played to its end in any case."""
+    winner: str
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,7 @@ def watch(
     against: str,
     out: str | Path,
     *,
-    seconds: float = 20.0,
+    seconds: float | None = None,
     boxes: bool = False,
     seed: int = 0,
     greedy: bool = False,
@@ -207,7 +211,7 @@ def watch(
     Args:
         a, against, greedy, env, device, store, say: as for `evaluate`; here both may be the same agent.
         out: a new file: .gif for a film, .png for its last picture.
-        seconds: how much of the match, from its beginning, at most 60.
+        seconds: how much of the match is drawn, from its beginning, at most 300; None: all of it, or the first 300.
         boxes: draw also where fighters can be hit and where blows hit.
         seed: of the match and of the actions drawn.
 
@@ -239,15 +243,16 @@ def watch(
     if say is not None:
         say(f"playing {labels[0]} against {labels[1]}")
     picture_seconds = game.options.get("ticks_per_step", 1) / spec.tick_rate
-    pictures, winner = film.shoot(
+    shot = film.shoot(
         batch,
         players,
         partial(draw, batch, 0, size=film.SIZES[path.suffix], show_boxes=boxes, names=labels),
-        max(1, round(seconds / picture_seconds)),
+        max(1, round((film.MAX_SECONDS if seconds is None else seconds) / picture_seconds)),
         is_still=path.suffix == ".png",
     )
-    film.save(pictures, path, picture_seconds)
-    return Film(str(path), *labels, seed, len(pictures), None if winner is None else ("draw", *labels)[winner + 1])
+    film.save(shot.pictures, path, picture_seconds)
+    times = shot.drawn_steps * picture_seconds, shot.steps * picture_seconds
+    return Film(str(path), *labels, seed, len(shot.pictures), *times, ("draw", *labels)[shot.winner + 1])
 
 
 def leaderboard(

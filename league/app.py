@@ -26,6 +26,7 @@ from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, U
 from league.evaluation import Summary
 from league.failures import write_evidence
 from league.locks import alone
+from league.opponents import num_slots_for
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.linear import HAS_TILES
 from league.policies.stacked import StackedPolicy, stack_of
@@ -513,7 +514,7 @@ def wire(
 
 def make_stack(policy: ActorCritic, config: Config) -> StackedPolicy | None:
     """Room for all live nets, in the format that play multiplies in; None where net by net is faster."""
-    return stack_of(policy, 2 * config.pool.live_nets, config.learner.precision)
+    return stack_of(policy, num_slots_for(2 * config.pool.live_nets), config.learner.precision)
 
 
 def _run_row(run: Run, stage: str, preset: str) -> RunRow:

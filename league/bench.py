@@ -20,7 +20,7 @@ from league import config as settings
 from league.app import architecture_of, make_stack, settle
 from league.compiling import compiled
 from league.config import Config
-from league.device import autocast, describe_device
+from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
 from league.errors import UsageError
 from league.learner import Learner
@@ -121,6 +121,7 @@ def bench_learner(
         torch.set_num_threads(threads)
     config, spec, device, explanation = settle("test50k", preset, None, None, ["env.strict_masks=false", *overrides])
     settings.check_rows(config)
+    prepare_training(device)
     warnings: list[str] = []
     collector, learner = _parts(config, spec, device, warnings.append)
     size = settings.steps_per_rollout(config)

@@ -26,9 +26,7 @@ TOP_PAD = 64 * 2**20
 
 
 def choose_device(name: str) -> torch.device:
-    """The device called `name`; `auto` is the best there is.
-
-    On CUDA, cuDNN's autotuning is switched on; on a CPU, this process keeps the memory that it frees.
+    """The device called `name`; `auto` is the best there is. Nothing of this process changes.
 
     Raises:
         ConfigError: this machine or this build of torch has no such device.
@@ -38,11 +36,16 @@ def choose_device(name: str) -> torch.device:
     if not found.get(chosen, False):
         there = ", ".join(kind for kind, is_there in found.items() if is_there)
         raise ConfigError(f"learner.device={name}: this machine has only {there}; pass --device {there.split(', ')[0]}")
-    if chosen == "cuda":
-        torch.backends.cudnn.benchmark = True
-    if chosen == "cpu":
-        keep_freed_memory()
     return torch.device(chosen)
+
+
+def prepare_training(device: torch.device) -> None:
+    """What training changes of its process, for good: on CUDA, cuDNN's autotuning is on; on a CPU, what the process
+    frees it keeps (`keep_freed_memory`)."""
+    if device.type == "cuda":
+        torch.backends.cudnn.benchmark = True
+    if device.type == "cpu":
+        keep_freed_memory()
 
 
 def keep_freed_memory() -> None:

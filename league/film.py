@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +21,53 @@ Player = Callable[[FloatArray, BoolArray | None], npt.NDArray[Any]]
 
 SIZES = {".gif": (640, 360), ".png": (960, 540)}
 """The kinds of files and how large their pictures are."""
-MAX_SECONDS = 60
+MAX_SECONDS = 300
+"""Of a film. Of brawl 90 s took 12 s, 570 MB of memory and a file of 2 MB; 202 s took 23 s, 840 MB, 4.6 MB."""
 SAMPLES = 20
 """Pictures that the one palette of a GIF is chosen from. One, so that what stands still stays the same in the file."""
 
 
-def check(out: Path, seconds: float) -> None:
+class Reel(Sequence[Picture]):
+    """Pictures of one size, kept compressed: a match has many, and little changes in them."""
+
+    def __init__(self) -> None:
+        self._pictures: list[bytes] = []
+        self._shape: tuple[int, ...] = ()
+
+    def append(self, picture: Picture) -> None:
+        """Adds a picture at the end."""
+        self._shape = picture.shape
+        self._pictures.append(zlib.compress(picture.tobytes(), 1))
+
+    def __len__(self) -> int:
+        return len(self._pictures)
+
+    @overload
+    def __getitem__(self, index: int) -> Picture: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Picture]: ...
+    def __getitem__(self, index: int | slice) -> Picture | list[Picture]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        return np.frombuffer(zlib.decompress(self._pictures[index]), np.uint8).reshape(self._shape)
+
+
+class Shot(NamedTuple):
+    """A match that was played, and what was drawn of it."""
+
+    pictures: Reel
+    drawn_steps: int
+    """Decisions that the pictures reach."""
+    steps: int
+    """Decisions of the whole match."""
+    winner: int
+    """A seat, or DRAW."""
+
+
+def check(out: Path, seconds: float | None) -> None:
     """Refuses a film that cannot be written, before anything is played.
+
+    seconds: its length at most; None: the whole match, or MAX_SECONDS of it.
 
     Raises:
         UsageError: the file's kind, its place, the length, or no Pillow.
@@ -36,7 +77,7 @@ def check(out: Path, seconds: float) -> None:
     if out.exists() or not out.parent.is_dir():
         reason = "is there already" if out.exists() else f"needs the folder {out.parent}"
         raise UsageError(f"out={out}: {reason}; nothing is overwritten or made around it, pass another --out")
-    if not (math.isfinite(seconds) and 0 < seconds <= MAX_SECONDS):
+    if seconds is not None and not (math.isfinite(seconds) and 0 < seconds <= MAX_SECONDS):
         raise UsageError(f"seconds={seconds:g}: must be above 0 and at most {MAX_SECONDS}; pass another --seconds")
     try:
         import PIL  # noqa: F401
@@ -46,31 +87,29 @@ def check(out: Path, seconds: float) -> None:
 
 def shoot(
     batch: MatchBatch, players: Sequence[Player | None], draw: Callable[[], Picture], most: int, *, is_still: bool
-) -> tuple[list[Picture], int | None]:
-    """Plays the match in row 0, just reset, and draws it before each decision.
+) -> Shot:
+    """Plays the match in row 0, just reset, to its end, and draws it before each of its first decisions.
 
     Args:
         players: of the seats.
         draw: a picture of the match as it stands.
-        most: decisions, if the match is not over before.
+        most: decisions that are drawn.
         is_still: only the last picture is wanted.
-
-    Returns:
-        The pictures, and the winner (a seat or DRAW), None where the match was not over.
     """
-    pictures: list[Picture] = []
-    for _ in range(most):
-        if is_still:
-            pictures.clear()
-        pictures.append(draw())
+    pictures, steps = Reel(), 0
+    while True:
+        if steps < most:
+            if is_still:
+                pictures = Reel()
+            pictures.append(draw())
         for seat, player in enumerate(players):
             if player is not None:
                 mask = None if batch.mask is None else batch.mask[0, seat]
                 batch.actions[0, seat] = player(batch.obs[0, seat], mask)
         batch.step()
+        steps += 1
         if batch.terminated[0] or batch.truncated[0]:
-            return pictures, int(batch.result["winner"][0])
-    return pictures, None
+            return Shot(pictures, min(steps, most), steps, int(batch.result["winner"][0]))
 
 
 def save(pictures: Sequence[Picture], out: Path, picture_seconds: float) -> None:
@@ -90,6 +129,6 @@ def _write(pictures: Sequence[Picture], out: Path, picture_seconds: float) -> No
         return
     sample = np.concatenate(pictures[:: math.ceil(len(pictures) / SAMPLES)])
     palette = Image.fromarray(sample).quantize(256, dither=Image.Dither.NONE)
-    images = [Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
-    milliseconds = [round(1000 * picture_seconds)] * (len(images) - 1) + [1000]
-    images[0].save(out, save_all=True, append_images=images[1:], duration=milliseconds, loop=0)
+    images = (Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
+    milliseconds = [round(1000 * picture_seconds)] * (len(pictures) - 1) + [1000]
+    next(images).save(out, save_all=True, append_images=images, duration=milliseconds, loop=0)

@@ -33,13 +33,11 @@ class Group:
     """(n,) into the lane's rows, on the device; padded entries hold its number of rows, the spare one's place."""
     num_slots: int = 0
     """Of a stacked group: how many slots it has rows for, n / num_slots each."""
-    capacity: int = 0
-    """Of a stacked group: the slots that there are; when there are more, their weights have moved."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Calls of one shape do the same work on tensors of the same size and, but for `rows`, in the same places."""
-        return self.num_slots, len(self.rows), self.capacity
+        """Calls of one shape do the same work on tensors of the same sizes."""
+        return self.slot, self.num_slots, len(self.rows)
 
 
 class Holder(Protocol):
@@ -95,7 +93,7 @@ class Opponents:
     def _fill(self, slot: int) -> None:
         """Stacks the net in `slot`."""
         if self._stack is not None and self.agents[slot]:
-            self._stack.reserve(_round_up(slot + 1, SLOT_STEP))
+            self._stack.reserve(num_slots_for(slot + 1))
             self._stack.put(slot, self._pool.policy(self.agents[slot]))
 
     def groups(self, slots: npt.NDArray[np.int64]) -> list[Group]:
@@ -108,12 +106,18 @@ class Opponents:
         if self._stack is None:
             parts = np.split(rows, counts.cumsum()[:-1])
             return [Group(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
-        capacity = self._stack.num_slots
         num_slots, width = stacked_shape(len(counts), int(counts.max()), self._device)
         places = np.full((num_slots, width), len(slots))
         within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
         places[slots[rows], within] = rows
-        return [Group(NO_SLOT, self._to_device(places.ravel()), num_slots, capacity)]
+        return [Group(NO_SLOT, self._to_device(places.ravel()), num_slots)]
+
+    def weights(self, groups: Sequence[Group]) -> list[Tensor]:
+        """All that the nets of these groups read."""
+        if self._stack is not None:
+            return [*self._stack.tensors()] if groups else []
+        policies = [self._pool.policy(self.agents[group.slot]) for group in groups]
+        return [parameter for policy in policies for parameter in policy.parameters()]
 
     def step(
         self,
@@ -141,6 +145,11 @@ def stacked_shape(num_nets: int, most_rows: int, device: torch.device) -> tuple[
         return num_nets, most_rows
     slots = num_nets if num_nets < SLOT_STEP else _round_up(num_nets, SLOT_STEP)
     return slots, _round_up(most_rows, ROW_STEP)
+
+
+def num_slots_for(num_nets: int) -> int:
+    """The slots of a stack that holds so many nets, padding included."""
+    return _round_up(num_nets, SLOT_STEP)
 
 
 def _round_up(number: int, step: int) -> int:

@@ -17,6 +17,8 @@ from league.errors import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from league.agents import Film
+    from league.exploitability import Exploit
     from league.gating import GateResult
     from league.payoff import Payoff
     from league.ratings import Difference
@@ -93,6 +95,40 @@ def score_words(score: float | None, lower: float | None, upper: float | None) -
     if score is None or lower is None or upper is None:
         return "", ""
     return f"{score:.3f}", f"{lower:.3f} to {upper:.3f}"
+
+
+def print_exploit(r: Exploit) -> None:
+    """What an exploiter scored and what that says of the agent, in words; nothing where it was stopped."""
+    s, least = r.summary, r.exploitability
+    if s is None or least is None:
+        return
+    typer.echo(
+        f"{r.exploiter} scored {s.score:.3f} against {r.agent}, 95 % interval {s.lower:.3f} to {s.upper:.3f}: {s.games}"
+        f" fresh games, {s.wins} won, {s.draws} drawn, {s.losses} lost; {r.run} learned for {r.steps:,} steps"
+    )
+    if least > 0:
+        typer.echo(f"exploitability of {r.agent} at least {least:.3f}, on a scale from 0 to 0.5")
+    else:
+        typer.echo(
+            f"no weakness of {r.agent} found: the interval does not exclude 0.5, so its exploitability is at least 0;"
+            f" more --steps, --games or another --seed may find one"
+        )
+
+
+def print_film(f: Film) -> None:
+    """What a film shows, how much of the match it leaves out, and who won."""
+    from league.film import MAX_SECONDS
+
+    shown, whole = f"{f.seconds:.1f}", f"{f.match_seconds:.1f}"
+    if f.path.endswith(".png"):
+        part = f"{shown} s into a match of {whole} s"
+    elif f.seconds < f.match_seconds:
+        longer = "leave --seconds out" if f.match_seconds <= MAX_SECONDS else f"--seconds {MAX_SECONDS} is the most"
+        part = f"the first {shown} s of {whole} s, {f.match_seconds - f.seconds:.1f} s left out ({longer})"
+    else:
+        part = f"all {whole} s"
+    end = "a draw" if f.winner == "draw" else f"won by {f.winner}"
+    typer.echo(f"{f.path}: {f.a} against {f.b}, seed {f.seed}, {part}; the match is {end}")
 
 
 def print_gate(r: GateResult) -> None:

@@ -69,6 +69,10 @@ class SeatView:
         self._sent = torch.cuda.Event() if is_cuda else None  # type: ignore[no-untyped-call]
         self.obs, self.mask, self.actions = self._there["obs"], self._there.get("mask"), self._there["actions"]
 
+    def tensors(self) -> list[Tensor]:
+        """The tensors."""
+        return list(self._there.values())
+
     def pull(self) -> None:
         """Observations and masks to the device."""
         if self._is_here:
@@ -151,6 +155,9 @@ class Lane:
         self._seen = torch.zeros(num_rows + 1, spec.obs_size, device=self.device)
         self._legal = torch.ones(num_rows + 1, spec.action.mask_size, dtype=torch.bool, device=self.device)
         self._chosen = torch.zeros(num_rows + 1, spec.action.num_parts, dtype=torch.int32, device=self.device)
+        states = [tensor for state in (self.state, self.opponent_state) for tensor in state.tensors().values()]
+        own = [self._own, self._seen, self._legal, self._chosen, *self.view.tensors()]
+        self._reads = [*own, *states, *policy.parameters()]
         self.seats: npt.NDArray[np.int64] = np.arange(num_rows) % SEATS
         self.opponents: list[str] = [""] * num_rows
         self.slots = np.full(num_rows, NO_SLOT)
@@ -195,12 +202,13 @@ class Lane:
             step = self._nets(self._groups)
         else:
             key = (self.first_row, *(group.shape for group in self._groups))
-            step, self._groups = self._graphs.call(key, self._nets, self._groups)
+            reads = [*self._reads, *self.nets.weights(self._groups)]
+            step, self._groups = self._graphs.call(key, self._nets, self._groups, reads)
         self.view.push()
         return step
 
     def _nets(self, groups: list[Group]) -> Step:
-        """Reads and writes tensors at fixed places only, so that it can be captured in a graph."""
+        """Reads and writes only tensors of `_reads`, the groups and the nets' weights, so that it can be captured."""
         view = self.view
         obs, mask = view.see(self._own)
         action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)

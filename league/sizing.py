@@ -12,6 +12,7 @@ from league.config import Config, Layer, snapshot_marks, steps_per_rollout
 from league.device import Memory, autocast
 from league.errors import ConfigError
 from league.evaluation import MAX_PAIRS
+from league.opponents import num_slots_for
 from league.psro import NETS_AT_ONCE
 from league.types import SEATS, GameSpec, Policy
 
@@ -138,7 +139,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
         works.append(2 * states + 3 * footprint.weights)  # a saved state, while what it says is taken over
     return Estimate(
         learner=7 * footprint.weights,
-        frozen=4 * config.pool.live_nets * footprint.weights,
+        frozen=(2 * config.pool.live_nets + num_slots_for(2 * config.pool.live_nets)) * footprint.weights,
         rows=3 * states + footprint.state,  # stacked nets have a spare row
         rollout=samples * step,
         work=max(works),

@@ -16,7 +16,7 @@ import torch
 from league import probe, randomness
 from league.compiling import compiled
 from league.config import BITS, Config, PoolConfig, next_snapshot_mark, smaller
-from league.device import is_out_of_memory
+from league.device import is_out_of_memory, prepare_training
 from league.errors import GuardError, LeagueError, SnapshotError, StoreError
 from league.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.guards import Alarm, Guards
@@ -129,6 +129,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
             saved, and it says what to change.
     """
     config = run.config
+    prepare_training(run.device)
     pool_rng, learner_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(run.seed).spawn(2))
     learner = Learner(run.policy, config.learner, learner_rng, run.device)
     if config.learner.compile == "compile":

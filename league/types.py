@@ -284,6 +284,9 @@ class PolicyStack(Protocol):
     def reserve(self, num_slots: int) -> None:
         """Makes room for `num_slots` nets at least; where there was less, all weights move."""
 
+    def tensors(self) -> Sequence[torch.Tensor]:
+        """What `step` reads of the nets, each tensor with the weights of all slots."""
+
     def put(self, slot: int, policy: Policy) -> None:
         """Copies a net's weights into `slot`, over what was there."""
 

@@ -8,6 +8,7 @@ throughout: MKL's on Intel's processors; on others it leaves AVX-512 unused and 
 
 from __future__ import annotations
 
+import functools
 import platform
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import league.policies.tile_products as tile_products
+
+
+@functools.cache
+def has_tiles() -> bool:
+    """Whether there are tile units. The first call asks the system to let this process use them."""
+    return bool(tile_products.are_there())
 
 
 def _is_intel() -> bool:
@@ -30,7 +37,6 @@ USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
     _is_intel() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
 )
 
-HAS_TILES = tile_products.are_there()
 FEWEST_ROWS, FEWEST_ROWS_LAID_OUT, FEWEST, SMALLEST = 33, 16, 24, 2**19
 """Rows a thread of a product for the tile units, rows a thread where the right side is laid out already, columns and
 depth, and multiplications: below, MKL is faster (docs/performance.md)."""
@@ -141,7 +147,7 @@ def laid_out(right: Tensor, rows: int) -> Tensor | Packed:
 
 def can_pack(right: Tensor) -> bool:
     """Whether there are tile units for products with it."""
-    return HAS_TILES and is_plain(right)
+    return is_plain(right) and has_tiles()
 
 
 def packed_room(nets: int, right: Tensor) -> Tensor:
@@ -229,7 +235,7 @@ def _runs_through_onednn(left: Tensor, right: Tensor) -> bool:
 
 def _is_for_tiles(rows: int, depth: int, columns: int, fewest_rows: int) -> bool:
     is_large = rows >= fewest_rows and min(depth, columns) >= FEWEST and rows * depth * columns >= SMALLEST
-    return HAS_TILES and is_large and torch.get_float32_matmul_precision() != "highest"
+    return is_large and torch.get_float32_matmul_precision() != "highest" and has_tiles()
 
 
 def _is_exact(x: Tensor, weight: Tensor) -> bool:

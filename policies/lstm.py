@@ -1,7 +1,10 @@
 """The LSTM over one step and over a segment with match boundaries inside: in torch, and compiled where that can serve.
 
 `nn.LSTM` holds the weights. In play it would re-pack them at every call, and over a segment it knows no boundaries, so
-that it would have to be called anew wherever any row begins a match (docs/performance.md has both).
+that it would have to be called again wherever any row begins a match (docs/performance.md has both).
+
+Gates and state are float32, or float64 where the weights are, under autocast too. The compiled forms, on a CPU,
+multiply in bf16 then; elsewhere the products are in the state's type as well, in play as in learning.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 
 def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[Tensor, Tensor]:
-    """One step of a one-layer `lstm` from (hidden, cell), each (n, H), on x (n, input): the next (hidden, cell)."""
+    """One step of a one-layer `lstm` from (hidden, cell), each (n, H), on x (n, input): the next (hidden, cell), in the
+    same type."""
     weight_x, weight_h, bias_x, bias_h = (getattr(lstm, name) for name in WEIGHTS)
     if is_plain(cell) and not torch.is_grad_enabled():
         after, shown = torch.empty_like(cell), torch.empty_like(cell)
@@ -33,7 +37,8 @@ def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[T
         recurrent = linear(hidden, weight_h, bias_h if is_stacked else None).float()
         lstm_gates.forward(gates, recurrent, bias, cell, gates, after, shown, torch.get_num_threads())
         return shown, after
-    gates = linear(x, weight_x, bias_x) + linear(hidden, weight_h, bias_h)
+    with _without_autocast(cell):
+        gates = linear(x.to(cell.dtype), weight_x, bias_x) + linear(hidden, weight_h, bias_h)
     enter, forget, candidate, leave = gates.chunk(4, -1)
     cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(candidate)
     return torch.sigmoid(leave) * torch.tanh(cell), cell
@@ -52,7 +57,10 @@ def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm
 
 
 def packed_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
-    """The same in one call of `nn.LSTM`: every piece of a match is a sequence of its own, longest first."""
+    """The same in one call of `nn.LSTM`: every piece of a match is a sequence of its own, longest first.
+
+    In the state's type, whatever x is in.
+    """
     steps, rows = is_first.shape
     begins = is_first.t().clone()
     begins[:, 0] = True
@@ -65,11 +73,16 @@ def packed_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, ls
     is_there = time < lengths  # (T, pieces)
     places = ((first + time) * rows + row)[is_there]  # in x flattened
     keep = (~is_first[first, row])[:, None]
-    state = [(s.to(x.dtype)[row] * keep)[None] for s in (hidden, cell)]
-    packed = PackedSequence(x.flatten(0, 1)[places], is_there.sum(1).cpu()[: int(lengths[0])])
-    found, _ = lstm(packed, (state[0], state[1]))
+    state = [(s[row] * keep)[None] for s in (hidden, cell)]
+    packed = PackedSequence(x.flatten(0, 1)[places].to(cell.dtype), is_there.sum(1).cpu()[: int(lengths[0])])
+    with _without_autocast(cell):
+        found, _ = lstm(packed, (state[0], state[1]))
     out: Tensor = torch.empty_like(found.data).index_copy(0, places, found.data).view(steps, rows, -1)
     return out
+
+
+def _without_autocast(x: Tensor) -> torch.autocast:
+    return torch.autocast(x.device.type, enabled=False)
 
 
 class _Segment(torch.autograd.Function):

@@ -9,6 +9,7 @@ learned queries are repeated for the rows of each. Attention and the LSTM's gate
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,11 @@ def stack_of(like: ActorCritic, num_slots: int, precision: str) -> StackedPolicy
     through oneDNN, which has no batched product."""
     is_faster = like.device.type != "cpu" or precision == "bf16" or not USES_ONEDNN
     return StackedPolicy(like, num_slots, precision) if is_faster else None
+
+
+def _is_rounded(module: nn.Module, weight: Tensor) -> bool:
+    """Whether bf16's autocast rounds a layer's weights: an LSTM's on a CPU alone (`league.policies.lstm`)."""
+    return isinstance(module, Linear) or weight.device.type == "cpu"
 
 
 class _StackedNorm(nn.Module):
@@ -47,9 +53,9 @@ class StackedPolicy:
     Args:
         like: a net of the architecture; its device is the stack's.
         num_slots: that there are to begin with.
-        precision: `learner.precision` of the steps to come, for which the layers' weights are kept. `bf16`: in bf16,
-            which gives the same numbers under its autocast, where they would be rounded at each step, and takes half
-            the memory. `float32`: on a CPU with tile units, laid out for those. `highest`: as they are.
+        precision: `learner.precision` of the steps to come, for which the layers' weights are kept. `bf16`: in bf16
+            what its autocast would round at each step, which gives the same numbers and takes half the memory.
+            `float32`: on a CPU with tile units, laid out for those. `highest`: as they are.
     """
 
     def __init__(self, like: ActorCritic, num_slots: int, precision: str = "highest") -> None:
@@ -60,7 +66,7 @@ class StackedPolicy:
             for name, weight in module.named_parameters(path, recurse=False):
                 if not isinstance(module, Linear | nn.LSTM):
                     continue
-                if precision == "bf16":
+                if precision == "bf16" and _is_rounded(module, weight):
                     self._low.add(name)
                 elif packs and weight.dim() == 2:
                     self._packed.add(name)
@@ -80,6 +86,10 @@ class StackedPolicy:
                 self._weights[name][: self.num_slots] = old
         self.num_slots = num_slots
         self._nets.clear()
+
+    def tensors(self) -> Sequence[Tensor]:
+        """See `PolicyStack.tensors`."""
+        return list(self._weights.values())
 
     def put(self, slot: int, policy: Policy) -> None:
         """See `PolicyStack.put`."""

@@ -1,5 +1,7 @@
 """Pictures of brawl, and `league watch`: what is drawn where, in any state, into files."""
 
+import json
+import re
 import sys
 from dataclasses import replace
 from itertools import pairwise
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import league
+import league.film
 from league.cli import main
 from league.envs import registry
 from league.envs.base import legal_actions
@@ -263,7 +266,8 @@ def test_watch_writes_a_film(
         code, out, err = call(
             monkeypatch, capsys, "--out", str(film), "--seconds", "2", "--seed", "4", "--boxes", "--quiet"
         )
-        assert (code, err) == (0, "") and "bot:based against bot:rusher, seed 4; the match is not over" in out
+        assert (code, err) == (0, "") and "bot:based against bot:rusher, seed 4, the first 2.0 s of " in out
+        assert " s left out (leave --seconds out); the match is won by bot:" in out
     assert films[0].read_bytes() == films[1].read_bytes()
     with Image.open(films[0]) as film:
         assert (film.n_frames, film.size, film.info["duration"]) == (20, (640, 360), 100)
@@ -275,14 +279,44 @@ def test_watch_writes_a_film(
     assert all((a != b).any() for a, b in pairwise(pictures))
 
 
-def test_watch_to_the_end_and_a_still(tmp_path: Path) -> None:
-    """A match that ends says who won; a PNG is the last picture; an agent may meet itself."""
+def test_watch_shows_the_whole_match(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Without --seconds the film ends with the match, and the line says how long both are; so does --json."""
     from PIL import Image
 
-    film = league.watch("bot:random", "bot:random", tmp_path / "m.png", seconds=60, seed=1, env="brawl")
-    assert film.winner in ("bot:random", "draw") and film.pictures == 1
-    with Image.open(film.path) as picture:
-        assert picture.size == (960, 540)
+    code, out, _ = call(monkeypatch, capsys, "--out", str(tmp_path / "a.gif"), "--seed", "4", "--quiet")
+    assert code == 0
+    code, document, _ = call(monkeypatch, capsys, "--out", str(tmp_path / "b.gif"), "--seed", "4", "--quiet", "--json")
+    film = json.loads(document)
+    assert film["seconds"] == film["match_seconds"] > 20 and film["pictures"] == round(10 * film["seconds"])
+    assert f"seed 4, all {film['seconds']:.1f} s; the match is won by {film['winner']}" in out
+    with Image.open(tmp_path / "a.gif") as picture:
+        assert picture.n_frames == film["pictures"]
+
+
+def test_watch_leaves_nothing_out_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Where a match is longer than a film may be, the line says by how much and that no more can be had."""
+    monkeypatch.setattr(league.film, "MAX_SECONDS", 3)
+    code, out, _ = call(monkeypatch, capsys, "--out", str(tmp_path / "a.gif"), "--seed", "4", "--quiet")
+    found = re.search(r"the first 3\.0 s of ([\d.]+) s, ([\d.]+) s left out \(--seconds 3 is the most\)", out)
+    assert code == 0 and found is not None and float(found[1]) == pytest.approx(3 + float(found[2]))
+
+
+def test_watch_to_the_end_and_a_still(tmp_path: Path) -> None:
+    """A match that ends says who won; a PNG is the last picture, or the one at --seconds; an agent may meet itself."""
+    from PIL import Image
+
+    shots = []
+    for name, seconds in (("m.png", None), ("n.png", 5)):
+        film = league.watch("bot:random", "bot:random", tmp_path / name, seconds=seconds, seed=1, env="brawl")
+        assert film.winner in ("bot:random", "draw") and film.pictures == 1
+        with Image.open(film.path) as picture:
+            assert picture.size == (960, 540)
+            shots.append(picture.tobytes())
+    assert film.seconds == 5 < film.match_seconds and shots[0] != shots[1]
 
 
 def test_watch_plays_trained_agents(tmp_path: Path) -> None:
@@ -296,7 +330,7 @@ def test_watch_plays_trained_agents(tmp_path: Path) -> None:
 
     def film(name: str, a: str, b: str, seed: int = 1) -> bytes:
         shot = league.watch(a, b, tmp_path / name, seconds=1, seed=seed, device="cpu", store=store)
-        assert (shot.pictures, shot.winner) == (10, None)
+        assert (shot.pictures, shot.seconds) == (10, 1.0)
         return Path(shot.path).read_bytes()
 
     folder = str(tmp_path / "out")
@@ -313,9 +347,9 @@ def test_watch_plays_trained_agents(tmp_path: Path) -> None:
         (["--out", "film"], ["out=film", ".gif"]),
         (["--out", "there.gif"], ["out=there.gif", "already", "--out"]),
         (["--out", "nowhere/film.gif"], ["nowhere", "folder"]),
-        (["--out", "film.gif", "--seconds", "0"], ["seconds=0", "60"]),
-        (["--out", "film.gif", "--seconds", "nan"], ["seconds=nan", "60"]),
-        (["--out", "film.gif", "--seconds", "61"], ["seconds=61", "60"]),
+        (["--out", "film.gif", "--seconds", "0"], ["seconds=0", "300"]),
+        (["--out", "film.gif", "--seconds", "nan"], ["seconds=nan", "300"]),
+        (["--out", "film.gif", "--seconds", "301"], ["seconds=301", "300"]),
         (["--out", "film.gif", "--seed", "-1"], ["seed=-1"]),
         (["--out", "film.gif", "--env", "matrix"], ["bot:based", "matrix"]),
         (["--out", "film.gif", "--env", "brwl"], ["`brawl`"]),

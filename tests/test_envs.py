@@ -1,13 +1,18 @@
 """The game registry, and the match-batch contract for every registered game and against games that break it."""
 
+import json
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
+import pydantic
 import pytest
 from gymnasium import spaces
 
 from league import config
+from league.app import settle
 from league.envs import registry
 from league.envs.base import ContractError, check_match_batch, gymnasium_spaces, legal_actions
 from league.envs.classic import matrix
@@ -252,6 +257,57 @@ def test_bad_game_or_option_is_one_line(call: Callable[[], Any], parts: tuple[st
     assert "\n" not in message
     for part in parts:
         assert part in message
+
+
+WRONG: dict[type, tuple[Any, ...]] = {
+    bool: (1, 0, "yes", "true", None),
+    int: (True, "3", 3.0, None, [3]),
+    float: (True, "1.5", None, [1.5], float("inf")),
+    list: ("[1.0]", True, 1.0, {"0": 1.0}, ["1.0"], [True]),
+}
+"""Type of an option's default -> values that are not of it."""
+WRONG_OPTIONS = [
+    (game, key, value)
+    for game in registry.games()
+    for key, default in registry.check_options(game, {}).items()
+    for value in WRONG[type(default)]
+]
+
+
+class Lenient(pydantic.BaseModel):
+    """Options of a game from elsewhere that says nothing of how they are checked."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
+
+    size: int = 3
+    sides: tuple[int, ...] = (1, 2)
+
+
+@pytest.mark.parametrize(("game", "key", "value"), WRONG_OPTIONS)
+def test_an_option_of_another_type_is_refused(game: str, key: str, value: Any, tmp_path: Path) -> None:
+    """Of every game, in one line that names it: from Python, from TOML and from --set."""
+    literal = "inf" if value == float("inf") else json.dumps(value)
+    calls: list[Callable[[], object]] = [lambda: registry.check_options(game, {key: value})]
+    if value is not None and not isinstance(value, dict):  # TOML has no null, and writes tables otherwise
+        (tmp_path / "my.toml").write_text(f"[env]\n{key} = {literal}\n")
+        calls.append(lambda: settle("smoke", "fast", game, tmp_path / "my.toml", []))
+        calls.append(lambda: settle("smoke", "fast", game, None, [f"env.{key}={literal}"]))
+    for call in calls:
+        with pytest.raises(ConfigError, match=f"env.{key}=") as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_options_of_any_game_are_checked_strictly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a game's model says; a list serves where it has a tuple, since TOML and JSON have no other."""
+    monkeypatch.setattr(registry, "_games", dict(registry._games))
+    registry.register("elsewhere", cast(Any, SimpleNamespace(Options=Lenient)))
+    assert registry.check_options("elsewhere", {"sides": [4, 5]}) == {"size": 3, "sides": [4, 5]}
+    assert registry.check_options("elsewhere", {"sides": (4, 5)}) == {"size": 3, "sides": [4, 5]}
+    wrong: dict[str, Any]
+    for wrong in ({"size": True}, {"size": "3"}, {"size": 3.0}, {"size": {3}}, {"sides": ["1"]}, {"sides": "\ud800"}):
+        with pytest.raises(ConfigError, match=f"env.{next(iter(wrong))}="):
+            registry.check_options("elsewhere", wrong)
 
 
 def test_game_id_is_of_the_completed_options() -> None:

@@ -74,7 +74,7 @@ ALLOWED = {
     "league.evaluation": BASE | {"league.device", "league.opponents", "league.ratings", "league.rollout"},
     "league.behaviour": BASE,
     "league.psro": BASE | {"league.evaluation", "league.pool"},
-    "league.sizing": BASE | {"league.config", "league.device", "league.evaluation", "league.psro"},
+    "league.sizing": BASE | {f"league.{name}" for name in ("config", "device", "evaluation", "opponents", "psro")},
 }
 ENGINE = {"league.training", "league.progress"}
 WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "exploitability", "gating", "leagues")}

@@ -69,7 +69,7 @@ def test_stacked_nets_are_each_net_alone(monkeypatch: pytest.MonkeyPatch) -> Non
         assert torch.equal(out, torch.stack(alone))
 
 
-@pytest.mark.skipif(not module.HAS_TILES, reason="this processor has no tile units for bf16")
+@pytest.mark.skipif(not module.has_tiles(), reason="this processor has no tile units for bf16")
 def test_only_what_is_large_and_may_be_inexact_runs_on_tiles() -> None:
     """`highest`, torch's default, is float32 throughout, as are small products and other types under `high`."""
     x, weight = torch.randn(256, 128), torch.randn(512, 128)

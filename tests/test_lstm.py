@@ -1,11 +1,20 @@
 """The LSTM over a step and over a segment with match boundaries inside, against `nn.LSTM` and plain stepping."""
 
+from contextlib import nullcontext
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import league.policies.lstm as module
+from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.lstm import lstm_cell, lstm_segment, packed_segment
+from league.policies.stacked import StackedPolicy
+from league.types import ActionSpec
 from tests.ways import WAYS, choose
 
 
@@ -85,6 +94,61 @@ def test_bf16_products_keep_a_float32_state() -> None:
     assert found.dtype == torch.float32
     assert (found - exact).abs().max() < 0.02
     assert (found - torch.stack(steps)).abs().max() < 1e-5
+
+
+class Gates(TorchDispatchMode):
+    """Keeps the types that an LSTM's gates and `nn.LSTM` were called with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.types: dict[str, set[torch.dtype]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.name().removeprefix("aten::").split(".")[0]
+        if name in ("sigmoid", "tanh", "lstm", "mkldnn_rnn_layer", "_cudnn_rnn", "_thnn_fused_lstm_cell"):
+            floats = {x.dtype for x in tree_leaves(args) if isinstance(x, Tensor) and x.is_floating_point()}
+            self.types.setdefault(name, set()).update(floats)
+        return func(*args, **(kwargs or {}))
+
+
+def small_policy() -> ActorCritic:
+    """A network without an encoder."""
+    sizes = {"encoder_layers": 1, "encoder_heads": 1, "encoder_width": 2, "encoder_feedforward": 1, "latents": 1}
+    rest = {"opponent_encoder": False, "history_tokens": 1, "observation_width": 16, "lstm_size": 24, "head_sizes": ()}
+    return ActorCritic(Architecture(12, (6, 12), ActionSpec("multi_binary", (2,) * 4), **sizes, **rest))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_gates_and_state_of_play_are_float32_under_autocast(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through torch's own operations, as on CUDA, alone and stacked: what comes in is bf16, no gate rounds to it."""
+    if device == "cuda" and not torch.backends.cuda.is_built():
+        pytest.skip("fake tensors need no card, but a build of torch that has CUDA")
+    monkeypatch.setattr(module, "is_plain", lambda _: False)
+    is_fake = device == "cuda"
+    monkeypatch.setattr("torch.cuda.amp.common.amp_definitely_not_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda: True)
+    monkeypatch.setattr(FakeTensorMode, "__deepcopy__", lambda mode, _: mode, raising=False)
+    with FakeTensorMode() if is_fake else nullcontext(), torch.device(device), torch.autocast(device, torch.bfloat16):
+        policy = small_policy()
+        state, obs = policy.initial_state(4), torch.zeros(4, 12)
+        assert policy.observe(obs).dtype == torch.bfloat16
+        with torch.no_grad(), Gates() as gates:
+            policy.step(obs, state, greedy=True)
+            shown, after = lstm_cell(policy.observe(obs), state.hidden, state.cell, policy.lstm)
+            if is_fake:
+                StackedPolicy(policy, 2, "bf16").step(obs, policy.initial_state(4), num_slots=2, greedy=True)
+    assert {x.dtype for x in (shown, after, state.hidden, state.cell)} == {torch.float32}
+    assert gates.types == {"sigmoid": {torch.float32}, "tanh": {torch.float32}}
+
+
+def test_gates_and_state_of_learning_are_float32_under_autocast() -> None:
+    """So they are in `nn.LSTM` over a segment, whatever type comes in."""
+    lstm, (x, hidden, cell, is_first) = segment(4, 9, 32, 0.2)
+    lstm, x, hidden, cell = lstm.float(), x.float(), hidden.float(), cell.float()
+    with torch.autocast("cpu", torch.bfloat16), Gates() as gates:
+        found = packed_segment(x.bfloat16(), hidden, cell, is_first, lstm)
+    assert found.dtype == torch.float32 and set.union(*gates.types.values()) == {torch.float32}
+    assert torch.equal(found, packed_segment(x.bfloat16().float(), hidden, cell, is_first, lstm))
 
 
 @pytest.mark.parametrize("size", [9, 16, 33])

@@ -12,7 +12,7 @@ def choose(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sends every such product this way; skips the test where this processor cannot."""
     monkeypatch.setattr(linear, "USES_ONEDNN", way == "oneDNN")
     if way == "tiles":
-        if not linear.HAS_TILES:
+        if not linear.has_tiles():
             pytest.skip("this processor has no tile units for bf16")
         for name in ("FEWEST_ROWS", "FEWEST_ROWS_LAID_OUT", "FEWEST", "SMALLEST"):
             monkeypatch.setattr(linear, name, 1)

@@ -185,7 +185,8 @@ def run(peer: str, size: Size, *, cores: Sequence[int], seconds: float, python: 
     """The fields of the peer's `Speed` and its `version`, or `skipped` and why; in a process pinned to `cores`."""
     what = {"peer": peer, "size": asdict(size), "cores": list(cores), "seconds": seconds}
     threads = str(len(cores))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    environment = {"GOMP_SPINCOUNT": "20000", **os.environ, "PYTHONPATH": str(ROOT)}
+    environment |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     with tempfile.TemporaryDirectory() as folder:  # PufferLib and Sample Factory write where they are started
         done = subprocess.run(
             [python, "-m", "benchmarks.peers", MEASURE, json.dumps(what)],

@@ -24,7 +24,7 @@ VERSION = 2
 class Options(BaseModel):
     """What a user may change about brawl. Equal options are the same game."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     ticks_per_step: int = Field(3, ge=1, le=30, description="ticks (1/30 s) that a decision's keys are held")
     time_limit_seconds: float = Field(40.0, ge=1.0, le=3600.0, description="seconds until the clock decides")
