@@ -168,10 +168,21 @@ class Store:
             values = match_values(match, finished_at)
             self._rows["match"][values[:5]] = values
 
-    def add_metrics(self, run: str, update: int, steps: int, metrics: Mapping[str, float]) -> None:
-        """Buffers measurements of one update; one replaces an earlier one of its (run, update, name). NaN is NULL."""
-        for name, value in metrics.items():
-            self._rows["metric"][run, update, name] = (run, update, steps, name, float(value))
+    def add_metrics(
+        self,
+        run: str,
+        update: int,
+        steps: int,
+        metrics: Mapping[str, float],
+        of_agents: Mapping[tuple[str, str], float] | None = None,
+    ) -> None:
+        """Buffers measurements of one update, of the run by name, and of single agents by (name, agent id).
+
+        One replaces an earlier one of its (run, update, name, agent id). NaN is NULL.
+        """
+        named = {(name, ""): value for name, value in metrics.items()} | dict(of_agents or {})
+        for (name, agent_id), value in named.items():
+            self._rows["metric"][run, update, name, agent_id] = (run, update, steps, name, agent_id, float(value))
 
     def add_event(self, run: str, update: int, kind: str, message: str) -> None:
         """Buffers something worth remembering: a skipped update, a restart, a stop."""
