@@ -70,7 +70,7 @@ _WHOLE = re.compile(r"[0-9]{1,20}")
 _TAG = re.compile(r'\[\s*([A-Za-z0-9_]+)\s+"((?:[^"\\]|\\.)*)"\s*\]')
 _WINNERS = {"0": 0, "1": 1, "draw": DRAW, "1-0": 0, "0-1": 1, "1/2-1/2": DRAW, "½-½": DRAW}
 _SEPARATORS = ",;\t"
-_FORMULA = re.compile(r"=|[-+@].*[=(|!]", re.DOTALL)
+_FORMULA = re.compile(r"=|[-+@](?:[0-9.]|.*[=(|!])", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def name_problem(value: str) -> str:
     if not value.isprintable() or value != value.strip():
         return "has letters that cannot be seen"
     if _FORMULA.match(value):
-        return "is what a spreadsheet takes for a formula (begins with =; or with +, - or @ and has one of =(|!)"
+        return "is a formula to a spreadsheet (it begins with =, or with +, - or @ before a digit or one of =(|!)"
     return ""
 
 

@@ -276,7 +276,9 @@ def find_rated(store: Store, name: str) -> tuple[str, str]:
                 return found.popitem()
             names = {agent.name for agent in agents if agent.kind == "import"}
             if not found and get_close_matches(name, names, n=1):
-                raise UsageError(f"agent {name!r}: no run or agent of that name in {store.path}{nearest(name, names)}")
+                raise UsageError(
+                    f"agent {name!r}: no run `{name}` and no agent of that name in {store.path}{nearest(name, names)}"
+                )
         row = find_named(store, name)
     return row.agent_id, f"{row.run}@{row.step}"
 

@@ -278,7 +278,9 @@ def test_one_name_in_two_forms_is_one_agent_and_two_cases_are_told(tmp_path: Pat
     done = import_matches(file, game_id="g", store=path)
     assert done.joined == (f"{nfd}x",) and done.alike == (("BOB", "Bob", "bob"),)
     assert find_rated(store, nfd) == find_rated(store, nfc) == (f"import:{nfc}", nfc)
-    with pytest.raises(UsageError, match="agent 'Bobb': no run or agent of that name in .*; did you mean `Bob`"):
+    with pytest.raises(
+        UsageError, match=r"agent 'Bobb': no run `Bobb` and no agent of that name in .*; did you mean `Bob`"
+    ):
         find_rated(store, "Bobb")
 
 
