@@ -230,7 +230,8 @@ def relative_population_performance(payoff: Floats) -> float:
     payoff: (m, n) margins of B's agents against C's. Unlike Elo it does not rise by beating weak agents only (Balduzzi
     et al. 2019, arXiv:1901.08106, definition 3).
     """
-    return nash(payoff).value
+    scale = _scale(payoff)
+    return _complementary_equilibria(payoff / scale)[2] * scale + 0.0 if scale else 0.0
 
 
 def alpha_rank(payoff: Floats, population: int = POPULATION, alpha: float = ALPHA) -> Floats:
