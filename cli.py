@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -558,6 +558,10 @@ def import_matches(
     game: Annotated[str | None, typer.Option(help="The game of matches that name none.")] = None,
     game_id: Annotated[str | None, typer.Option(help="The same by its id, which may be new to the store.")] = None,
     run: Annotated[str | None, typer.Option(help="What its matches are called; import-N if not given.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="In place of the earlier imports that this file continues.")
+    ] = False,
+    as_new: Annotated[bool, typer.Option("--as-new", help="Other games than imported before, however alike.")] = False,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -565,16 +569,25 @@ def import_matches(
     """Take in matches that other tools or agents played; they count for the leaderboard."""
     from league.exchange import import_matches
 
-    done = import_matches(file, game=game, game_id=game_id, run=run, store=store)
+    done = import_matches(file, game=game, game_id=game_id, run=run, replace=replace, as_new=as_new, store=store)
     if as_json:
         print_json(done)
         return
     typer.echo(f"{done.file}: {done.imported:,} of {done.read:,} games are in {store} as {done.run}")
+    for name, count in done.replaced.items():
+        typer.echo(f"replaced: {name} with its {count:,} games")
     for why, count in done.skipped.items():
         typer.echo(f"left out: {count:,}, {why}")
+    if done.ignored:
+        typer.echo(f"columns left out: {_some(done.ignored)}")
+    for names in done.alike:
+        typer.echo(f"different agents, though their names differ only by upper and lower case: {', '.join(names)}")
     for word, agents in (("agents known before", done.joined), ("new agents", done.new)):
-        more = f" and {len(agents) - 10} more" if len(agents) > 10 else ""
-        typer.echo(f"{word}: {', '.join(agents[:10]) or 'none'}{more}")
+        typer.echo(f"{word}: {_some(agents) or 'none'}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 @app.command()

@@ -11,15 +11,17 @@ import io
 import json
 import os
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 from league.errors import UsageError, nearest
-from league.records import MAX_SEED, AgentRow, now
+from league.records import MAX_SEED, AgentRow
 from league.store import Store
 from league.types import BOT_PREFIX, DRAW, MatchResult
 
@@ -66,7 +68,9 @@ _SNAPSHOT_ID = re.compile(r"[0-9a-f]{64}")
 _PREFIX = re.compile(f"^(?:{BOT_PREFIX}|{OUTSIDE_PREFIX})")
 _WHOLE = re.compile(r"[0-9]{1,20}")
 _TAG = re.compile(r'\[\s*([A-Za-z0-9_]+)\s+"((?:[^"\\]|\\.)*)"\s*\]')
-_WINNERS = {"0": 0, "1": 1, "draw": DRAW}
+_WINNERS = {"0": 0, "1": 1, "draw": DRAW, "1-0": 0, "0-1": 1, "1/2-1/2": DRAW, "½-½": DRAW}
+_SEPARATORS = ",;\t"
+_FORMULA = re.compile(r"=|[-+@](?:[0-9.]|.*[=(|!])", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,15 @@ class Game:
 
 
 @dataclass(frozen=True)
+class Parsed:
+    """What a file holds: its games, how many more have no result, and the columns that are none of ours."""
+
+    games: list[Game]
+    undecided: int
+    ignored: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Imported:
     """What an import did: `run` is the name of its matches, `read` the games in the file."""
 
@@ -100,6 +113,12 @@ class Imported:
     joined: tuple[str, ...]
     """Names of agents that the store knew."""
     new: tuple[str, ...]
+    replaced: dict[str, int]
+    """Earlier imports whose place it took, and how many games they had."""
+    ignored: tuple[str, ...]
+    """Columns of the file that are none of ours."""
+    alike: tuple[tuple[str, ...], ...]
+    """Names of different agents of one game that differ only by upper and lower case."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +132,8 @@ class Exported:
 # Reading
 
 
-def parse(data: bytes, name: str) -> tuple[list[Game], int]:
-    """The games in a file's content, and how many more have no result.
+def parse(data: bytes, name: str) -> Parsed:
+    """The games in a file's content.
 
     name: the file's, which tells the format and stands in errors.
 
@@ -128,14 +147,16 @@ def parse(data: bytes, name: str) -> tuple[list[Game], int]:
         line = data.count(b"\n", 0, error.start) + 1
         raise _bad(name, line, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8") from None
     games, undecided = [], 0
+    ignored: dict[str, None] = {}
     for line, fields in read(text, name):
+        ignored |= {column: None for column in fields if column and column not in COLUMNS}
         if fields["winner"] == UNDECIDED:
             undecided += 1
         else:
             games.append(_game(name, line, fields))
     if not games and not undecided:
         raise UsageError(f"{name}: there is no game in it; give a file with one match or more")
-    return games, undecided
+    return Parsed(games, undecided, tuple(ignored))
 
 
 def _game(name: str, line: int, fields: Mapping[str, str]) -> Game:
@@ -146,7 +167,7 @@ def _game(name: str, line: int, fields: Mapping[str, str]) -> Game:
         return int(value) if value else None
 
     def text(column: str, fallback: str) -> str:
-        value = fields.get(column, "") or fallback
+        value = unicodedata.normalize("NFC", fields.get(column, "") or fallback)
         problem = name_problem(value)
         if problem:
             raise _bad(name, line, f"{column}={_show(value)} {problem}; correct it")
@@ -167,10 +188,11 @@ def _game(name: str, line: int, fields: Mapping[str, str]) -> Game:
         except (ValueError, OverflowError):
             problem = f"played_at={_show(fields['played_at'])} is no ISO 8601 time such as 2026-05-01T12:00:00+00:00"
             raise _bad(name, line, f"{problem}; correct it") from None
+    seats = text("seat0", ""), text("seat1", "")
     return Game(
         line=line,
-        seats=(text("seat0", ""), text("seat1", "")),
-        winner=_WINNERS[one_of("winner", _WINNERS, "")],
+        seats=seats,
+        winner=_winner(name, line, fields.get("winner", ""), seats),
         game_id=text("game_id", "") if fields.get("game_id") else None,
         seed=whole("seed", MAX_SEED),
         end_reason=text("end_reason", "unknown"),
@@ -179,6 +201,17 @@ def _game(name: str, line: int, fields: Mapping[str, str]) -> Game:
         sampling=one_of("sampling", ["sample", "greedy"], "sample"),
         played_at=played_at,
     )
+
+
+def _winner(name: str, line: int, value: str, seats: tuple[str, str]) -> int:
+    """A seat or DRAW, of what a file says: a seat's number, a result or the winner's name."""
+    if value.casefold() in _WINNERS:
+        return _WINNERS[value.casefold()]
+    named = unicodedata.normalize("NFC", value)
+    if named in seats:
+        return seats.index(named)
+    known = ", ".join(_WINNERS)
+    raise _bad(name, line, f"winner={_show(value)} must be one of {known}, or the name in seat0 or seat1; correct it")
 
 
 def name_problem(value: str) -> str:
@@ -190,8 +223,8 @@ def name_problem(value: str) -> str:
         return f"has {len(value):,} letters, at most {MAX_NAME} are allowed"
     if not value.isprintable() or value != value.strip():
         return "has letters that cannot be seen"
-    if value[0] in "=+-@":
-        return "begins with =, +, - or @, which a spreadsheet takes for a formula"
+    if _FORMULA.match(value):
+        return "is a formula to a spreadsheet (it begins with =, or with +, - or @ before a digit or one of =(|!)"
     return ""
 
 
@@ -211,25 +244,32 @@ def _read_jsonl(text: str, name: str) -> Iterator[tuple[int, dict[str, str]]]:
             raise _bad(name, line, f"not JSON ({_show(str(error))}); put one object on a line") from None
         if not isinstance(found, dict):
             raise _bad(name, line, f"a match is an object, not {_show(row)}; put one object on a line")
-        _check_columns(name, line, found)
+        columns = _known_columns(name, line, list(found))
         fields = {}
-        for column, value in found.items():
+        for column, value in zip(columns, found.values(), strict=True):
+            if column not in COLUMNS:
+                fields[column] = ""
+                continue
             if value is not None and (not isinstance(value, str | int) or isinstance(value, bool)):
                 raise _bad(name, line, f"{column}={_show(repr(value))} is neither text nor a whole number; correct it")
-            fields[column] = "" if value is None else str(value)
+            fields[column] = "" if value is None else str(value).strip()
         yield line, fields
 
 
 def _read_csv(text: str, name: str) -> Iterator[tuple[int, dict[str, str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header = next((row for row in text.splitlines() if row.strip()), "")
+    separator = max(_SEPARATORS, key=header.count)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator, skipinitialspace=True)
     columns: list[str] | None = None
     line = 1
     try:
         for row in reader:
-            if columns is None and row:
-                columns = [column.strip() for column in row]
-                _check_columns(name, line, columns)
-            elif columns is not None and row:
+            row = [value.strip() for value in row]
+            if columns is None and any(row):
+                columns = _known_columns(name, line, row)
+            elif columns is not None and any(row):
+                while len(row) > len(columns) and not row[-1]:
+                    row.pop()
                 if len(row) != len(columns):
                     raise _bad(name, line, f"{len(row)} values under {len(columns)} columns; give one a column")
                 yield line, dict(zip(columns, row, strict=True))
@@ -238,17 +278,19 @@ def _read_csv(text: str, name: str) -> Iterator[tuple[int, dict[str, str]]]:
         raise _bad(name, line, f"not CSV ({_show(str(error))}); correct it") from None
 
 
-def _check_columns(name: str, line: int, columns: Iterable[str]) -> None:
-    counts = Counter(list(columns))
-    for column in counts:
-        if column not in COLUMNS:
-            raise _bad(name, line, f"no column {_show(column)} is known{nearest(column[:MAX_NAME], COLUMNS)}")
+def _known_columns(name: str, line: int, columns: Sequence[str]) -> list[str]:
+    """The columns, those of ours in our spelling, whatever their case."""
+    own = [low if (low := column.strip().casefold()) in COLUMNS else column for column in columns]
+    counts = Counter(own)
     for column in COLUMNS:
         if counts[column] > 1:
             raise _bad(name, line, f"column `{column}` stands there twice; leave one out")
     for column in NEEDED:
         if not counts[column]:
-            raise _bad(name, line, f"column `{column}` is missing; a match needs {', '.join(NEEDED)}")
+            close = get_close_matches(column, [c[:MAX_NAME].casefold() for c in own if c not in COLUMNS], n=1)
+            meant = f"; did you mean `{column}` by {_show(close[0])}?" if close else ""
+            raise _bad(name, line, f"column `{column}` is missing; a match needs {', '.join(NEEDED)}{meant}")
+    return own
 
 
 def _read_pgn(text: str, name: str) -> Iterator[tuple[int, dict[str, str]]]:
@@ -302,11 +344,11 @@ def _pgn_fields(name: str, line: int, tags: Mapping[str, str]) -> dict[str, str]
     for tag in ("White", "Black", "Result"):
         if tag not in tags:
             raise _bad(name, line, f"the game has no tag {tag}; a game needs White, Black and Result")
-    result = tags["Result"]
+    result = tags["Result"].strip().replace("½", "1/2")
     if result != UNDECIDED and result not in PGN_RESULTS:
         known = ", ".join([*PGN_RESULTS, UNDECIDED])
         raise _bad(name, line, f"Result {_show(result)} of the game that begins here must be one of {known}")
-    fields = {column: tags[tag] for tag, column in PGN_TAGS.items() if tag in tags}
+    fields = {column: tags[tag].strip() for tag, column in PGN_TAGS.items() if tag in tags}
     return fields | {"winner": PGN_RESULTS.get(result, UNDECIDED)}
 
 
@@ -400,7 +442,7 @@ class _Known:
     ids: dict[tuple[str, str], str]
     """(Game id, agent id) -> name."""
     named: dict[tuple[str, str], set[str]]
-    """(Game id, name) -> agent ids."""
+    """(Game id, name in Unicode's form NFC) -> agent ids."""
     new: dict[tuple[str, str], AgentRow] = field(default_factory=dict)
 
     @classmethod
@@ -418,7 +460,8 @@ class _Known:
         ids = {(agent.game_id, agent.agent_id): agent.name for agent in agents}
         named: dict[tuple[str, str], set[str]] = {}
         for agent in agents:
-            named.setdefault((agent.game_id, agent.name), set()).add(agent.agent_id)
+            key = agent.game_id, unicodedata.normalize("NFC", agent.name)
+            named.setdefault(key, set()).add(agent.agent_id)
         return cls(runs, labels, ids, named)
 
     def find(self, game_id: str, name: str) -> str:
@@ -432,11 +475,12 @@ class _Known:
             return name
         if key in self.labels:
             return self.labels[key]
-        if len(self.named.get(key, ())) > 1:
-            raise ValueError(f"names {len(self.named[key])} agents; give the id of one")
-        if key in self.named:
-            return next(iter(self.named[key]))
         plain = name.removeprefix(OUTSIDE_PREFIX)
+        for called in (key, (game_id, plain)):
+            if len(self.named.get(called, ())) > 1:
+                raise ValueError(f"names {len(self.named[called])} agents; give the id of one")
+            if called in self.named:
+                return next(iter(self.named[called]))
         if plain != name and plain.startswith((BOT_PREFIX, OUTSIDE_PREFIX)):
             raise ValueError(f"has two prefixes; write `{plain}`")
         run = plain.partition("@")[0]
@@ -459,6 +503,15 @@ class _Known:
         key = game_id, agent_id
         return self.ids[key] if key in self.ids else self.new[key].name if key in self.new else agent_id
 
+    def alike(self, seated: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+        """Sets of names of different agents of one game, of (game id, agent id) one at least, that differ by case."""
+        every = self.ids | {key: agent.name for key, agent in self.new.items()}
+        folded: dict[tuple[str, str], set[str]] = {}
+        for (game_id, _), name in every.items():
+            folded.setdefault((game_id, name.casefold()), set()).add(name)
+        wanted = {(key[0], every[key].casefold()): None for key in seated if key in every}
+        return [tuple(sorted(folded[key])) for key in wanted if len(folded[key]) > 1]
+
 
 def import_matches(
     file: str | os.PathLike[str],
@@ -466,21 +519,27 @@ def import_matches(
     game: str | None = None,
     game_id: str | None = None,
     run: str | None = None,
+    replace: bool = False,
+    as_new: bool = False,
     store: str | os.PathLike[str],
 ) -> Imported:
     """Writes the matches of a `.jsonl`, `.csv` or `.pgn` file into the store as evaluation matches, all or none.
 
     A seat that names an agent of the store (its id, its name, `RUN@STEP`, `bot:NAME`) is that agent; any other name
-    becomes an agent from outside, whose id is `import:NAME`. A match that the store has already is left out.
+    becomes an agent from outside, whose id is `import:NAME`. A match that the store has already is left out. A file
+    that has at least half of the games of an earlier import is refused, unless `replace` or `as_new` says what it is.
 
     Args:
         file: its ending tells the format.
         game, game_id: the game of matches that name none; needed unless the store has exactly one.
         run: the name that the matches get; the next free `import-N` if not given.
+        replace: puts the file in the place of the earlier imports that it continues.
+        as_new: its games are others than those of earlier imports, however alike they are.
         store: the DuckDB file; made if it is not there.
 
     Raises:
-        UsageError: the file is bad (with the line), was imported before, or a name or game is unknown or unclear.
+        UsageError: the file is bad (with the line), was imported before, has most games of another import, or a name
+            or game is unknown or unclear.
         StoreError: the store cannot be used.
     """
     path, store_path = Path(file), Path(store)
@@ -488,9 +547,12 @@ def import_matches(
         raise UsageError(f"run={_show(run)}: letters, digits, . _ and -, at most 64; pass another --run")
     if game_id is not None and name_problem(game_id):
         raise UsageError(f"game_id={_show(game_id)}: {name_problem(game_id)}; pass another --game-id")
+    if replace and as_new:
+        raise UsageError("--replace and --as-new exclude each other; pass one")
     _format_of(path.name)
     data = _read_file(path)
-    games, undecided = parse(data, str(path))
+    parsed = parse(data, str(path))
+    games, undecided = parsed.games, parsed.undecided
     if not games:
         raise UsageError(f"{path}: none of its {undecided} games has a result; nothing was changed")
     opened = Store.open(store_path) if os.path.lexists(store_path) else None
@@ -500,7 +562,8 @@ def import_matches(
     rows = [_match(str(path), place, g, default, game_id, known, digest) for place, g in enumerate(games)]
     opened = opened or Store.create(store_path)
     file_name = path.name.encode(errors="replace").decode()
-    row = opened.add_import(run, digest.hexdigest(), file_name, rows, known.new.values())
+    earlier: Literal["refuse", "replace", "keep"] = "replace" if replace else "keep" if as_new else "refuse"
+    row, replaced = opened.add_import(run, digest.hexdigest(), file_name, rows, known.new.values(), earlier)
     seated = {(match.game_id, agent): None for match, _ in rows for agent in match.agents}
     left_out = {"no result": undecided, "already in the store": len(rows) - row.matches}
     return Imported(
@@ -512,6 +575,9 @@ def import_matches(
         game_ids=tuple(dict.fromkeys(match.game_id for match, _ in rows)),
         joined=tuple(known.name(*key) for key in seated if key not in known.new),
         new=tuple(agent.name for agent in known.new.values()),
+        replaced={old.run: old.matches for old in replaced},
+        ignored=parsed.ignored,
+        alike=tuple(known.alike(seated)),
     )
 
 
@@ -547,8 +613,8 @@ def _default_game(games: Mapping[str, str], store: Path, game: str | None, game_
 
 def _match(
     file: str, place: int, game: Game, default: str | None, wanted: str | None, known: _Known, digest: hashlib._Hash
-) -> tuple[MatchResult, datetime]:
-    """A game of a file as a row of the store."""
+) -> tuple[MatchResult, datetime | None]:
+    """A game of a file as a row of the store, and when it was played, if the file says so."""
     if wanted is not None and game.game_id not in (None, wanted):
         raise _bad(file, game.line, f"game_id={_show(game.game_id or '')} is not --game-id {wanted}; leave one out")
     game_id = game.game_id or default
@@ -582,7 +648,7 @@ def _match(
         ticks=game.ticks,
         sampling=game.sampling,
     )
-    return match, game.played_at or now()
+    return match, game.played_at
 
 
 # From the store into a file

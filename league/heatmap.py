@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,6 +193,7 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 1]}…{name[-LONGEST // 2 :]}"
 
 
+@functools.cache
 def _font(size: float) -> Any:
     from PIL import ImageFont
 

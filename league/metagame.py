@@ -6,14 +6,17 @@ cell that is not known is NaN. Pure functions; what they say of real results is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import pinv
-from scipy.optimize import linprog, minimize
-from scipy.special import betainc, logsumexp, softmax
+from scipy.linalg import inv, lu_factor, lu_solve, svd
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from scipy.special import bdtr, betainc, logsumexp, softmax
 
 KAPPA = 8.0
 """Games that a prediction counts for (DI-engine believes a win-rate from 8 games on: `min_win_rate_games`)."""
@@ -23,6 +26,15 @@ ALPHA = 100.0
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+PATH_END = 1e-13
+"""Mean of probability times loss, both about 1 at first, at which a central path ends."""
+FEW = 8
+"""Games of a pair up to which its made-up results are drawn by inversion."""
+ROWS_AT_ONCE = 16
+STATES_AT_ONCE = 32
+"""Of alpha-rank's chain: what is worked out together, so that it lies in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -79,71 +91,137 @@ def nash(payoff: Floats) -> Nash:
     Of an antisymmetric matrix of margins `rows` is the mixture of Nash averaging (Balduzzi et al. 2018,
     arXiv:1806.02643, section 4.1): unique, and the same however often an agent is copied.
 
-    One linear programme finds a strictly complementary pair of equilibria (Goldman and Tucker 1956): whatever some
+    A central path ends at a strictly complementary pair of equilibria (Goldman and Tucker 1956): whatever some
     equilibrium plays has a probability, every other move a loss. On these supports the entropy is maximised through
     its dual, p ~ exp(A z), whose optimum is finite there.
+
+    Raises:
+        ArithmeticError: a payoff is not finite.
     """
-    scale = float(np.max(np.abs(payoff)))
+    scale = _scale(payoff)
     if scale == 0.0:
         m, n = payoff.shape
         return Nash(np.full(m, 1.0 / m), np.full(n, 1.0 / n), 0.0)
     a = payoff / scale
-    p, q, value = _complementary_equilibria(a)
-    rows = p > value - a @ q
-    columns = q > a.T @ p - value
-    best_rows = _of_greatest_entropy(a, rows, columns, value)
-    best_columns = _of_greatest_entropy(-a.T, columns, rows, -value)
+    (p, rows), (q, columns), value = _complementary_equilibria(a)
+    best_rows = _of_greatest_entropy(a, p, rows, columns, value)
+    is_own = payoff.shape[0] == payoff.shape[1] and p is q
+    best_columns = best_rows if is_own else _of_greatest_entropy(-a.T, q, columns, rows, -value)
     return Nash(best_rows, best_columns, value * scale + 0.0)  # no -0.0
 
 
-def _complementary_equilibria(a: Floats) -> tuple[Floats, Floats, float]:
-    """Equilibrium strategies p (m,) and q (n,) and the value: max t with p_i + loss_i >= t and q_j + loss_j >= t."""
+def _scale(payoff: Floats) -> float:
+    scale = float(np.max(np.abs(payoff)))
+    if not np.isfinite(scale):
+        raise ArithmeticError("no equilibrium: a payoff is not finite")
+    return scale
+
+
+Strategy = tuple[Floats, Bools]
+"""Probabilities (m,), and which of them are above 0 where loss and probability are told apart."""
+
+
+def _complementary_equilibria(a: Floats) -> tuple[Strategy, Strategy, float]:
+    """Equilibrium strategies of both players and the value, of payoffs (m, n) in [-1, 1].
+
+    An antisymmetric game is its own skew form and has value 0. Any other is put into one of size m + n + 1 (Gale, Kuhn
+    and Tucker 1951, "Linear programming and the theory of games"), which needs a value above 0.
+    """
     m, n = a.shape
-    identity_m, identity_n, one_m, one_n = np.eye(m), np.eye(n), np.ones((m, 1)), np.ones((n, 1))
-    zero_mm, zero_nn = np.zeros((m, m)), np.zeros((n, n))
-    at_most_zero = np.block(
-        [
-            [-a.T, zero_nn, one_n, 0 * one_n],
-            [zero_mm, a, -one_m, 0 * one_m],
-            [-identity_m, a, -one_m, one_m],
-            [-a.T, -identity_n, one_n, one_n],
-        ]
-    )
-    sums = np.zeros((2, m + n + 2))
-    sums[0, :m] = sums[1, m : m + n] = 1.0
-    cost = np.zeros(m + n + 2)
-    cost[-1] = -1.0
-    found = linprog(
-        cost,
-        A_ub=at_most_zero,
-        b_ub=np.zeros(len(at_most_zero)),
-        A_eq=sums,
-        b_eq=[1.0, 1.0],
-        bounds=[(0.0, None)] * (m + n) + [(None, None), (None, 1.0)],
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    if found.x is None:
-        raise ArithmeticError(f"no equilibrium found ({found.message}); is a payoff not finite?")
-    return found.x[:m], found.x[m : m + n], float(found.x[-2])
+    if m == n and np.allclose(a, -a.T, rtol=0.0, atol=1e-12):
+        own = _strategy(*_central_path((a - a.T) / 2.0))
+        return own, own, 0.0
+    skew = np.zeros((m + n + 1, m + n + 1))
+    skew[:m, m:-1] = a + 2.0
+    skew[:m, -1], skew[m:-1, -1] = -1.0, 1.0
+    x, s = _central_path(skew - skew.T)
+    rows, columns = _strategy(x[:m], s[:m]), _strategy(x[m:-1], s[m:-1])
+    return rows, columns, float(rows[0] @ a @ columns[0])
 
 
-def _of_greatest_entropy(
-    a: Floats, support: npt.NDArray[np.bool_], tight: npt.NDArray[np.bool_], value: float
-) -> Floats:
-    """The p (m,) of greatest entropy on `support` with (p a)_j = value for `tight` columns j, >= value for others."""
-    own = a[support]
+def _strategy(x: Floats, s: Floats) -> Strategy:
+    """Of a path's end: what is more likely than it loses."""
+    is_played = x > s
+    return np.where(is_played, x, 0.0) / x[is_played].sum(), is_played
+
+
+def _central_path(skew: Floats) -> tuple[Floats, Floats]:
+    """x (n,) and s = x A (n,) of an antisymmetric A, both at least 0, x s = 0 and x + s > 0.
+
+    Mehrotra's predictor and corrector on the self-dual form (Xu, Hung and Ye 1996, Annals of Operations Research 62):
+    s - x A is a residual that falls as x s does, and x keeps its size.
+    """
+    a = skew.T
+    x, s = np.ones(len(a)), np.ones(len(a))
+    mean, last = 1.0, np.inf
+    while mean > PATH_END and (mean > 1e5 * PATH_END or mean < last / 2.0):
+        residual = s - a @ x
+        system = a.copy()
+        system[np.diag_indices_from(system)] += s / x
+        factor = lu_factor(system, overwrite_a=True, check_finite=False)
+        dx, ds = _newton(a, factor, x, s, np.zeros_like(x), residual)
+        left = 1.0 - min(1.0, _longest_step(x, dx, s, ds))
+        centre = left**2 * min(1.0, left + 0.05)
+        dx, ds = _newton(a, factor, x, s, centre * mean - dx * ds, (1.0 - centre) * residual)
+        length = min(1.0, 0.95 * _longest_step(x, dx, s, ds))
+        x, s = x + length * dx, s + length * ds
+        last, mean = mean, float(x @ s) / len(x)
+    return x, s
+
+
+def _newton(
+    a: Floats, factor: tuple[Floats, Ints], x: Floats, s: Floats, target: Floats, lost: Floats
+) -> tuple[Floats, Floats]:
+    """The step dx, ds on which, to first order, x s becomes `target` and s - a x falls by `lost`."""
+    dx = np.asarray(lu_solve(factor, (target - x * s) / x + lost, check_finite=False), np.float64)
+    return dx, a @ dx - lost
+
+
+def _longest_step(x: Floats, dx: Floats, s: Floats, ds: Floats) -> float:
+    """The step at which the first of x and s is 0."""
+    z, dz = np.concatenate([x, s]), np.concatenate([dx, ds])
+    falls = dz < 0.0
+    return float(np.min(-z[falls] / dz[falls], initial=np.inf))
+
+
+def _of_greatest_entropy(a: Floats, inner: Floats, support: Bools, tight: Bools, value: float) -> Floats:
+    """The p (m,) of greatest entropy on `support` with (p a)_j = value for `tight` columns j, >= value for others.
+
+    inner: such a p that is above 0 on all of `support`, returned where it is the only one. Equalities stand as
+    an orthonormal basis of what they span, in the metric of `inner`, in which the dual is well conditioned. Of the
+    inequalities only those are taken in that would be broken.
+    """
+    own, result = a[support] - value, np.zeros(len(a))
+    weight = np.sqrt(inner[support])
+    basis, sizes, _ = svd(weight[:, None] * own[:, tight], full_matrices=False, check_finite=False)
+    span = basis[:, sizes > 1e-9] / weight[:, None]
+    if span.shape[1] == len(own) - 1:
+        return inner
+    broken = np.zeros(len(tight), np.bool_)
+    while True:
+        terms = np.hstack([span, own[:, broken]])
+        free = np.arange(terms.shape[1]) < span.shape[1]
+        mixture = _softest(terms, free)
+        new = ~tight & ~broken & (mixture @ own < -1e-9)
+        if not new.any():
+            result[support] = mixture
+            return result
+        broken |= new
+
+
+def _softest(terms: Floats, free: Bools) -> Floats:
+    """The mixture (k,) ~ exp(terms z) whose exponentials have the least sum; z at least 0 where not `free`."""
 
     def dual(z: Floats) -> tuple[float, Floats]:
-        logits = own @ z
-        return float(logsumexp(logits) - value * z.sum()), softmax(logits) @ own - value
+        logits = terms @ z
+        return float(logsumexp(logits)), softmax(logits) @ terms
 
-    bounds = [(None, None) if is_tight else (0.0, None) for is_tight in tight]
+    if not len(free):
+        return np.full(len(terms), 1.0 / len(terms))
+    bounds = [(None, None) if is_free else (0.0, None) for is_free in free]
     options = {"maxiter": 20_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-12, "maxcor": 30}
-    best = minimize(dual, np.zeros(a.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    result = np.zeros(len(a))
-    result[support] = softmax(own @ best.x)
-    return result
+    best = minimize(dual, np.zeros(terms.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(softmax(terms @ best.x), np.float64)
 
 
 def relative_population_performance(payoff: Floats) -> float:
@@ -152,7 +230,8 @@ def relative_population_performance(payoff: Floats) -> float:
     payoff: (m, n) margins of B's agents against C's. Unlike Elo it does not rise by beating weak agents only (Balduzzi
     et al. 2019, arXiv:1901.08106, definition 3).
     """
-    return nash(payoff).value
+    scale = _scale(payoff)
+    return _complementary_equilibria(payoff / scale)[2] * scale + 0.0 if scale else 0.0
 
 
 def alpha_rank(payoff: Floats, population: int = POPULATION, alpha: float = ALPHA) -> Floats:
@@ -176,26 +255,54 @@ def _log_fixation(payoff: Floats, m: int, alpha: float) -> Floats:
     """(N, N): log-probability that one mutant (column) takes over a population of m - 1 others (row)."""
     mutants = np.arange(1, m)[:, None, None]
     own = np.diag(payoff)
-    as_mutant = ((mutants - 1) * own[None, None, :] + (m - mutants) * payoff.T) / (m - 1)
-    as_resident = ((m - mutants - 1) * own[None, :, None] + mutants * payoff) / (m - 1)
-    climb = np.cumsum(as_mutant - as_resident, axis=0)
-    return np.asarray(-logsumexp(np.concatenate([np.zeros((1, *payoff.shape)), -alpha * climb]), axis=0), np.float64)
+    result = np.empty_like(payoff)
+    for begin in range(0, len(payoff), ROWS_AT_ONCE):
+        rows = slice(begin, begin + ROWS_AT_ONCE)
+        as_mutant = ((mutants - 1) * own[None, None, :] + (m - mutants) * payoff.T[rows]) / (m - 1)
+        as_resident = ((m - mutants - 1) * own[None, rows, None] + mutants * payoff[rows]) / (m - 1)
+        fall = -alpha * np.cumsum(as_mutant - as_resident, axis=0)
+        top = np.maximum(fall.max(axis=0, initial=0.0), 0.0)
+        result[rows] = -top - np.log(np.exp(-top) + np.exp(fall - top).sum(axis=0))
+    return result
 
 
 def _log_stationary(log_rate: Floats) -> Floats:
     """(N,): log of the stationary distribution of a chain with these log-rates (N, N) from row to column.
 
     Grassmann, Taksar and Heyman 1985 (Operations Research 33): states are taken out one by one without a subtraction.
+    What a block of them adds to the rates of all others is added at once, as a matrix product.
     """
     rate = log_rate.copy()
-    size = len(rate)
-    for n in range(size - 1, 0, -1):
-        rate[:n, n] -= logsumexp(rate[n, :n])
-        rate[:n, :n] = np.logaddexp(rate[:n, :n], rate[:n, n, None] + rate[None, n, :n])
+    size = top = len(rate)
+    while top > 1:
+        low = max(top - STATES_AT_ONCE, 1)
+        for n in range(top - 1, low - 1, -1):
+            rate[:n, n] -= logsumexp(rate[n, :n])
+            rate[low:n, :n] = np.logaddexp(rate[low:n, :n], rate[low:n, n, None] + rate[None, n, :n])
+            rate[:low, low:n] = np.logaddexp(rate[:low, low:n], rate[:low, n, None] + rate[None, n, low:n])
+        _add_log_product(rate[:low, :low], rate[:low, low:top], rate[low:top, :low])
+        top = low
     result = np.zeros(size)
     for n in range(1, size):
         result[n] = logsumexp(result[:n] + rate[:n, n])
     return np.asarray(result - logsumexp(result), np.float64)
+
+
+def _add_log_product(total: Floats, left: Floats, right: Floats) -> None:
+    """total = log(exp(total) + exp(left) exp(right)), (m, n) += (m, k) (k, n), in place.
+
+    Rows and columns are scaled to have 1 as their largest. A product that is too small for a double then is worked out
+    in logarithms, unless it is too small to change the total, too.
+    """
+    row, column = left.max(axis=1)[:, None], right.max(axis=0)[None, :]
+    product = np.exp(left - row) @ np.exp(right - column)
+    i, j = np.nonzero((product < 1e-280) & (row + column + np.log(1e-270) > total - 40.0))
+    with np.errstate(divide="ignore"):
+        added = np.log(product) + row + column
+    for begin in range(0, len(i), 2**16):
+        some = slice(begin, begin + 2**16)
+        added[i[some], j[some]] = logsumexp(left[i[some]] + right[:, j[some]].T, axis=1)
+    np.logaddexp(total, added, out=total)
 
 
 def transitive_part(payoff: Floats) -> Floats:
@@ -204,7 +311,9 @@ def transitive_part(payoff: Floats) -> Floats:
     Where all cells are known, r_i is the mean of row i: the transitive part of the Hodge decomposition (Jiang et al.
     2011, "Statistical ranking and combinatorial Hodge theory"; Balduzzi et al. 2018, section 2.1).
     """
-    return _gradient(payoff, _inverse_laplacian(payoff))
+    first, second, margin = _met(payoff)
+    strength = _Laplacian(len(payoff), first, second).strength(margin)
+    return np.asarray(strength[:, None] - strength[None, :], np.float64)
 
 
 def cyclic_share(payoff: Floats) -> float:
@@ -213,7 +322,8 @@ def cyclic_share(payoff: Floats) -> float:
     0: who beats whom follows from one number an agent; 1: rock-paper-scissors. NaN where no pair has met. Chance alone
     makes it larger than 0, see `cyclic_share_by_chance`.
     """
-    return _cyclic_share(payoff, _inverse_laplacian(payoff))
+    first, second, margin = _met(payoff)
+    return _Laplacian(len(payoff), first, second).cyclic_share(margin)
 
 
 def cyclic_share_by_chance(table: Crosstable, expected: Floats, rng: np.random.Generator, samples: int = 200) -> Floats:
@@ -221,36 +331,69 @@ def cyclic_share_by_chance(table: Crosstable, expected: Floats, rng: np.random.G
 
     Each pair plays as many games as it did; those that it drew stay drawn.
     """
-    games, draws = table.games, table.draws
+    first, second = np.nonzero(np.triu(table.games, 1))
+    games, draws = table.games[first, second], table.draws[first, second]
     decided = games - draws
-    points = expected * games - 0.5 * draws
-    chance = np.clip(np.divide(points, decided, out=np.full(expected.shape, 0.5), where=decided > 0), 0.0, 1.0)
-    inverse = _inverse_laplacian(table.score)
-    shares = []
-    for _ in range(samples):
-        upper = np.triu(rng.binomial(decided, chance), 1)
-        wins = upper + np.tril(decided - upper.T, -1)
-        shares.append(_cyclic_share(2.0 * Crosstable(table.agents, wins, draws).score - 1.0, inverse))
-    return np.array(shares)
+    points = expected[first, second] * games - 0.5 * draws
+    chance = np.clip(np.divide(points, decided, out=np.full(len(games), 0.5), where=decided > 0), 0.0, 1.0)
+    draw, laplacian = _binomials(decided, chance, rng), _Laplacian(len(table.agents), first, second)
+    return np.array([laplacian.cyclic_share((2.0 * draw() + draws) / games - 1.0) for _ in range(samples)])
 
 
-def _inverse_laplacian(payoff: Floats) -> Floats:
-    """(N, N): the pseudo-inverse of the Laplacian of the graph of the pairs that are known."""
-    known = _known(payoff)
-    return np.asarray(pinv(np.diag(known.sum(axis=1).astype(np.float64)) - known), np.float64)
+def _binomials(num: Ints, chance: Floats, rng: np.random.Generator) -> Callable[[], Ints]:
+    """Draws (P,) successes of `num` tries each, again at each call.
+
+    Up to `FEW` tries by inversion: one uniform number a pair, and how many steps of its distribution lie below it.
+    """
+    order = np.argsort(-num, kind="stable")
+    many, size = int(np.sum(num > FEW)), len(num)
+    tries, p = num[order[many:]], chance[order[many:]]
+    steps = [bdtr(k, tries[: np.sum(tries > k)], p[: np.sum(tries > k)]) for k in range(FEW)]
+
+    def draw() -> Ints:
+        found = np.empty(size, np.int64)
+        found[order[:many]] = rng.binomial(num[order[:many]], chance[order[:many]])
+        few, uniform = np.zeros(size - many, np.int64), rng.random(size - many)
+        for step in steps:
+            few[: len(step)] += uniform[: len(step)] >= step
+        found[order[many:]] = few
+        return found
+
+    return draw
 
 
-def _gradient(payoff: Floats, inverse: Floats) -> Floats:
-    strength = inverse @ np.where(_known(payoff), payoff, 0.0).sum(axis=1)
-    return np.asarray(strength[:, None] - strength[None, :], np.float64)
+def _met(payoff: Floats) -> tuple[Ints, Ints, Floats]:
+    """The P pairs that are known, first < second, and the first's payoff against the second."""
+    first, second = np.nonzero(np.triu(~np.isnan(payoff), 1))
+    return first, second, payoff[first, second]
 
 
-def _cyclic_share(payoff: Floats, inverse: Floats) -> float:
-    known = _known(payoff)
-    total = float(np.sum(payoff[known] ** 2))
-    if not known.any():
-        return float("nan")
-    return float(np.sum((payoff - _gradient(payoff, inverse))[known] ** 2)) / total if total else 0.0
+class _Laplacian:
+    """Least squares on the graph of P pairs of N agents, each pair an edge with a margin.
+
+    The Laplacian's null vectors are the connected components; with these projected on, it has an inverse.
+    """
+
+    def __init__(self, size: int, first: Ints, second: Ints) -> None:
+        pairs = np.arange(len(first))
+        ends = np.concatenate([first, second]), np.concatenate([pairs, pairs])
+        signs = np.repeat([1.0, -1.0], len(first))
+        self._incidence = csr_array((signs, ends), shape=(size, len(first)))
+        laplacian = (self._incidence @ self._incidence.T).toarray()
+        _, component = connected_components(laplacian, directed=False)
+        null = (component[:, None] == component[None, :]) / np.bincount(component)[component]
+        self._inverse = np.asarray(inv(laplacian + null) - null, np.float64)
+
+    def strength(self, margin: Floats) -> Floats:
+        """(N,): r of the gradient r_i - r_j that fits the margins (P,) best."""
+        return np.asarray(self._inverse @ (self._incidence @ margin), np.float64)
+
+    def cyclic_share(self, margin: Floats) -> float:
+        """What that gradient leaves of the margins' squares (a projection's complement); see `cyclic_share`."""
+        if not len(margin):
+            return float("nan")
+        gains, total = self._incidence @ margin, float(margin @ margin)
+        return max(0.0, 1.0 - float(gains @ self._inverse @ gains) / total) if total else 0.0
 
 
 class Cycle(NamedTuple):
@@ -269,27 +412,37 @@ def cycles(table: Crosstable, most: int = 10) -> tuple[int, list[Cycle]]:
 
     With few games most of them are chance: look at `certainty`.
     """
-    score = table.score
-    beats = np.nan_to_num(score, nan=0.0) > 0.5
-    np.fill_diagonal(beats, False)
+    score = np.nan_to_num(table.score, nan=0.0)
+    np.fill_diagonal(score, 0.0)
+    beats = score > 0.5
     points = table.wins + 0.5 * table.draws
-    sure = np.asarray(1.0 - betainc(points + 0.5, points.T + 0.5, 0.5), np.float64)
+    sure = np.where(beats, 1.0 - betainc(points + 0.5, points.T + 0.5, 0.5), 0.0)
+    edges = beats.astype(np.float64)
+    count = round(float(np.sum((edges @ edges) * edges.T)) / 3.0)
     found: list[Cycle] = []
-    count = 0
+    least, weak = 0.0, 0.0
     for i in range(len(score)):  # the least of the three, so that each cycle is found once
-        j, k = np.nonzero(beats[i, i + 1 :, None] & beats[i + 1 :, i + 1 :] & beats[None, i + 1 :, i])
-        j, k = j + i + 1, k + i + 1
-        count += len(j)
-        certainty = sure[i, j] * sure[j, k] * sure[k, i]
-        weakest = np.minimum(np.minimum(score[i, j], score[j, k]), score[k, i])
-        for n in np.lexsort((-weakest, -certainty))[:most]:
-            found.append(Cycle((i, int(j[n]), int(k[n])), float(weakest[n]), float(certainty[n])))
-    found.sort(key=lambda cycle: (-cycle.certainty, -cycle.weakest, cycle.agents))
-    return count, found[:most]
+        j = i + 1 + np.flatnonzero(beats[i, i + 1 :] & (sure[i, i + 1 :] >= least))
+        k = i + 1 + np.flatnonzero(beats[i + 1 :, i] & (sure[i + 1 :, i] >= least))
+        certainty = sure[i, j, None] * sure[np.ix_(j, k)] * sure[None, k, i]
+        good = certainty > least
+        if (
+            least > 0.0 and (certainty == least).any()
+        ):  # as sure as the last that is listed, and before it where it is stronger
+            good |= (certainty == least) & (_weakest(score, i, j, k) > weak)
+        better, strong = np.nonzero(good)
+        if not len(better):
+            continue
+        weakest = _weakest(score, i, j, k)[better, strong]
+        for n in np.lexsort((-weakest, -certainty[better, strong]))[:most]:
+            at = better[n], strong[n]
+            found.append(Cycle((i, int(j[at[0]]), int(k[at[1]])), float(weakest[n]), float(certainty[at])))
+        found = sorted(found, key=lambda cycle: (-cycle.certainty, -cycle.weakest, cycle.agents))[:most]
+        if len(found) == most:
+            least, weak = found[-1].certainty, found[-1].weakest
+    return count, found
 
 
-def _known(payoff: Floats) -> npt.NDArray[np.bool_]:
-    """(N, N): the pairs whose payoff is known."""
-    known = ~np.isnan(payoff)
-    np.fill_diagonal(known, False)
-    return known
+def _weakest(score: Floats, i: int, j: Ints, k: Ints) -> Floats:
+    """(J, K): the least score on each way from i over j and k back."""
+    return np.minimum(np.minimum(score[i, j, None], score[np.ix_(j, k)]), score[None, k, i])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import combinations
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.csgraph import connected_components
 
+from league.davidson import ELO_SCALE
 from league.metagame import (
     Crosstable,
     alpha_rank,
@@ -20,7 +22,7 @@ from league.metagame import (
     nash,
     relative_population_performance,
 )
-from league.ratings import Ratings, expected_score
+from league.ratings import Ratings
 from league.standings import SHORT_HASH, rate_counts
 from league.store import Store
 
@@ -94,11 +96,14 @@ class Payoff:
     @property
     def num_unmet(self) -> int:
         """Pairs without a game."""
-        return (sum(cell is None for row in self.score for cell in row) - len(self.rows)) // 2
+        return (sum(row.count(None) for row in self.score) - len(self.rows)) // 2
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain dicts and lists."""
-        return {**asdict(self), "num_unmet": self.num_unmet}
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}  # asdict would copy each cell of the matrices
+        for name in ("rows", "circles", "performances"):
+            plain[name] = [asdict(item) for item in plain[name]]
+        return {**plain, "num_unmet": self.num_unmet}
 
 
 def payoffs(store: Store, run: str | None = None) -> tuple[Payoff, ...]:
@@ -138,7 +143,7 @@ def _payoff(
     rating = dict(zip(ratings.agents, ratings.rating.tolist(), strict=True))
     agents = sorted({agent for agent, *_ in met}, key=lambda agent: (-rating[agent], agent))
     table = _crosstable(agents, met)
-    expected = np.array([[expected_score(rating[a], rating[b]) for b in agents] for a in agents])
+    expected = _expected_scores(np.array([rating[a] for a in agents]))
     margins = table.payoff(expected) if agents else np.zeros((0, 0))
     share = cyclic_share(2.0 * table.score - 1.0)
     chance = cyclic_share_by_chance(table, expected, np.random.default_rng(0)) if agents else np.zeros(0)
@@ -149,8 +154,8 @@ def _payoff(
         game_id=game_id,
         anchor=ratings.anchor,
         rows=_rows(agents, called, table, ratings, margins),
-        score=tuple(tuple(None if np.isnan(x) else float(x) for x in row) for row in table.score),
-        games=tuple(tuple(int(x) for x in row) for row in table.games),
+        score=tuple(tuple(None if math.isnan(x) else x for x in row) for row in table.score.tolist()),
+        games=tuple(map(tuple, table.games.tolist())),
         groups=int(connected_components(table.games > 0)[0]) if agents else 0,
         cyclic_share=share,
         chance_mean=float(chance.mean()) if len(chance) else float("nan"),
@@ -162,6 +167,13 @@ def _payoff(
         ),
         performances=_performances(agents, table, margins, populations),
     )
+
+
+def _expected_scores(rating: Floats) -> Floats:
+    """(N, N): `expected_score` of each agent against each."""
+    gap = rating[:, None] - rating[None, :]
+    better = 1.0 / (1.0 + np.exp(-np.abs(gap) / ELO_SCALE))
+    return np.asarray(np.where(gap >= 0.0, better, 1.0 - better), np.float64)
 
 
 def _crosstable(agents: Sequence[str], met: Sequence[tuple[str, str, int, int, int]]) -> Crosstable:

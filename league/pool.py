@@ -242,19 +242,25 @@ class Pool:
                 self._lower_quality(result.agents[1 - seat])
 
     def metrics(self) -> dict[str, float]:
-        """Whom the samplers want: one set of figures each time that targets have been drawn, else none.
+        """How wide the samplers spread: a figure each time that targets have been drawn, else none.
 
-        `pool/odds/AGENT`: the probability within its group. `pool/win_rate/AGENT`: the learner's expected score, where
-        a sampler asked for it. `pool/spread`: snapshots that as even odds would be spread over (the exponential of
-        their entropy).
+        `pool/spread`: snapshots that as even odds would be spread over (the exponential of their entropy).
         """
         if not self._has_drawn:
             return {}
         odds = np.array(list(self.odds[SELF_PLAY].values()))
-        metrics = {"pool/spread": float(np.exp(-np.sum(odds * np.log(np.maximum(odds, 1e-300)))))}
-        for members in self.odds.values():
-            metrics |= {f"pool/odds/{agent}": p for agent, p in members.items() if p > 0.0}
-        return metrics | {f"pool/win_rate/{agent}": rate for agent, rate in self._win_rates.items()}
+        return {"pool/spread": float(np.exp(-np.sum(odds * np.log(np.maximum(odds, 1e-300)))))}
+
+    def agent_metrics(self) -> dict[tuple[str, str], float]:
+        """Whom the samplers want, by name and agent id: figures each time that targets have been drawn, else none.
+
+        `pool/odds`: the probability within its group, where above 0. `pool/win_rate`: the learner's expected score,
+        where a sampler asked for it.
+        """
+        if not self._has_drawn:
+            return {}
+        found = {("pool/odds", a): p for members in self.odds.values() for a, p in members.items() if p > 0.0}
+        return found | {("pool/win_rate", agent): rate for agent, rate in self._win_rates.items()}
 
     def policy(self, agent_id: str) -> Policy:
         """The frozen net of a snapshot, loaded when it is first needed."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from league.tournaments import TournamentResult
 
 MATRIX_COLUMNS = 14
-"""Agents up to which `payoff` prints its matrix as text; more are for the picture."""
+"""Agents up to which `payoff` prints its matrix as text."""
 
 
 def print_ratings(board: Board) -> None:
@@ -223,6 +223,11 @@ def print_payoff(table: Payoff) -> None:
             ],
             is_numeric=True,
         )
+    else:
+        typer.echo(
+            f"The matrix of {len(table.rows):,} agents is too wide for text (at most {MATRIX_COLUMNS}): --png FILE"
+            f" draws it, --json has its numbers, --run RUN shows one run's agents and whom they met."
+        )
     for line in findings(table):
         typer.echo(line)
     for circle in table.circles:
@@ -270,6 +275,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set):
+        kinds = set(map(type, value))
+        if kinds <= {bool, int, str, type(None)}:  # a row of a large table: nothing to look at cell by cell
+            return list(value)
+        if kinds <= {float, int, type(None)}:
+            return [None if x is None or not math.isfinite(x) else x for x in value]
         return [_plain(item) for item in value]
     if isinstance(value, float | Decimal):
         return float(value) if math.isfinite(value) else None

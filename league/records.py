@@ -249,7 +249,14 @@ COLUMNS: dict[str, dict[str, npt.DTypeLike]] = {
         "upper": object,
         "games": np.int64,
     },
-    "metric": {"run": object, "update": np.int64, "steps": np.int64, "name": object, "value": np.float64},
+    "metric": {
+        "run": object,
+        "update": np.int64,
+        "steps": np.int64,
+        "name": object,
+        "agent_id": object,
+        "value": np.float64,
+    },
     "event": {"run": object, "update": np.int64, "kind": object, "message": object, "happened_at": "datetime64[us]"},
 }
 """Table -> column -> numpy type, in the order of the value tuples below."""

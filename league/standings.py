@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
@@ -292,15 +294,23 @@ def find_rated(store: Store, name: str) -> tuple[str, str]:
     if name.startswith(BOT_PREFIX):
         return name, name
     with store.reading():
-        if name.partition("@")[0] not in {row.run for row in store.runs()}:
+        runs = {row.run for row in store.runs()}
+        if name.partition("@")[0] not in runs:
+            name = unicodedata.normalize("NFC", name)
             agents = [agent for game_id in store.games() for agent in store.agents(game_id)]
             found = {
                 agent.agent_id: agent.name
                 for agent in agents
-                if name == agent.name or (len(name) >= LEAST_PREFIX and agent.agent_id.startswith(name))
+                if name == unicodedata.normalize("NFC", agent.name)
+                or (len(name) >= LEAST_PREFIX and agent.agent_id.startswith(name))
             }
             if len(found) == 1:
                 return found.popitem()
+            names = {agent.name for agent in agents if agent.kind == "import"}
+            if not found and get_close_matches(name, names, n=1):
+                raise UsageError(
+                    f"agent {name!r}: no run `{name}` and no agent of that name in {store.path}{nearest(name, names)}"
+                )
         row = find_named(store, name)
     return row.agent_id, f"{row.run}@{row.step}"
 

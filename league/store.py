@@ -15,6 +15,7 @@ import secrets
 import threading
 import time
 import uuid
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -168,10 +169,21 @@ class Store:
             values = match_values(match, finished_at)
             self._rows["match"][values[:5]] = values
 
-    def add_metrics(self, run: str, update: int, steps: int, metrics: Mapping[str, float]) -> None:
-        """Buffers measurements of one update; one replaces an earlier one of its (run, update, name). NaN is NULL."""
-        for name, value in metrics.items():
-            self._rows["metric"][run, update, name] = (run, update, steps, name, float(value))
+    def add_metrics(
+        self,
+        run: str,
+        update: int,
+        steps: int,
+        metrics: Mapping[str, float],
+        of_agents: Mapping[tuple[str, str], float] | None = None,
+    ) -> None:
+        """Buffers measurements of one update, of the run by name, and of single agents by (name, agent id).
+
+        One replaces an earlier one of its (run, update, name, agent id). NaN is NULL.
+        """
+        named = {(name, ""): value for name, value in metrics.items()} | dict(of_agents or {})
+        for (name, agent_id), value in named.items():
+            self._rows["metric"][run, update, name, agent_id] = (run, update, steps, name, agent_id, float(value))
 
     def add_event(self, run: str, update: int, kind: str, message: str) -> None:
         """Buffers something worth remembering: a skipped update, a restart, a stop."""
@@ -290,25 +302,29 @@ class Store:
         wanted: str | None,
         sha256: str,
         file: str,
-        matches: Sequence[tuple[MatchResult, datetime]],
+        matches: Sequence[tuple[MatchResult, datetime | None]],
         agents: Iterable[AgentRow],
-    ) -> ImportRow:
+        earlier: Literal["refuse", "replace", "keep"] = "refuse",
+    ) -> tuple[ImportRow, list[ImportRow]]:
         """Writes a file's matches and the agents that they bring at once, all or nothing, but for those stored already.
 
         wanted: the `run` that they get; the next free `import-N` if None. sha256, file: the content's and the file's
-        name. matches: evaluation matches and when each ended; the `row` of each is its own.
+        name. matches: evaluation matches and when each ended, if that is known; the `row` of each is its own. earlier:
+        what becomes of an earlier import of which this one has at least half of the games once more.
 
         Returns:
-            The import as it was written; its `matches` may be fewer than were given.
+            The import as it was written, whose `matches` may be fewer than were given; and those that it replaced.
 
         Raises:
-            UsageError: the name is taken, that content was imported before, or all matches are stored already.
+            UsageError: the name is taken, that content was imported before, all matches are stored already, most of an
+                earlier import would count twice, or there is none to replace.
             StoreError: the store cannot be written.
         """
+        imported_at = now()
         with self._transaction(LOCK_SECONDS) as con:
-            earlier = con.execute(sql("find_import"), {"sha256": sha256}).fetchone()
-            if earlier is not None:
-                run, count, at = earlier
+            same = con.execute(sql("find_import"), {"sha256": sha256}).fetchone()
+            if same is not None:
+                run, count, at = same
                 raise UsageError(
                     f"{file}: its content was imported before, as {run} ({count:,} matches, {at:%Y-%m-%d %H:%M} UTC);"
                     f" nothing was changed, and nothing is left to do"
@@ -317,15 +333,27 @@ class Store:
             name = wanted or next(name for n in itertools.count(1) if (name := f"import-{n}") not in taken)
             if name in taken:
                 raise UsageError(f"run={name}: that name is taken in {self.path}; pass another --run, or none")
-            values = [match_values(replace(match, run=name), at) for match, at in matches]
+            replaced = _repeated_imports(con, matches) if earlier == "replace" else []
+            if earlier == "replace" and not replaced:
+                raise UsageError(
+                    f"{file}: it has less than half of the games of any earlier import; leave --replace out"
+                )
+            for old in replaced:
+                for statement in ("delete_import_matches", "delete_import"):
+                    con.execute(sql(statement), {"run": old.run})
+            values = [match_values(replace(match, run=name), at or imported_at) for match, at in matches]
             con.register("batch", as_arrays("match", values))
             stored = {row for (row,) in con.execute(sql("stored_matches")).fetchall()}
             con.unregister("batch")
             place = list(COLUMNS["match"]).index("row")
             fresh = [row for row in values if row[place] not in stored]
+            if earlier == "refuse" and fresh:
+                again = _repeated_imports(con, [pair for pair in matches if pair[0].row not in stored])
+                if again:
+                    raise UsageError(_would_count_twice(file, again))
             if not fresh:
                 raise UsageError(f"{file}: all {len(values):,} matches are in {self.path} already; nothing was changed")
-            imported = ImportRow(name, sha256, file, len(fresh))
+            imported = ImportRow(name, sha256, file, len(fresh), imported_at)
             con.execute(
                 sql("begin_import"),
                 {
@@ -342,7 +370,9 @@ class Store:
                     con.register("batch", as_arrays(table, rows))
                     con.execute(sql(f"write_{table}"))
                     con.unregister("batch")
-        return imported
+            if replaced:
+                con.execute(sql("delete_idle_imports"))
+        return imported, replaced
 
     def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str, device: str | None = None) -> None:
         """Sets a run going again at once, for `stage`, with `config` (JSON), `fingerprint` and `device` from now on.
@@ -810,6 +840,48 @@ def _schema_number(con: duckdb.DuckDBPyConnection, path: Path) -> int:
 def _row_counts(con: duckdb.DuckDBPyConnection, run: str, update: int) -> dict[str, list[int]]:
     rows = con.execute(sql("row_counts"), {"run": run, "update": update}).fetchall()
     return {kind: counts for kind, *counts in rows}
+
+
+def _repeated_imports(
+    con: duckdb.DuckDBPyConnection, matches: Sequence[tuple[MatchResult, datetime | None]]
+) -> list[ImportRow]:
+    """The earlier imports of which `matches` have at least half of the games; the oldest first.
+
+    Games are the same by game, seats, winner and sampling, and by their times where both sides know these. In files
+    without times that may be chance: which is why somebody else decides what to do.
+    """
+    Key = tuple[str, str, str, int, str]
+    given: dict[Key, Counter[datetime | None]] = defaultdict(Counter)
+    for match, at in matches:
+        key = match.game_id, *match.agents, match.winner, match.sampling
+        given[key][None if at is None else naive(at)] += 1
+    pairs = sorted({key[:3] for key in given})
+    columns = zip(("game_id", "seat0_agent", "seat1_agent"), zip(*pairs, strict=True), strict=True)
+    con.register("batch", {name: np.array(values, dtype=object) for name, values in columns})
+    rows = con.execute(sql("import_games")).fetchall()
+    con.unregister("batch")
+    found: dict[ImportRow, dict[Key, Counter[datetime | None]]] = {}
+    for run, count, file, imported_at, game_id, seat0, seat1, winner, sampling, at, games in rows:
+        old = found.setdefault(ImportRow(run, "", file, count, aware(imported_at)), defaultdict(Counter))
+        old[game_id, seat0, seat1, winner, sampling][at] += games
+    return [row for row, old in found.items() if 2 * sum(_shared(old[k], given[k]) for k in old) >= row.matches]
+
+
+def _shared(a: Counter[datetime | None], b: Counter[datetime | None]) -> int:
+    """How many games of equal seats and outcome can be the same, by their times; None: a time that is not known."""
+    untimed_a, untimed_b = a[None], b[None]
+    timed_a, timed_b = a.total() - untimed_a, b.total() - untimed_b
+    same = (a & b).total() - min(untimed_a, untimed_b)
+    both = min(untimed_a, untimed_b)
+    return same + both + min(untimed_a - both, timed_b - same) + min(untimed_b - both, timed_a - same)
+
+
+def _would_count_twice(file: str, again: Sequence[ImportRow]) -> str:
+    named = ", ".join(f"{row.run} ({row.matches:,} games of {row.file})" for row in again)
+    return (
+        f"{file}: it has most games of an earlier import once more, of {named}; pass --replace to put this file in its"
+        f" place, or --as-new if these are other games; nothing was changed"
+    )
 
 
 def _wait_to_connect(path: Path, read_only: bool, deadline: float, wait: float) -> duckdb.DuckDBPyConnection:

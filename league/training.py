@@ -225,7 +225,7 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
         metrics |= pool.metrics() | match_metrics(rollout, run.name, config.rewards)
         metrics |= {"play_seconds": played - started, "learn_seconds": learned - played}
         run.store.add_matches(rollout.finished)
-        run.store.add_metrics(run.name, counters.update, counters.steps, metrics)
+        run.store.add_metrics(run.name, counters.update, counters.steps, metrics, pool.agent_metrics())
         run.store.update_run(run.name, status="running", steps=counters.steps, update=counters.update)
         run.store.flush()
         run.watcher.report(_report(counters, config, metrics, recent, learned - started))

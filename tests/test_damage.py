@@ -536,7 +536,7 @@ import duckdb
 con = duckdb.connect(sys.argv[1])
 con.execute("CHECKPOINT")
 for i in range(int(sys.argv[2])):
-    con.execute("INSERT INTO metric VALUES ('a', ?, 1, 'loss', 0.5)", [i])
+    con.execute("INSERT INTO metric VALUES ('a', ?, 1, 'loss', '', 0.5)", [i])
 os._exit(9)
 """
 

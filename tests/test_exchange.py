@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from league import exchange
 from league.errors import LeagueError, UsageError
 from league.exchange import FORMATS, export_matches, import_matches, parse
-from league.standings import leaderboard
+from league.standings import find_rated, leaderboard
 from league.store import AgentRow, RunRow, SnapshotRow, Store
 from league.types import DRAW, MatchResult
 
@@ -152,11 +153,135 @@ def test_one_file_is_imported_once(store: Store, tmp_path: Path) -> None:
     assert import_matches(tmp_path / "a.csv", game_id="g", store=store.path).run == "import-1"
     with pytest.raises(UsageError, match=r"b\.csv: its content was imported before, as import-1 \(1 matches"):
         import_matches(tmp_path / "b.csv", game_id="g", run="x", store=store.path)
-    (tmp_path / "b.csv").write_text(text + "a,b,0\n")
+    (tmp_path / "b.csv").write_text("seat0,seat1,winner\na,b,1\n")
     for taken in ("r", "e", "import-1"):
         with pytest.raises(UsageError, match=f"run={taken}: that name is taken"):
             import_matches(tmp_path / "b.csv", game_id="g", run=taken, store=store.path)
     assert import_matches(tmp_path / "b.csv", game_id="g", store=store.path).run == "import-2"
+
+
+def rows_of(store: Store) -> list[tuple[Any, ...]]:
+    """What imports there are, and what counts: the games of each pair and outcome."""
+    imports = store.query("SELECT run, file, matches FROM import ORDER BY run")[1]
+    return [
+        *imports,
+        *store.query("SELECT seat0_agent, seat1_agent, winner, count(*) FROM match GROUP BY ALL ORDER BY ALL")[1],
+    ]
+
+
+GREW = ["a,b,0", "b,a,0", "a,c,draw", "c,b,1", "a,b,0", "b,c,1"]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [*GREW, "a,b,1"],
+        ["a,b,1", *GREW],
+        [*GREW[:2], "a,c,0", *GREW[3:], "a,b,1"],
+        [*reversed(GREW), "a,b,1"],
+        GREW[:4],
+    ],
+    ids=["grown", "prepended", "corrected", "in another order", "shortened"],
+)
+def test_a_file_that_continues_an_import_does_not_count_it_twice(later: list[str], tmp_path: Path) -> None:
+    """It is refused with the import's name and both ways on; --replace puts it in the import's place."""
+    file, path = tmp_path / "m.csv", tmp_path / "s.duckdb"
+    file.write_text("\n".join(["seat0,seat1,winner", "only here,a,0", *GREW]))
+    import_matches(file, game_id="g", store=path)
+    store = Store.open(path)
+    before = rows_of(store)
+    file.write_text("\n".join(["seat0,seat1,winner", *later]))
+    with pytest.raises(UsageError, match=r"of import-1 \(7 games of m\.csv\); pass --replace .* or --as-new"):
+        import_matches(file, game_id="g", store=path)
+    assert rows_of(store) == before
+    done = import_matches(file, game_id="g", replace=True, store=path)
+    assert (done.run, done.imported, done.replaced) == ("import-2", len(later), {"import-1": 7})
+    assert store.query("SELECT run, count(*) FROM match GROUP BY run")[1] == [("import-2", len(later))]
+    assert store.query("SELECT run, matches FROM import")[1] == [("import-2", len(later))]
+    assert {agent.name for agent in store.agents("g")} == {"a", "b", "c"}, "who played nowhere any more is gone"
+    with pytest.raises(UsageError, match="imported before, as import-2"):
+        import_matches(file, game_id="g", replace=True, store=path)
+
+
+def test_a_file_with_more_columns_continues_an_import(tmp_path: Path) -> None:
+    """The same games exported again with times and seeds are the same games, in another format, too."""
+    file, path = tmp_path / "m.csv", tmp_path / "s.duckdb"
+    file.write_text("\n".join(["seat0,seat1,winner", *GREW]))
+    import_matches(file, game_id="g", store=path)
+    seats = [row.split(",") for row in GREW]
+    lines = [
+        {"seat0": a, "seat1": b, "winner": w, "seed": i, "played_at": f"2026-01-0{i + 1}"}
+        for i, (a, b, w) in enumerate(seats)
+    ]
+    (tmp_path / "m.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(UsageError, match="of import-1"):
+        import_matches(tmp_path / "m.jsonl", game_id="g", store=path)
+    assert import_matches(tmp_path / "m.jsonl", game_id="g", replace=True, store=path).imported == 6
+    more = [*lines, lines[0] | {"played_at": "2026-02-01", "seed": 9}]
+    (tmp_path / "n.jsonl").write_text("\n".join(map(json.dumps, more)))
+    done = import_matches(tmp_path / "n.jsonl", game_id="g", store=path)
+    assert (done.imported, done.skipped) == (1, {"already in the store": 6}), "times and seeds tell which is new"
+
+
+def test_other_games_that_look_alike_have_a_way_in(tmp_path: Path) -> None:
+    """Bare results may be equal by chance: --as-new counts them; with times that differ nobody has to ask."""
+    path = tmp_path / "s.duckdb"
+    for name, text in {"a": "a,b,0\n" * 10, "b": "a,b,0\n" * 12, "c": "a,c,0\na,b,0\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(f"seat0,seat1,winner\n{text}")
+    import_matches(tmp_path / "a.csv", game_id="g", store=path)
+    with pytest.raises(UsageError, match="--as-new"):
+        import_matches(tmp_path / "b.csv", game_id="g", store=path)
+    with pytest.raises(UsageError, match="exclude each other"):
+        import_matches(tmp_path / "b.csv", game_id="g", as_new=True, replace=True, store=path)
+    assert import_matches(tmp_path / "b.csv", game_id="g", as_new=True, store=path).imported == 12
+    assert import_matches(tmp_path / "c.csv", game_id="g", store=path).imported == 2, (
+        "few are the same: no continuation"
+    )
+    with pytest.raises(UsageError, match="less than half of the games of any earlier import"):
+        (tmp_path / "d.csv").write_text("seat0,seat1,winner\nx,y,0\n")
+        import_matches(tmp_path / "d.csv", game_id="g", replace=True, store=path)
+    for day in (1, 2):
+        rows = "".join(f"p,q,{i % 2},2026-05-0{day}T10:0{i}\n" for i in range(8))
+        (tmp_path / f"day{day}.csv").write_text(f"seat0,seat1,winner,played_at\n{rows}")
+        assert import_matches(tmp_path / f"day{day}.csv", game_id="g", store=path).imported == 8
+    assert Store.open(path).query("SELECT count(*) FROM match")[1] == [(10 + 12 + 2 + 16,)]
+
+
+def test_spreadsheets_and_people_write_files_in_their_ways(tmp_path: Path) -> None:
+    """Separators, spaces, cases, results, winners by name, columns of others, empty rows, CRLF and BOM: one meaning."""
+    rows = [["-AI", "b", "1-0"], ["b", "-AI", "Draw"], ["b", "-AI", "0-1"], ["-AI", "b", "1/2-1/2"], ["b", "-AI", "b"]]
+    expected = [("-AI", "b", 0), ("b", "-AI", DRAW), ("b", "-AI", 1), ("-AI", "b", DRAW), ("b", "-AI", 0)]
+    for separator in (",", ";", "\t", " , "):
+        lines = [separator.join(["Seat0", "SEAT1", " Winner ", "Elo"]), "", *(separator.join([*r, "x"]) for r in rows)]
+        text = "\ufeff" + "\r\n".join([*lines, separator * 3, ""])
+        found = parse(text.encode(), "m.csv")
+        assert [(*g.seats, g.winner) for g in found.games] == expected, separator
+        assert found.ignored == ("Elo",) and found.games[0].line == 3
+    listed = [{"SEAT0": a, "seat1": b, "winner": w, "tags": [1, {}]} for a, b, w in rows]
+    found = parse("\n".join(map(json.dumps, listed)).encode(), "m.jsonl")
+    assert [(*g.seats, g.winner) for g in found.games] == expected and found.ignored == ("tags",)
+    found = parse(b'seat0, seat1, winner\n"x, y", "b", 0\n', "m.csv")
+    assert found.games[0].seats == ("x, y", "b")
+
+
+def test_one_name_in_two_forms_is_one_agent_and_two_cases_are_told(tmp_path: Path) -> None:
+    """Composed and decomposed letters are the same; `Bob` and `bob` are two, which is pointed out."""
+    file, path = tmp_path / "m.csv", tmp_path / "s.duckdb"
+    nfc, nfd = "Zo\u00e9", "Zoe\u0301"
+    file.write_text(f"seat0,seat1,winner\n{nfc},Bob,0\n{nfd},bob,1\n", encoding="utf-8")
+    done = import_matches(file, game_id="g", store=path)
+    assert done.new == (nfc, "Bob", "bob") and done.alike == (("Bob", "bob"),)
+    store = Store.open(path)
+    store.add_agent(AgentRow(f"import:{nfd}x", "import", f"{nfd}x", "g"))  # as an older import wrote it
+    store.flush(force=True)
+    file.write_text(f"seat0,seat1,winner\n{nfc}x,BOB,0\n", encoding="utf-8")
+    done = import_matches(file, game_id="g", store=path)
+    assert done.joined == (f"{nfd}x",) and done.alike == (("BOB", "Bob", "bob"),)
+    assert find_rated(store, nfd) == find_rated(store, nfc) == (f"import:{nfc}", nfc)
+    with pytest.raises(
+        UsageError, match=r"agent 'Bobb': no run `Bobb` and no agent of that name in .*; did you mean `Bob`"
+    ):
+        find_rated(store, "Bobb")
 
 
 def test_a_failed_import_leaves_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,9 +321,9 @@ def test_pgn_games_are_read_by_their_tags(tmp_path: Path) -> None:
 [Black "C"]
 [Result "1/2-1/2"]
 """
-    games, undecided = parse(("\ufeff" + text.replace("\n", "\r\n")).encode(), "m.pgn")
-    assert undecided == 1
-    assert [(g.line, g.seats, g.winner) for g in games] == [
+    found = parse(("\ufeff" + text.replace("\n", "\r\n")).encode(), "m.pgn")
+    assert found.undecided == 1 and found.ignored == ()
+    assert [(g.line, g.seats, g.winner) for g in found.games] == [
         (2, ('A "the" \\ one', "B"), 0),
         (14, ("B", "A"), 1),
         (18, ("B", "C"), DRAW),
@@ -210,13 +335,17 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
     "empty": ("m.csv", "", ["m.csv", "no game in it"]),
     "header alone": ("m.csv", "seat0,seat1,winner\n", ["no game in it"]),
     "other ending": ("m.txt", "x", ["m.txt", ".jsonl, .csv, .pgn", "rename"]),
-    "unknown column": ("m.csv", "seat0,seat1,winer\n", ["line 1", "'winer'", "did you mean `winner`?"]),
-    "semicolons": ("m.csv", "seat0;seat1;winner\n", ["line 1", "'seat0;seat1;winner'"]),
+    "unknown column": ("m.csv", "seat0,seat1,winer\n", ["line 1", "'winer'", "did you mean `winner`"]),
+    "semicolons alone": ("m.csv", ";;\n", ["no game in it"]),
     "missing column": ("m.csv", "seat0,winner\n", ["line 1", "`seat1` is missing"]),
     "column twice": ("m.csv", "seat0,seat1,winner,seat0\n", ["line 1", "`seat0`", "twice"]),
     "values missing": ("m.csv", "seat0,seat1,winner\n\na,b\n", ["line 3", "2 values under 3 columns"]),
     "open quote": ("m.csv", 'seat0,seat1,winner\na,"b,0\n', ["line 2", "not CSV"]),
-    "winner": ("m.csv", "seat0,seat1,winner\na,b,2\n", ["line 2", "winner='2'", "0 or 1 or draw"]),
+    "winner": (
+        "m.csv",
+        "seat0,seat1,winner\na,b,2\n",
+        ["line 2", "winner='2'", "0, 1, draw, 1-0, 0-1, 1/2-1/2", "seat0 or seat1"],
+    ),
     "line after a quoted one": ("m.csv", 'seat0,seat1,winner\n"a\nx",b,0\na,b,\n', ["line 2", "cannot be seen"]),
     "same agent": ("m.csv", "seat0,seat1,winner\na,b,0\nb,import:b,0\n", ["line 3", "'b'", "against itself"]),
     "empty name": ("m.csv", "seat0,seat1,winner\n,b,0\n", ["line 2", "seat0=''", "is empty"]),
@@ -343,7 +472,7 @@ contents = texts.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.bi
 def test_any_content_is_read_or_refused(data: bytes, suffix: str) -> None:
     """Whatever bytes a file holds, reading it gives games whose names are clean, or an error of ours in one line."""
     try:
-        games, _ = parse(data, f"m{suffix}")
+        games = parse(data, f"m{suffix}").games
     except LeagueError as error:
         assert str(error).startswith("m") and "\n" not in str(error)
         return
@@ -374,8 +503,9 @@ def test_any_names_are_data(store: Store, tmp_path: Path) -> None:
             assert f"{file}, line" in str(error)
             return
         export_matches(back, game_id=game_id, names=True, store=store.path)
-        (found,), _ = parse(back.read_bytes(), back.name)
-        shown = [HASH[:12] if name == HASH else name.removeprefix("import:") for name in (a, b)]
+        (found,) = parse(back.read_bytes(), back.name).games
+        clean = [unicodedata.normalize("NFC", name.strip()) for name in (a, b)]
+        shown = [HASH[:12] if name == HASH else name.removeprefix("import:") for name in clean]
         assert list(found.seats) == shown and found.played_at is not None
 
     check()

@@ -43,7 +43,8 @@ ALLOWED = {
     | {
         *("league.config", "league.liveness", "league.locks", "league.records", "league.standings", "league.store"),
     },
-    "league.payoff": BASE | {"league.metagame", "league.ratings", "league.standings", "league.store"},
+    "league.payoff": BASE
+    | {"league.davidson", "league.metagame", "league.ratings", "league.standings", "league.store"},
     "league.heatmap": BASE | {"league.payoff"},
     "league.pool": BASE
     | {"league.config", "league.davidson", "league.matchmaking", "league.metagame", "league.ratings"},

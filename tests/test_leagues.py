@@ -172,8 +172,8 @@ def test_learners_meet_each_other_as_their_roles_say(whole: Path) -> None:
     for run in RUNS:
         opponents = [next(agent for agent in match["agents"] if agent != run) for match in found[run][1]]
         met[run] = {owner.get(opponent, opponent) for opponent in opponents}
-        names = [name.removeprefix("pool/odds/") for _, _, _, name, _ in found[run][2]]
-        wanted[run] = {owner[name] for name in names if name in owner}
+        agents = [agent for _, _, _, name, agent, _ in found[run][2] if name == "pool/odds"]
+        wanted[run] = {owner[agent] for agent in agents if agent in owner}
     assert met["L.exploiter"] == {"L.main", "bot:biased", "bot:random"} and wanted["L.exploiter"] == {"L.main"}
     assert wanted["L.main"] == wanted["L.breadth"] == set(RUNS)
     assert met["L.main"] > {"L.main"} and met["L.breadth"] > {"L.breadth"}

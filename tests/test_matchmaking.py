@@ -210,19 +210,20 @@ def test_pfsp_hard_seeks_whom_the_learner_cannot_beat() -> None:
     weights = (1 - rates) ** 2
     assert odds(pool) == pytest.approx(0.8 * weights / weights.sum() + 0.05)
     assert max(pool.odds["self_play"], key=lambda s: pool.odds["self_play"][s]) == "s1" and rates[1] < 0.2
-    metrics = pool.metrics()
-    assert metrics["pool/odds/s1"] == odds(pool)[1] and metrics["pool/win_rate/s1"] == pytest.approx(rates[1])
+    metrics = pool.agent_metrics()
+    assert metrics["pool/odds", "s1"] == odds(pool)[1] and metrics["pool/win_rate", "s1"] == pytest.approx(rates[1])
 
 
 def test_metrics_tell_of_a_draw_once() -> None:
     """Figures come with each drawing of targets, and not where the old ones stay; `spread` is 5 for five alike."""
     pool = pool_of(8, sampler="recent", recent_window=5)
     pool.refresh_targets(set())
-    assert pool.metrics() == pytest.approx({"pool/spread": 5.0, **{f"pool/odds/s{i}": 0.2 for i in range(3, 8)}})
+    assert pool.metrics() == pytest.approx({"pool/spread": 5.0})
+    assert pool.agent_metrics() == pytest.approx({("pool/odds", f"s{i}"): 0.2 for i in range(3, 8)})
     stray = next(s for s in pool.snapshots if s not in pool.targets)
     pool.policy(stray)
     pool.refresh_targets({stray})
-    assert pool.metrics() == {}
+    assert pool.metrics() == pool.agent_metrics() == {}
 
 
 def test_qualities_follow_the_papers_update() -> None:
@@ -291,7 +292,7 @@ def test_a_restored_pool_draws_the_same(sampler: str, tmp_path: Path) -> None:
             pool.refresh_targets(set())
             drawn = [pool.draw() for _ in range(5)]
             pool.record([game(agent, (i + update) % 3 / 2) for i, agent in enumerate(drawn)], "me", 500)
-            seen += [drawn, pool.metrics(), list(pool.targets)]
+            seen += [drawn, pool.metrics(), pool.agent_metrics(), list(pool.targets)]
         return seen
 
     mix = {"self_play": 0.5, "bots": 0.5}

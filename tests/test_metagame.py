@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.optimize import linprog
+from scipy.special import betainc, logsumexp
 from scipy.stats import beta
 
 from league.metagame import (
+    FEW,
     Crosstable,
+    Cycle,
+    _binomials,
+    _log_fixation,
+    _log_stationary,
     alpha_rank,
     cycles,
     cyclic_share,
@@ -127,6 +134,50 @@ def test_nash_of_many_agents_cannot_be_exploited() -> None:
         assert rows[:30] + rows[30:] == pytest.approx(nash(game).rows, abs=1e-4)
 
 
+def supports_by_programme(a: Floats) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], float]:
+    """What some equilibrium of `a` (m, n) plays, and the value, by one linear programme (Goldman and Tucker 1956).
+
+    max t with p_i + loss_i >= t and q_j + loss_j >= t: where t is above 0, p and q are strictly complementary.
+    """
+    m, n = a.shape
+    one_m, one_n, zero_m, zero_n = np.ones((m, 1)), np.ones((n, 1)), np.zeros((m, 1)), np.zeros((n, 1))
+    at_most_zero = np.block(
+        [
+            [-a.T, np.zeros((n, n)), one_n, zero_n],
+            [np.zeros((m, m)), a, -one_m, zero_m],
+            [-np.eye(m), a, -one_m, one_m],
+            [-a.T, -np.eye(n), one_n, one_n],
+        ]
+    )
+    sums = np.zeros((2, m + n + 2))
+    sums[0, :m] = sums[1, m : m + n] = 1.0
+    found = linprog(
+        np.append(np.zeros(m + n + 1), -1.0),
+        A_ub=at_most_zero,
+        b_ub=np.zeros(2 * (m + n)),
+        A_eq=sums,
+        b_eq=[1.0, 1.0],
+        bounds=[(0.0, None)] * (m + n) + [(None, None), (None, 1.0)],
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    p, q, value = found.x[:m], found.x[m : m + n], float(found.x[-2])
+    return p > value - a @ q, q > a.T @ p - value, value
+
+
+@pytest.mark.parametrize("levels", [0, 1, 2, 5])
+def test_the_central_path_ends_where_the_linear_programme_does(levels: int) -> None:
+    """Both players play the same moves at the same value, ties included; and nobody gains on the mixture."""
+    for size, seed in product((2, 3, 5, 8, 14, 40), range(4)):
+        oblong = np.random.default_rng(seed).uniform(-1.0, 1.0, (size, size // 2 + 1))
+        oblong = np.round(oblong * levels) / levels if levels else oblong
+        for game in (antisymmetric(size, seed, levels), oblong):
+            rows, columns, value = supports_by_programme(game)
+            found = nash(game)
+            assert found.value == pytest.approx(value, abs=1e-9)
+            assert ((found.rows > 1e-7) == rows).all() and ((found.columns > 1e-7) == columns).all()
+            assert (found.rows @ game).min() > value - 1e-8 and (game @ found.columns).max() < value + 1e-8
+
+
 def test_alpha_rank_of_han_et_al() -> None:
     """The stationary distribution published with OpenSpiel's tests: Han et al. 2013, m = 20, alpha = 0.1."""
     expected = [0.40966787, 0.07959841, 0.20506998, 0.08505983, 0.2206039]
@@ -157,6 +208,37 @@ def test_alpha_rank_is_the_chains_stationary_distribution(seed: int) -> None:
     for payoff in (antisymmetric(6, seed), rng.uniform(-1, 1, (5, 5))):
         for m, alpha in ((2, 1.0), (10, 0.5), (20, 0.3)):
             assert alpha_rank(payoff, m, alpha) == pytest.approx(stationary_by_power(payoff, m, alpha), rel=1e-6)
+
+
+def log_stationary_state_by_state(payoff: Floats, m: int, alpha: float) -> Floats:
+    """alpha-rank in logarithms with all arrays whole and states taken out one at a time."""
+    mutants = np.arange(1, m)[:, None, None]
+    own = np.diag(payoff)
+    as_mutant = ((mutants - 1) * own[None, None, :] + (m - mutants) * payoff.T) / (m - 1)
+    as_resident = ((m - mutants - 1) * own[None, :, None] + mutants * payoff) / (m - 1)
+    climb = np.cumsum(as_mutant - as_resident, axis=0)
+    rate = -logsumexp(np.concatenate([np.zeros((1, *payoff.shape)), -alpha * climb]), axis=0)
+    size = len(rate)
+    for n in range(size - 1, 0, -1):
+        rate[:n, n] -= logsumexp(rate[n, :n])
+        rate[:n, :n] = np.logaddexp(rate[:n, :n], rate[:n, n, None] + rate[None, n, :n])
+    result = np.zeros(size)
+    for n in range(1, size):
+        result[n] = logsumexp(result[:n] + rate[:n, n])
+    return np.asarray(result - logsumexp(result))
+
+
+@pytest.mark.parametrize("alpha", [0.1, 3.0, 100.0, 1e5])
+def test_alpha_rank_in_blocks_is_alpha_rank_state_by_state(alpha: float) -> None:
+    """Under weak and strong selection, of rankings, cycles and noise, in any order, to all digits of a share's log."""
+    rng = np.random.default_rng(0)
+    skill = np.sort(rng.normal(size=90))
+    ranking = np.tanh(skill[:, None] - skill[None, :])
+    cyclic = np.kron(ROCK_PAPER_SCISSORS, np.ones((30, 30)))
+    for payoff in (ranking, ranking[::-1, ::-1], antisymmetric(90, 1), cyclic, antisymmetric(90, 1, 1), han()):
+        expected = log_stationary_state_by_state(payoff, 50, alpha)
+        found = _log_stationary(_log_fixation(payoff, 50, alpha))
+        assert found == pytest.approx(expected, rel=1e-11, abs=1e-9)
 
 
 def test_alpha_rank_holds_under_the_strongest_selection() -> None:
@@ -252,6 +334,29 @@ def test_chance_alone_explains_a_ranking_and_not_a_cycle(draw: float) -> None:
     assert cyclic_share(2 * table.score - 1) > 0.8 and np.isfinite(chance).all()
 
 
+def test_shares_by_chance_are_those_of_tables_drawn_pair_by_pair() -> None:
+    """Drawn by inversion or not, made-up wins have the binomial's mean and variance; the share is the dense form's."""
+    rng = np.random.default_rng(1)
+    num = rng.integers(0, 2 * FEW, 60)
+    chance = rng.uniform(0.0, 1.0, 60)
+    chance[:2] = 0.0, 1.0
+    draw = _binomials(num, chance, rng)
+    drawn = np.array([draw() for _ in range(20_000)])
+    assert (drawn >= 0).all() and (drawn <= num).all()
+    deviation = np.sqrt(num * chance * (1.0 - chance))
+    assert drawn.mean(axis=0) == pytest.approx(num * chance, abs=5 * deviation.max() / np.sqrt(20_000))
+    assert drawn.var(axis=0) == pytest.approx(deviation**2, rel=0.08, abs=1e-3)
+    for size, games in ((7, 3), (12, 1), (12, 30)):
+        table = table_of(0.5 + 0.3 * antisymmetric(size, 2), games, 0)
+        table.wins[0, :3] = table.wins[:3, 0] = 0  # pairs that never met
+        margin = 2.0 * table.score - 1.0
+        known = ~np.isnan(margin)
+        laplacian = np.diag(known.sum(axis=1).astype(float)) - known
+        strength = np.linalg.pinv(laplacian) @ np.where(known, margin, 0.0).sum(axis=1)
+        left = (margin - (strength[:, None] - strength[None, :]))[known]
+        assert cyclic_share(margin) == pytest.approx(np.sum(left**2) / np.sum(margin[known] ** 2))
+
+
 def gradient3() -> Floats:
     """A ranking of three."""
     return np.array([[0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], [-2.0, -1.0, 0.0]])
@@ -273,6 +378,29 @@ def test_cycles_are_counted_and_the_surest_come_first() -> None:
         assert c.weakest == pytest.approx(min(table.score[e] for e in edges)) and c.weakest > 0.5
     assert cycles(table, most=3) == (count, surest[:3])
     assert cycles(table_of(0.5 + 0.1 * gradient3(), 4000, 0)) == (0, [])
+
+
+def cycles_one_by_one(table: Crosstable) -> list[Cycle]:
+    """Every 3-cycle, the surest first."""
+    score, points = table.score, table.wins + 0.5 * table.draws
+    found = []
+    for i, j, k in permutations(range(len(score)), 3):
+        ways = [(i, j), (j, k), (k, i)]
+        if i < min(j, k) and all(score[way] > 0.5 for way in ways):
+            sure = [1.0 - betainc(points[way] + 0.5, points.T[way] + 0.5, 0.5) for way in ways]
+            found.append(Cycle((i, j, k), float(min(score[way] for way in ways)), float(sure[0] * sure[1] * sure[2])))
+    return sorted(found, key=lambda cycle: (-cycle.certainty, -cycle.weakest, cycle.agents))
+
+
+@pytest.mark.parametrize("games", [1, 2, 4, 15])
+def test_the_surest_cycles_are_the_first_of_all(games: int) -> None:
+    """Whatever is left out on the way, ties between cycles included."""
+    for seed in range(6):
+        table = table_of(0.5 + 0.3 * antisymmetric(14, seed), games, seed, 0.2)
+        table.wins[0, :4] = table.wins[:4, 0] = table.draws[0, :4] = table.draws[:4, 0] = 0
+        expected = cycles_one_by_one(table)
+        for most in (1, 3, 10, 10_000):
+            assert cycles(table, most) == (len(expected), expected[:most])
 
 
 def test_scores_are_shrunk_by_hand_arithmetic() -> None:

@@ -12,6 +12,7 @@ import pytest
 from league import heatmap
 from league.errors import UsageError
 from league.payoff import Payoff, payoffs
+from league.printing import MATRIX_COLUMNS, print_payoff
 from league.standings import leaderboard
 from league.store import AgentRow, RunRow, SnapshotRow, Store
 from league.types import DRAW, MatchResult
@@ -207,3 +208,14 @@ def test_pictures_that_cannot_be_written_are_refused(tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(UsageError, match="pip install pillow"):
         heatmap.check(tmp_path / "a.png")
+
+
+def test_a_matrix_that_is_left_out_is_said(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text of more agents than its columns hold has no matrix, and names what has one; of fewer it has."""
+    for num_agents, is_wide in ((MATRIX_COLUMNS, False), (MATRIX_COLUMNS + 1, True)):
+        for i in range(num_agents - 1):
+            play(store, f"a{i:02}", f"a{i + 1:02}", 2, 1, 1)
+        print_payoff(only(store))
+        shown = capsys.readouterr().out
+        assert ("score of the row against the column" in shown) != is_wide
+        assert (f"The matrix of {num_agents} agents" in shown and "--json" in shown and "--png" in shown) == is_wide

@@ -84,7 +84,7 @@ def learned(store: Store, run: str, upto: int) -> dict[str, list[Any]]:
     _, matches = store.query(f"SELECT {columns} FROM match WHERE {where} AND kind = 'training' ORDER BY ALL")
     _, snapshots = store.query(f'SELECT step, "update", agent_id FROM snapshot WHERE {where} ORDER BY step')
     _, metrics = store.query(
-        f"SELECT \"update\", steps, name, value FROM metric WHERE {where} AND name NOT LIKE '%_seconds' ORDER BY ALL"
+        f"SELECT * EXCLUDE (run) FROM metric WHERE {where} AND name NOT LIKE '%_seconds' ORDER BY ALL"
     )
     return {"match": list(map(repr, matches)), "snapshot": snapshots, "metric": list(map(repr, metrics))}
 

@@ -341,7 +341,15 @@ def test_a_restored_league_pool_draws_the_same(tmp_path: Path) -> None:
             pool.refresh_targets(set())
             drawn = [pool.draw() for _ in range(5)]
             pool.record([game(agent, (i + update) % 3 / 2) for i, agent in enumerate(drawn)], "me", 400)
-            seen += [drawn, pool.metrics(), list(pool.targets), pool.is_resetting, pool.turn_ends, pool.rivals()]
+            seen += [
+                drawn,
+                pool.metrics(),
+                pool.agent_metrics(),
+                list(pool.targets),
+                pool.is_resetting,
+                pool.turn_ends,
+                pool.rivals(),
+            ]
         return seen
 
     first, second = pool_of("main", lambda: others), pool_of("main", lambda: others, seed=9)

@@ -872,6 +872,40 @@ def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path, monkeypatch:
     assert [run.run for run in store.runs()] == ["a", "b", "c", "earlier by its clock"]
 
 
+def test_metrics_of_agents_have_the_agent_beside_the_name(store: Store) -> None:
+    """One name holds for all agents, each with a value of its own; what is written past an update goes for all."""
+    store.add_metrics("a", 1, 64, {"entropy": 0.5}, {("pool/odds", "x"): 0.25, ("pool/odds", "y"): math.nan})
+    store.add_metrics("a", 1, 64, {}, {("pool/odds", "x"): 0.75})
+    store.add_metrics("a", 2, 128, {}, {("pool/odds", "x"): 1.0})
+    store.flush(force=True)
+    shown = 'SELECT "update", name, agent_id, value FROM metric ORDER BY ALL'
+    first = [(1, "entropy", "", 0.5), (1, "pool/odds", "x", 0.75), (1, "pool/odds", "y", None)]
+    assert store.query(shown)[1] == [*first, (2, "pool/odds", "x", 1.0)]
+    store.delete_after("a", 1)
+    assert store.query(shown)[1] == first
+
+
+def test_names_of_older_metrics_that_end_with_an_agent_are_parted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store made before agents had a column has the same values, each under its name and agent."""
+    known = store_module.migrations()
+    values = {"entropy": 0.5, f"pool/odds/{'ab' * 32}": 0.75, "pool/win_rate/bot:based": None, "pool/spread": 2.0}
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "migrations", lambda: known[:8])
+        old = Store.create(tmp_path / "s.duckdb")
+        with duckdb.connect(old.path) as con:
+            for name, value in values.items():
+                con.execute("INSERT INTO metric VALUES ('a', 1, 64, ?, ?)", [name, value])
+    found = Store.open(old.path).query("SELECT run, steps, name, agent_id, value FROM metric ORDER BY name")[1]
+    assert found == [
+        ("a", 64, "entropy", "", 0.5),
+        ("a", 64, "pool/odds", "ab" * 32, 0.75),
+        ("a", 64, "pool/spread", "", 2.0),
+        ("a", 64, "pool/win_rate", "bot:based", None),
+    ]
+
+
 def test_gates_of_an_older_schema_are_numbered_by_their_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store made before gates were numbered keeps its champion, and the attempts since go on being counted."""
     known = store_module.migrations()

@@ -1,0 +1,2 @@
+-- Deletes an import.
+DELETE FROM import WHERE run = $run;
