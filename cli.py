@@ -582,6 +582,8 @@ def import_matches(
         typer.echo(f"columns left out: {_some(done.ignored)}")
     for names in done.alike:
         typer.echo(f"different agents, though their names differ only by upper and lower case: {', '.join(names)}")
+    if done.is_listed:
+        typer.echo("one seat won every decided game, as in a list of winners first: these seats count for nothing")
     for word, agents in (("agents known before", done.joined), ("new agents", done.new)):
         typer.echo(f"{word}: {_some(agents) or 'none'}")
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from league.errors import UsageError, nearest
 from league.records import MAX_SEED, AgentRow
-from league.store import Store
+from league.store import LEAST_LISTED, Store
 from league.types import BOT_PREFIX, DRAW, MatchResult
 
 COLUMNS = (
@@ -119,6 +119,8 @@ class Imported:
     """Columns of the file that are none of ours."""
     alike: tuple[tuple[str, ...], ...]
     """Names of different agents of one game that differ only by upper and lower case."""
+    is_listed: bool
+    """Whether one seat won every decided match, as in a list that names winners first: then seats say nothing."""
 
 
 @dataclass(frozen=True)
@@ -578,7 +580,13 @@ def import_matches(
         replaced={old.run: old.matches for old in replaced},
         ignored=parsed.ignored,
         alike=tuple(known.alike(seated)),
+        is_listed=_is_listed(games),
     )
+
+
+def _is_listed(games: Sequence[Game]) -> bool:
+    decided = [game.winner for game in games if game.winner != DRAW]
+    return len(decided) >= LEAST_LISTED and len(set(decided)) == 1
 
 
 def _read_file(path: Path) -> bytes:

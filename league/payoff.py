@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.csgraph import connected_components
 
-from league.davidson import ELO_SCALE
 from league.metagame import (
     Crosstable,
     alpha_rank,
@@ -143,7 +142,7 @@ def _payoff(
     rating = dict(zip(ratings.agents, ratings.rating.tolist(), strict=True))
     agents = sorted({agent for agent, *_ in met}, key=lambda agent: (-rating[agent], agent))
     table = _crosstable(agents, met)
-    expected = _expected_scores(np.array([rating[a] for a in agents]))
+    expected = ratings.scores(agents)
     margins = table.payoff(expected) if agents else np.zeros((0, 0))
     share = cyclic_share(2.0 * table.score - 1.0)
     chance = cyclic_share_by_chance(table, expected, np.random.default_rng(0)) if agents else np.zeros(0)
@@ -167,13 +166,6 @@ def _payoff(
         ),
         performances=_performances(agents, table, margins, populations),
     )
-
-
-def _expected_scores(rating: Floats) -> Floats:
-    """(N, N): `expected_score` of each agent against each."""
-    gap = rating[:, None] - rating[None, :]
-    better = 1.0 / (1.0 + np.exp(-np.abs(gap) / ELO_SCALE))
-    return np.asarray(np.where(gap >= 0.0, better, 1.0 - better), np.float64)
 
 
 def _crosstable(agents: Sequence[str], met: Sequence[tuple[str, str, int, int, int]]) -> Crosstable:

@@ -83,6 +83,8 @@ MAX_RETRY_SECONDS = 60.0
 """The most that is waited before the next try where such writes fail again and again; each failure is warned about."""
 QUERY_SECONDS = 30.0
 MAX_QUERY_ROWS = 1_000_000
+LEAST_LISTED = 10
+"""Decided matches of an imported file that one seat has to have won, all of them, to be a list of winners first."""
 MAX_QUERY_CHARACTERS = 100_000
 """DuckDB's parser cannot be interrupted, and takes minutes for megabytes of SQL."""
 MAX_QUERY_BYTES = 2**28
@@ -592,9 +594,9 @@ class Store:
         Games between two bots count for either sampling. A game that was played before is counted once: without
         sampling, one of the same seats and seed; with it, one that is also at the same place of an evaluation and took
         the same course, so that an evaluation repeated with its seed adds nothing. An imported file in which one seat
-        won all of at least 10 decided matches names winners first: its pairs are apart, and `unseated`.
+        won all of at least `LEAST_LISTED` decided matches names winners first: its pairs are apart, and `unseated`.
         """
-        values = {"game_id": game_id, "kind": kind, "run": run, "sampling": sampling}
+        values = {"game_id": game_id, "kind": kind, "run": run, "sampling": sampling, "least": LEAST_LISTED}
         with self._read() as con:
             found = con.execute(sql("pair_counts"), values).fetchnumpy()
             seated = con.execute(sql("seated")).fetchnumpy()

@@ -305,7 +305,7 @@ def ladder_file(folder: Path, flip: bool = False) -> Path:
 def test_winners_first_is_noticed(tmp_path: Path, flip: bool) -> None:
     """A file that names winners first rates as one that does not, and the board says what its seats are worth."""
     store = Store.create(tmp_path / "s.duckdb")
-    import_matches(ladder_file(tmp_path, flip), game_id="g", store=store.path)
+    assert import_matches(ladder_file(tmp_path, flip), game_id="g", store=store.path).is_listed == (not flip)
     [board] = leaderboard(store).boards
     assert [entry.name for entry in board.entries] == [f"a{k}" for k in range(9, -1, -1)]
     assert board.entries[0].rating - board.entries[-1].rating > 900

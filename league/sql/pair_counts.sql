@@ -1,14 +1,14 @@
 -- Games of each ordered pair of agents with nets that chose as $sampling: won by seat 0, drawn, won by seat 1. A NULL run
 -- means every run. A game between two bots has no sampling and counts for either. One that was played before counts once:
 -- without sampling, the same seats and seed; with it, also the same place and course (an evaluation repeated).
--- A file of at least 10 decided matches that were all won by one seat names winners first (or last): it is not seated.
+-- A file of at least $least decided matches that were all won by one seat names winners first (or last): it is not seated.
 -- Agents stand as the hashes that `seated` names, in no order: grouping and sorting by 64 letters takes twice as long.
 WITH winner_first AS (
     SELECT run
     FROM match
     WHERE game_id = $game_id AND kind = $kind AND run IN (SELECT run FROM import)
     GROUP BY run
-    HAVING count(winner) >= 10 AND min(winner) = max(winner)
+    HAVING count(winner) >= $least AND min(winner) = max(winner)
 ),
 played AS (
     SELECT
