@@ -28,7 +28,7 @@ from league.failures import write_evidence
 from league.locks import alone
 from league.opponents import num_slots_for
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.policies.linear import HAS_TILES
+from league.policies.linear import has_tiles
 from league.policies.stacked import StackedPolicy, stack_of
 from league.records import RunRow, RunStatus, SnapshotRow
 from league.signals import on_signal
@@ -500,7 +500,7 @@ def wire(
         device=device,
         policy=policy,
         spec=spec,
-        products=products_of(device, config.learner.precision, HAS_TILES),
+        products=products_of(device, config.learner.precision, has_tiles()),
         make_batch=make_batch,
         make_stack=lambda: make_stack(policy, config),
         load_policy=frozen,

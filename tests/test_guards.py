@@ -284,7 +284,8 @@ def test_stopping_on_alarms_changes_nothing_that_is_learned(tmp_path: Path) -> N
 def test_healthy_runs_are_silent(env: str, seed: int, tmp_path: Path) -> None:
     """Short trainings at default settings, a small network in brawl: no guard's alarm and no event of one.
 
-    Combos are so rare in these that luck decides whether there is one: they have no reward. Matches of five seconds end by the clock with little damage, which `league alarms` says of them at the end.
+    Combos are so rare in these that luck decides whether there is one: they have no reward. Matches of five seconds
+    end by the clock with little damage, which `league alarms` says of them at the end.
     """
     small = ["rewards.combo=0", "agent.opponent_encoder=false", "agent.observation_width=32", "agent.lstm_size=32"]
     short = ["env.time_limit_seconds=5.0", "run.evaluate_games=2", "env.stocks=1", "run.total_steps=10240"]
