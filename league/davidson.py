@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotri
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
@@ -95,10 +96,11 @@ class Games:
     @cached_property
     def meetings(self) -> Bonds:
         """The pairs that met, in whichever seats, each once; the weights are their games."""
-        n = max(1, self.num_agents)
+        n = self.num_agents
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
-        pairs, where = np.unique(low * n + high, return_inverse=True)
-        return Bonds(pairs // n, pairs % n, tally(where, self.total, len(pairs)))
+        games = tally(low * n + high, self.total, n * n)
+        pairs = np.flatnonzero(games)
+        return Bonds(pairs // max(1, n), pairs % max(1, n), games[pairs])
 
     @cached_property
     def groups(self) -> Ints:
@@ -161,8 +163,8 @@ def imagined_draws(games: Games, strength: Floats, log_draw: float) -> Bonds:
     It is what Firth 1993 (section 3.1) adds to the outcomes of a logistic model.
     """
     met = games.meetings
-    win, _, loss = _probabilities(strength[met.first] - strength[met.second], log_draw)
-    told = met.weight * (win + loss - (win - loss) ** 2) / 4.0
+    odds = _Odds(strength[met.first] - strength[met.second], log_draw)
+    told = met.weight * (1.0 - odds.draw - odds.margin**2) / 4.0
     information = 2.0 * _level(games.groups)
     _add_laplacian(information, Bonds(met.first, met.second, told))
     resistance = _inverse(information)
@@ -186,75 +188,76 @@ class _Posterior:
         self.games, self.prior, self.bonds = games, prior, bonds
         n = games.num_agents
         seats = np.concatenate([games.first, bonds.first]), np.concatenate([games.second, bonds.second])
-        self._level = _level(_linked(n, *seats))
-        self._is_free = np.ones(n + 2, dtype=bool)
-        self._is_free[n:] = games.seated.any(), games.draws.any()
+        self.level = _level(_linked(n, *seats))
+        self.is_free = np.ones(n + 2, dtype=bool)
+        self.is_free[n:] = games.seated.any(), games.draws.any()
 
     def mode(self, z: Floats) -> Floats:
         """The mode by Newton's method from z on, every step halved until it gains (Armijo's rule)."""
-        z = z.copy()
-        free, value = self._is_free, self._value(z)
+        free, here = self.is_free, _Point(self, z)
         while True:
-            gradient, hessian = self._derivatives(z)
+            gradient, hessian = here.derivatives()
             step = np.zeros(len(z))
             factor = cho_factor(hessian, lower=True, check_finite=False)
             step[free] = cho_solve(factor, gradient, check_finite=False)
             gain = float(gradient @ step[free])
-            if gain <= 1e-12 * max(1.0, abs(value)):
-                return z + step
+            if gain <= 1e-12 * max(1.0, abs(here.value)):
+                return here.z + step
             length = 1.0
-            while (after := self._value(z + length * step)) < value + 1e-4 * length * gain:
+            while (there := _Point(self, here.z + length * step)).value < here.value + 1e-4 * length * gain:
                 length /= 2.0
-            z, value = z + length * step, after
+            here = there
 
     def model(self, z: Floats) -> Model:
         """The mode, sought from z on, with the covariance there."""
         z = self.mode(z)
-        n, free = self.games.num_agents, self._is_free
+        n, free = self.games.num_agents, self.is_free
         covariance = np.zeros((n + 2, n + 2))
         covariance[n, n] = (self.prior.seat / ELO_SCALE) ** 2
-        covariance[np.ix_(free, free)] = _inverse(self._derivatives(z)[1])
+        covariance[np.ix_(free, free)] = _inverse(_Point(self, z).derivatives()[1])
         return Model(z[:n], float(z[n]), float(z[n + 1]), covariance, self.bonds)
 
-    def _value(self, z: Floats) -> float:
-        games, bonds, prior = self.games, self.bonds, self.prior
+
+class _Point:
+    """A log-posterior at z (N + 2,). value: there."""
+
+    def __init__(self, posterior: _Posterior, z: Floats) -> None:
+        self.z, self._of = z, posterior
+        games, bonds, prior = posterior.games, posterior.bonds, posterior.prior
         strength, (seat, log_draw) = z[:-2], z[-2:]
         x = strength[games.first] - strength[games.second] + games.seated * seat
-        value = float(((games.wins - games.losses) * x / 2.0 - games.total * _log_total(x, log_draw)).sum())
-        value -= float(bonds.weight @ _log_total(strength[bonds.first] - strength[bonds.second], -math.inf))
-        value -= float(strength @ self._level @ strength) / 2.0
-        value -= (seat * ELO_SCALE / prior.seat) ** 2 / 2.0
+        y = strength[bonds.first] - strength[bonds.second]
+        self._odds, self._imagined = _Odds(x, float(log_draw)), _Odds(y, -math.inf)
+        self._level = _dot(posterior.level, strength)
+        value = _dot(games.wins - games.losses, x) / 2.0 - _dot(games.total, self._odds.log_total)
+        value -= _dot(bonds.weight, self._imagined.log_total)
+        value -= _dot(self._level, strength) / 2.0 + (seat * ELO_SCALE / prior.seat) ** 2 / 2.0
         if log_draw > -math.inf:
-            value += float(games.draws.sum()) * log_draw
-            value -= prior.decided * float(_log_total(np.zeros(1), log_draw)[0])
-        return float(value)
+            value += games.draws.sum() * log_draw - prior.decided * _Odds(np.zeros(1), float(log_draw)).log_total[0]
+        self.value = float(value)
 
-    def _derivatives(self, z: Floats) -> tuple[Floats, Floats]:
+    def derivatives(self) -> tuple[Floats, Floats]:
         """Gradient (F,) of the log-posterior, and minus its Hessian (F, F), in the F free parameters."""
-        games, bonds, prior, n = self.games, self.bonds, self.prior, self.games.num_agents
-        strength, (seat, log_draw) = z[:n], z[n:]
-        win, draw, loss = _probabilities(
-            strength[games.first] - strength[games.second] + games.seated * seat, float(log_draw)
-        )
-        slope = (games.wins - games.losses - games.total * (win - loss)) / 2.0  # d/dx
-        weight = games.total * (win + loss - (win - loss) ** 2) / 4.0  # -d2/dx2, the variance of the score
-        crossed = -games.total * (win - loss) * draw / 2.0  # -d2/dx dlog v
-        even = float(_probabilities(np.zeros(1), float(log_draw))[1][0])
-        ahead = _probabilities(strength[bonds.first] - strength[bonds.second], -math.inf)[0]
+        posterior, (seat, log_draw) = self._of, self.z[-2:]
+        games, bonds, prior, n = posterior.games, posterior.bonds, posterior.prior, posterior.games.num_agents
+        margin, draw, ahead = self._odds.margin, self._odds.draw, self._imagined.margin
+        slope = (games.wins - games.losses - games.total * margin) / 2.0  # d/dx
+        weight = games.total * (1.0 - draw - margin**2) / 4.0  # -d2/dx2, the variance of the score
+        crossed = -games.total * margin * draw / 2.0  # -d2/dx dlog v
+        even = float(_Odds(np.zeros(1), float(log_draw)).draw[0])
         gradient, hessian = np.empty(n + 2), np.zeros((n + 2, n + 2))
-        gradient[:n] = _difference(slope, games, n) + _difference(bonds.weight * (0.5 - ahead), bonds, n)
-        gradient[:n] -= self._level @ strength
-        gradient[n] = games.seated @ slope - seat * (ELO_SCALE / prior.seat) ** 2
-        gradient[n + 1] = games.draws.sum() - games.total @ draw - prior.decided * even
-        hessian[:n, :n] = self._level
+        gradient[:n] = _difference(slope, games, n) - _difference(bonds.weight * ahead / 2.0, bonds, n) - self._level
+        gradient[n] = _dot(games.seated, slope) - seat * (ELO_SCALE / prior.seat) ** 2
+        gradient[n + 1] = games.draws.sum() - _dot(games.total, draw) - prior.decided * even
+        hessian[:n, :n] = posterior.level
         _add_laplacian(hessian, Bonds(games.first, games.second, weight))
-        _add_laplacian(hessian, bonds._replace(weight=bonds.weight * ahead * (1.0 - ahead)))
+        _add_laplacian(hessian, bonds._replace(weight=bonds.weight * (1.0 - ahead**2) / 4.0))
         hessian[n, :n] = hessian[:n, n] = _difference(games.seated * weight, games, n)
-        hessian[n, n] = games.seated @ weight + (ELO_SCALE / prior.seat) ** 2
+        hessian[n, n] = _dot(games.seated, weight) + (ELO_SCALE / prior.seat) ** 2
         hessian[n + 1, :n] = hessian[:n, n + 1] = _difference(crossed, games, n)
-        hessian[n + 1, n] = hessian[n, n + 1] = games.seated @ crossed
-        hessian[n + 1, n + 1] = games.total @ (draw * (1.0 - draw)) + prior.decided * even * (1.0 - even)
-        free = self._is_free
+        hessian[n + 1, n] = hessian[n, n + 1] = _dot(games.seated, crossed)
+        hessian[n + 1, n + 1] = _dot(games.total, draw * (1.0 - draw)) + prior.decided * even * (1.0 - even)
+        free = posterior.is_free
         return gradient[free], hessian[np.ix_(free, free)]
 
 
@@ -284,21 +287,52 @@ def _add_laplacian(matrix: Floats, bonds: Bonds) -> None:
 
 def _inverse(matrix: Floats) -> Floats:
     """Of a positive definite matrix."""
-    factor = cho_factor(matrix, lower=True, check_finite=False)
-    return np.asarray(cho_solve(factor, np.eye(len(matrix)), check_finite=False), np.float64)
+    if not len(matrix):
+        return matrix
+    factor, _ = cho_factor(matrix, lower=True, check_finite=False)
+    lower, failed = dpotri(factor, lower=1)
+    if failed:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    lower = np.tril(lower)
+    return np.asarray(lower + np.tril(lower, -1).T, np.float64)
+
+
+def _dot(left: Floats, right: Floats) -> Floats:
+    """Sums of products over the last axis, by numpy's own loop: the threads of its BLAS would keep scipy's waiting."""
+    return np.asarray(np.einsum("...i,...i->...", left, right), np.float64)
+
+
+class _Odds:
+    """Of games at the differences x (P,): the stronger side's share is 1, the weaker's exp(-|x|), of `total`."""
+
+    def __init__(self, x: Floats, log_draw: float) -> None:
+        self._half = np.abs(x) / 2.0
+        self._is_ahead = x >= 0.0
+        root = np.exp(-self._half)
+        self._weak = root * root
+        self._drawn = math.exp(log_draw) * root
+        self.total = 1.0 + self._weak + self._drawn
+
+    @property
+    def log_total(self) -> Floats:
+        """(P,): log(exp(x / 2) + v + exp(-x / 2))."""
+        return np.asarray(self._half + np.log(self.total), np.float64)
+
+    @property
+    def margin(self) -> Floats:
+        """(P,): the probability of a win less that of a loss."""
+        return np.asarray(np.where(self._is_ahead, 1.0, -1.0) * (1.0 - self._weak) / self.total, np.float64)
+
+    @property
+    def draw(self) -> Floats:
+        """(P,): the probability of a draw."""
+        return np.asarray(self._drawn / self.total, np.float64)
 
 
 def _probabilities(x: Floats, log_draw: float) -> tuple[Floats, Floats, Floats]:
-    top = np.maximum(np.abs(x) / 2.0, log_draw)
-    win, draw, loss = np.exp(x / 2.0 - top), np.exp(log_draw - top), np.exp(-x / 2.0 - top)
-    total = win + draw + loss
-    return win / total, draw / total, loss / total
-
-
-def _log_total(x: Floats, log_draw: float) -> Floats:
-    top = np.maximum(np.abs(x) / 2.0, log_draw)
-    total: Floats = top + np.log(np.exp(x / 2.0 - top) + np.exp(log_draw - top) + np.exp(-x / 2.0 - top))
-    return total
+    odds = _Odds(x, log_draw)
+    margin, draw = odds.margin, odds.draw
+    return (1.0 - draw + margin) / 2.0, draw, (1.0 - draw - margin) / 2.0
 
 
 def tally(indices: Ints, values: Floats, size: int) -> Floats:
