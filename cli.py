@@ -34,8 +34,8 @@ from league.printing import (
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
 if TYPE_CHECKING:
-    from league.app import TrainResult
-    from league.leagues import LeagueResult
+    from league.sessions.app import TrainResult
+    from league.sessions.leagues import LeagueResult
 
 app = typer.Typer(
     help="Train an agent against its own past and scripted bots; rank everyone with error bars.",
@@ -91,9 +91,9 @@ def train(
 ) -> None:
     """Train one run, against its own snapshots and the game's bots, or a league of several."""
     from league import config as settings
-    from league.app import train
-    from league.leagues import train_league
     from league.progress import TerminalWatcher
+    from league.sessions.app import train
+    from league.sessions.leagues import train_league
 
     if learner is not None and league is None:
         raise UsageError(f"--learner {learner}: learners are a league's; pass --league, too")
@@ -147,10 +147,10 @@ def resume(
 ) -> None:
     """Carry on a run, or a league, that was stopped, from its last saved state."""
     from league import config as settings
-    from league.app import resume
-    from league.leagues import resume_league
     from league.progress import TerminalWatcher
-    from league.store import Store
+    from league.sessions.app import resume
+    from league.sessions.leagues import resume_league
+    from league.store.store import Store
 
     opened = Store.open(store)
     learners = [row.run for row in opened.learners() if run in (row.league, row.run)]
@@ -181,8 +181,8 @@ def leaderboard(
     quiet: QuietOption = False,
 ) -> None:
     """Rate everyone from the evaluation matches, with 95 % intervals."""
-    from league.standings import leaderboard  # not league.agents, which loads torch
-    from league.store import Store
+    from league.boards.standings import leaderboard  # not league.arena.agents, which loads torch
+    from league.store.store import Store
 
     result = leaderboard(
         Store.open(store), run, against=against, sampling="greedy" if greedy else "sample", prior=prior
@@ -230,8 +230,8 @@ def matchup(
     quiet: QuietOption = False,
 ) -> None:
     """Compare two agents by the matches that are stored: their own, and what everybody's say; plays nothing."""
-    from league.headtohead import matchup
-    from league.store import Store
+    from league.boards.headtohead import matchup
+    from league.store.store import Store
 
     m = matchup(Store.open(store), a, b, sampling="greedy" if greedy else "sample")
     if as_json:
@@ -256,8 +256,10 @@ def matchup(
     typer.echo(f"by the ratings of all: score {m.predicted_score:.3f} (win {p.win:.3f}, draw {p.draw:.3f})")
     typer.echo(f"difference {d.mean:+.0f} Elo points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}")
     typer.echo(f"likelihood that {m.a} is the stronger: {m.superiority:.3f}")
-    if m.z is None:
+    if not m.record.games:
         typer.echo("they never met: all of this is from games against others")
+    elif m.z is None:
+        typer.echo("no surprise: nobody else links the two, so their own games alone decide what is predicted")
     else:
         typer.echo(f"surprise: their own score is {m.z:+.1f} standard deviations from the predicted one")
 
@@ -283,8 +285,8 @@ def gate(
     quiet: QuietOption = False,
 ) -> None:
     """Test by SPRT whether A is stronger; exit code 0: it is, 3: it is not, 4: undecided. RUN: may become champion."""
-    from league.gating import gate
-    from league.sprt import Sprt
+    from league.arena.gating import gate
+    from league.maths.sprt import Sprt
 
     result = gate(
         a,
@@ -317,9 +319,9 @@ def payoff(
     quiet: QuietOption = False,
 ) -> None:
     """Show who beats whom in the evaluation matches, with the Nash mixture, alpha-rank and cycles."""
-    from league import heatmap
-    from league.payoff import payoffs
-    from league.store import Store
+    from league.boards import heatmap
+    from league.boards.payoff import payoffs
+    from league.store.store import Store
 
     if png is not None:
         heatmap.check(png)
@@ -355,8 +357,7 @@ def evaluate(
     quiet: QuietOption = False,
 ) -> None:
     """Play A against B; the matches go to the store and count for the leaderboard."""
-    from league.agents import evaluate
-    from league.progress import describe
+    from league.arena.agents import evaluate
 
     result = evaluate(
         agent,
@@ -373,7 +374,7 @@ def evaluate(
         print_json(result)
         return
     s = result.summary
-    typer.echo(f"{result.a} {describe(result.b, s)}")
+    typer.echo(f"{result.a} {s.line(result.b)}")
     reasons = ", ".join(f"{reason} {count}" for reason, count in s.end_reasons.items())
     stored = f"stored as {result.run}" if result.run else f"not stored: no store at {store}"
     typer.echo(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; seed {result.seed}; {stored}")
@@ -422,7 +423,7 @@ def tournament(
     quiet: QuietOption = False,
 ) -> None:
     """Let many agents meet, side by side: round robin, gauntlet, or whatever games narrow the intervals most."""
-    from league.tournaments import tournament
+    from league.arena.tournaments import tournament
 
     result = tournament(
         agents or (),
@@ -468,8 +469,8 @@ def exploit(
     quiet: QuietOption = False,
 ) -> None:
     """Train a fresh agent against A alone: how exploitable A is at least."""
-    from league.exploitability import exploit
     from league.progress import TerminalWatcher
+    from league.sessions.exploitability import exploit
 
     with TerminalWatcher(0 if quiet else 1) as watcher:
         result = exploit(
@@ -513,7 +514,7 @@ def watch(
     quiet: QuietOption = False,
 ) -> None:
     """Play A against B once and draw it; needs Pillow."""
-    from league.agents import watch
+    from league.arena.agents import watch
 
     shot = watch(
         agent,
@@ -543,7 +544,7 @@ def export(
     quiet: QuietOption = False,
 ) -> None:
     """Hand an agent out as a folder of safetensors and JSON."""
-    from league.agents import export
+    from league.arena.agents import export
 
     manifest = export(agent, out, store=store)
     if as_json:
@@ -567,7 +568,7 @@ def import_matches(
     quiet: QuietOption = False,
 ) -> None:
     """Take in matches that other tools or agents played; they count for the leaderboard."""
-    from league.exchange import import_matches
+    from league.store.exchange import import_matches
 
     done = import_matches(file, game=game, game_id=game_id, run=run, replace=replace, as_new=as_new, store=store)
     if as_json:
@@ -606,7 +607,7 @@ def matches(
     quiet: QuietOption = False,
 ) -> None:
     """Write matches to a file that other tools, and `league import`, read."""
-    from league.exchange import export_matches
+    from league.store.exchange import export_matches
 
     done = export_matches(
         file,
@@ -625,8 +626,8 @@ def matches(
 @app.command()
 def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """List the runs of the store; one that is `running` is alive, one whose process was killed has `died`."""
-    from league.liveness import runs
-    from league.store import Store
+    from league.store.liveness import runs
+    from league.store.store import Store
 
     opened = Store.open(store)
     found = runs(opened)
@@ -666,7 +667,7 @@ def events(
     quiet: QuietOption = False,
 ) -> None:
     """List alarms, damage, what stopped a run, and changes of its settings."""
-    from league.store import Store
+    from league.store.store import Store
 
     opened = Store.open(store)
     if run is not None:
@@ -705,7 +706,7 @@ def replay(
     quiet: QuietOption = False,
 ) -> None:
     """Rebuild a match in which masks, observations or actions were wrong, and show what differs."""
-    from league.failures import replay
+    from league.sessions.failures import replay
 
     del store  # the file has all that is needed
     result = replay(file, out)
@@ -732,7 +733,7 @@ def rewards(
     quiet: QuietOption = False,
 ) -> None:
     """Show what each reward term brings the learner a match, and in how many matches it fired at all."""
-    from league.store import Store
+    from league.store.store import Store
 
     opened = Store.open(store)
     opened.find_run(run)
@@ -762,8 +763,8 @@ def alarms(
     quiet: QuietOption = False,
 ) -> None:
     """Look for forgetting, cycling, passivity and unequal seats; each alarm names the query that shows it."""
-    from league.alarms import alarms
-    from league.store import Store
+    from league.boards.alarms import alarms
+    from league.store.store import Store
 
     findings = alarms(Store.open(store), run)
     if not findings:
@@ -791,7 +792,7 @@ def query(
     quiet: QuietOption = False,
 ) -> None:
     """Ask the store anything; it can read and nothing else."""
-    from league.store import QUERY_SECONDS, Store
+    from league.store.store import QUERY_SECONDS, Store
 
     with _at_most(QUERY_SECONDS + 15, "the query"):  # some of the database's functions cannot be interrupted
         columns, rows = Store.open(store).query(sql)
@@ -810,8 +811,8 @@ def snapshots_list(
     quiet: QuietOption = False,
 ) -> None:
     """List snapshots: size on disk, parent, games, and why pruning would leave them."""
-    from league.retention import DEFAULT_KEEP, holdings
-    from league.store import Store
+    from league.sessions.retention import DEFAULT_KEEP, holdings
+    from league.store.store import Store
 
     found = holdings(Store.open(store), run)
     if not found:
@@ -832,8 +833,8 @@ def snapshots_prune(
     quiet: QuietOption = False,
 ) -> None:
     """Delete files of old snapshots, never of a run that can go on; rows, matches and ratings stay."""
-    from league.retention import DEFAULT_KEEP, prune
-    from league.store import Store
+    from league.sessions.retention import DEFAULT_KEEP, prune
+    from league.store.store import Store
 
     prunings = prune(Store.open(store), run, DEFAULT_KEEP if keep is None else keep, is_dry=is_dry)
     verb = "would be pruned" if is_dry else "pruned"

@@ -1,8 +1,8 @@
 """How often the ratings' 95 % intervals hold the truth on made-up leagues, and how well they predict unseen games.
 
 `python -m benchmarks.coverage --leagues 200` prints JSON lines: for each league the share of all differences inside
-their intervals, and for a ladder of 319 agents the log loss on games held out; under the prior of `league.davidson`,
-under BayesElo's (draws with an agent's own opponents, in proportion to games) and under draws with an average agent.
+their intervals, and for a ladder of 319 agents the log loss on games held out; under the prior in use, under
+BayesElo's (draws with an agent's own opponents, in proportion to games) and under draws with an average agent.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from league.davidson import ELO_SCALE, Z95, Bonds, Games, Model, Prior, fit
-from league.ratings import PairCounts, bradley_terry
+from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Model, Prior, fit
+from league.maths.ratings import PairCounts, bradley_terry
 
 League = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
 """The true Elo points (N,) of a made-up league's agents, and the pairs (P, 2) that meet."""

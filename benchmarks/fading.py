@@ -16,8 +16,8 @@ from itertools import groupby
 from pathlib import Path
 
 from league.config import from_json, steps_per_rollout
-from league.pool import Results
-from league.store import Store
+from league.pool.pool import Results
+from league.store.store import Store
 from league.types import DRAW
 
 HALF_LIVES = (5e3, 10e3, 20e3, 50e3, 100e3, 200e3, 500e3, 1e9)

@@ -21,12 +21,12 @@ import numpy.typing as npt
 
 import league
 from league import config as settings
-from league.behaviour import behaviour
 from league.envs import registry
-from league.metagame import nash
-from league.nashconv import margins, mixture, nash_conv
+from league.maths.behaviour import behaviour
+from league.maths.metagame import nash
+from league.maths.nashconv import margins, mixture, nash_conv
 from league.snapshots.agent import load_policy
-from league.store import Store
+from league.store.store import Store
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from league.app import architecture_of, settle
 from league.device import autocast
-from league.graphs import StepGraphs
-from league.opponents import Group, Opponents
+from league.play.graphs import StepGraphs
+from league.play.opponents import Group, Opponents
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy
-from league.pool import Pool
+from league.pool.pool import Pool
+from league.sessions.app import architecture_of, settle
 
 NETS = (1, 4, 16)
 

@@ -19,7 +19,6 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from league import config as settings
-from league.app import architecture_of, settle
 from league.bench import _parts
 from league.device import autocast
 from league.envs import registry
@@ -28,6 +27,7 @@ from league.policies import linear as linear_module
 from league.policies.actor_critic import ActorCritic
 from league.policies.linear import linear
 from league.policies.lstm import lstm_cell
+from league.sessions.app import architecture_of, settle
 
 
 def median_us(call: Callable[[], object], repeats: int = 200) -> float:

@@ -25,16 +25,16 @@ import torch
 from torch import Tensor, nn
 
 from league import config as settings
-from league.app import Silent, architecture_of, settle
 from league.config import Config
 from league.envs import registry
-from league.evaluation import Contestant, Pairing, Summary, play, summarise
+from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.attention import attend, rotate, rotation_at, split
 from league.policies.opponent_encoder import OpponentEncoder
-from league.records import RunRow
-from league.store import Store
-from league.training import Counters, Report, Run, train
+from league.sessions.app import Silent, architecture_of, settle
+from league.store.rows import RunRow
+from league.store.store import Store
+from league.training.loop import Counters, Report, Run, train
 from league.types import BOT_PREFIX, GameSpec, MatchBatch
 
 STAGE = "test50k"

@@ -10,8 +10,8 @@ import numpy as np
 
 from league import config
 from league.envs import registry
-from league.evaluation import Contestant, Pairing, play, summarise
-from league.ratings import PairCounts, bradley_terry
+from league.maths.ratings import PairCounts, bradley_terry
+from league.play.evaluation import Contestant, Pairing, play, summarise
 from league.types import BOT_PREFIX
 
 games = int(sys.argv[1]) if len(sys.argv) > 1 else 1000

@@ -10,9 +10,9 @@ import json
 
 import numpy as np
 
-from league.davidson import ELO_SCALE
-from league.ratings import PairCounts, bradley_terry
-from league.scheduling import Want, goals, narrowest, round_robin, spread, widths
+from league.maths.davidson import ELO_SCALE
+from league.maths.ratings import PairCounts, bradley_terry
+from league.maths.scheduling import Want, goals, narrowest, round_robin, spread, widths
 
 
 def simulate(schedule: str, want: Want, seed: int, until: float) -> int:

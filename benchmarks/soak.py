@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from league.errors import StoreError
-from league.store import Store
+from league.store.store import Store
 
 RUN = "soak"
 SMALL = (

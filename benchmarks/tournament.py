@@ -14,13 +14,13 @@ import time
 
 import torch
 
-from league.app import architecture_of, settle
 from league.device import choose_device
 from league.envs import registry
-from league.evaluation import Contestant, Pairing, play
+from league.maths.scheduling import round_robin
+from league.play.evaluation import Contestant, Pairing, play
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy, stack_of
-from league.scheduling import round_robin
+from league.sessions.app import architecture_of, settle
 from league.types import BOT_PREFIX, MatchBatch, Policy
 
 

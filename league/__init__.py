@@ -19,13 +19,13 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
     __path__.append(str(_root))
 
 if TYPE_CHECKING:
-    from league.agents import evaluate, export, leaderboard, load, matchup, watch
-    from league.app import resume, train
-    from league.exploitability import exploit
-    from league.failures import replay
-    from league.gating import gate
-    from league.leagues import resume_league, train_league
-    from league.tournaments import tournament
+    from league.arena.agents import evaluate, export, leaderboard, load, matchup, watch
+    from league.arena.gating import gate
+    from league.arena.tournaments import tournament
+    from league.sessions.app import resume, train
+    from league.sessions.exploitability import exploit
+    from league.sessions.failures import replay
+    from league.sessions.leagues import resume_league, train_league
 
 __version__ = "0.1.0"
 __all__ = [
@@ -45,14 +45,14 @@ __all__ = [
     "watch",
 ]
 _HOMES = {
-    "resume": "league.app",
-    "train": "league.app",
-    "exploit": "league.exploitability",
-    "gate": "league.gating",
-    "replay": "league.failures",
-    "resume_league": "league.leagues",
-    "train_league": "league.leagues",
-    "tournament": "league.tournaments",
+    "resume": "league.sessions.app",
+    "train": "league.sessions.app",
+    "exploit": "league.sessions.exploitability",
+    "gate": "league.arena.gating",
+    "replay": "league.sessions.failures",
+    "resume_league": "league.sessions.leagues",
+    "train_league": "league.sessions.leagues",
+    "tournament": "league.arena.tournaments",
 }
 _TRAINING = ("exploit", "resume", "resume_league", "train", "train_league")
 _SPINS = ("GOMP_SPINCOUNT", "20000")
@@ -79,5 +79,5 @@ def __getattr__(name: str) -> Any:
     """Imports the library, and with it torch, only when it is used."""
     if name in __all__:
         with _soon_asleep() if name in _TRAINING else _nullcontext():
-            return getattr(import_module(_HOMES.get(name, "league.agents")), name)
+            return getattr(import_module(_HOMES.get(name, "league.arena.agents")), name)
     raise AttributeError(f"module 'league' has no attribute {name!r}")

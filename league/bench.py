@@ -17,18 +17,18 @@ import numpy as np
 import torch
 
 from league import config as settings
-from league.app import architecture_of, make_stack, settle
-from league.compiling import compiled
 from league.config import Config
 from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
 from league.errors import UsageError
-from league.learner import Learner
+from league.maths.ratings import bradley_terry
+from league.play.rollout import Collector, make_collector
 from league.policies.actor_critic import ActorCritic
-from league.pool import Pool
-from league.ratings import bradley_terry
-from league.rollout import Collector, make_collector
-from league.store import Store
+from league.pool.pool import Pool
+from league.sessions.app import architecture_of, make_stack, settle
+from league.store.store import Store
+from league.training.compiling import compiled
+from league.training.learner import Learner
 from league.types import DRAW, GameSpec, MatchBatch, MatchResult, Rollout
 
 FILL_ROWS = 50_000
@@ -148,7 +148,7 @@ def bench_learner(
         "rows": config.env.rows,
         "rollout_steps": config.learner.rollout_steps,
         "epochs": epochs,
-        "live_nets": len(collector.pool.live),
+        "live_nets": config.pool.live_nets,
         "parameters": sum(p.numel() for p in learner.policy.parameters()),
         "history_tokens": architecture_of(config, spec).history_tokens,
         "precision": config.learner.precision,

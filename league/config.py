@@ -237,7 +237,7 @@ class RunConfig(Frozen):
     verbosity: Annotated[int, Field(ge=0, le=2)]
     """0 says nothing, 1 shows progress, 2 shows every update."""
     on_alarm: Literal["warn", "stop"]
-    """Whether an alarm of league/guards.py is only said and written down, or also ends the run, saved."""
+    """Whether an alarm of league/training/guards.py is only said and written down, or also ends the run, saved."""
     continues: str
     """The stage whose newest finished run, of equal fingerprint and seed, this one carries on; empty for none."""
     allow_short: bool
@@ -297,7 +297,7 @@ def load(
         env: The game, the same as the override `env.name=...`.
         config_file: A TOML file with any of the six sections.
         overrides: `section.key=value`; a value is a TOML literal, else a string.
-        sizes: Laid over the preset: what `league.sizing` makes of `auto` on a device.
+        sizes: Laid over the preset: what `league.sessions.sizing` makes of `auto` on a device.
         layer: Laid over the stage: what a league's file says of a learner.
 
     Raises:
@@ -341,7 +341,7 @@ def carried_on_stages() -> frozenset[str]:
 
 
 def role_figures() -> dict[str, dict[str, Any]]:
-    """Role of a league's learner -> its figures, which `league.roles` checks and explains."""
+    """Role of a league's learner -> its figures, which `league.pool.roles` checks and explains."""
     return dict(read_toml(SOURCE, "the hyperparameter source")["role"])
 
 

@@ -17,14 +17,14 @@ from league.errors import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from league.agents import Film
-    from league.exploitability import Exploit
-    from league.gating import GateResult
-    from league.payoff import Payoff
-    from league.ratings import Difference
-    from league.retention import Holding
-    from league.standings import Board
-    from league.tournaments import TournamentResult
+    from league.arena.agents import Film
+    from league.arena.gating import GateResult
+    from league.arena.tournaments import TournamentResult
+    from league.boards.payoff import Payoff
+    from league.boards.standings import Board
+    from league.maths.ratings import Difference
+    from league.sessions.exploitability import Exploit
+    from league.sessions.retention import Holding
 
 MATRIX_COLUMNS = 14
 """Agents up to which `payoff` prints its matrix as text."""
@@ -117,7 +117,7 @@ def print_exploit(r: Exploit) -> None:
 
 def print_film(f: Film) -> None:
     """What a film shows, how much of the match it leaves out, and who won."""
-    from league.film import MAX_SECONDS
+    from league.arena.film import MAX_SECONDS
 
     shown, whole = f"{f.seconds:.1f}", f"{f.match_seconds:.1f}"
     if f.path.endswith(".png"):
@@ -193,7 +193,7 @@ def print_tournament(r: TournamentResult) -> None:
 
 def print_payoff(table: Payoff) -> None:
     """The cross table, what its cycles and mixtures say, and the matrix where it is small."""
-    from league.heatmap import findings, percent
+    from league.boards.heatmap import findings, percent
 
     held = f"{table.anchor} is held at 1000" if table.anchor else "the mean is held at 1000"
     print_table(

@@ -11,8 +11,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from league.errors import visible
-from league.evaluation import Summary
-from league.training import Report
+from league.play.evaluation import Summary
+from league.training.loop import Report
 
 PLAIN_EVERY = 5
 """Updates between two lines where there is no terminal."""
@@ -21,7 +21,7 @@ REWARD_LINES = 10
 
 
 class TerminalWatcher:
-    """A `league.training.Watcher` that writes to stderr.
+    """A `league.training.loop.Watcher` that writes to stderr.
 
     Args:
         verbosity: 0 says only errors, 1 shows progress, 2 a line for every update.
@@ -72,7 +72,7 @@ class TerminalWatcher:
     def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
         """One line an opponent, below one about the rewards."""
         self._say_rewards()
-        self.say(f"at {steps:,} {describe(opponent, summary)}")
+        self.say(f"at {steps:,} {summary.line(opponent)}")
 
     def say(self, message: str) -> None:
         """One line, unless quiet."""
@@ -98,13 +98,6 @@ class _TwoLines(Progress):
         yield from super().get_renderables()
         if self.detail:
             yield Text(self.detail, no_wrap=True, overflow="ellipsis")
-
-
-def describe(opponent: str, summary: Summary) -> str:
-    """A summary in one line: score with interval, and counts."""
-    counts = f"{summary.wins} won, {summary.draws} drawn, {summary.losses} lost"
-    score = f"score {summary.score:.0%} [{summary.lower:.0%}, {summary.upper:.0%}]"
-    return f"against {opponent}: {score}, {counts}"
 
 
 def describe_rewards(report: Report) -> str:

@@ -19,7 +19,7 @@ try:
     from pettingzoo import ParallelEnv
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "league.zoo needs PettingZoo; install it with: pip install 'league[pettingzoo]'"
+        "league.zoo needs PettingZoo; install it with: pip install 'league-engine[pettingzoo]'"
     ) from error
 
 Infos = dict[str, dict[str, Any]]

@@ -21,8 +21,8 @@ from league.cli import app, main
 from league.envs import registry
 from league.errors import StoreError
 from league.snapshots import Agent
-from league.store import RunRow, SnapshotRow, Store
-from tests.sizes import SMALL, as_options
+from league.store.store import RunRow, SnapshotRow, Store
+from tests.helpers.sizes import SMALL, as_options
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = [*("--env", "matrix", "--device", "cpu"), *as_options([*SMALL, "pool.snapshot_every=128"])]
@@ -470,13 +470,21 @@ def test_matchup_tells_record_and_difference(call: Call, copied: Path) -> None:
     assert m["record"]["games"] >= 30 and m["record"]["games"] == m["seat0"]["games"] + m["seat1"]["games"]
     assert (m["record"]["wins"], m["seat0"]["losses"]) == (back["record"]["losses"], back["seat1"]["wins"])
     assert m["difference"]["mean"] == pytest.approx(-back["difference"]["mean"])
-    assert m["superiority"] == pytest.approx(1 - back["superiority"]) and m["z"] == pytest.approx(-back["z"])
+    assert m["superiority"] == pytest.approx(1 - back["superiority"])
+    assert m["z"] is None and back["z"] is None, "nobody else links the two"
     assert m["predicted_score"] == pytest.approx(m["predicted"]["win"] + m["predicted"]["draw"] / 2)
     assert m["record"]["lower"] < m["record"]["score"] < m["record"]["upper"]
     again = call("evaluate", "matrix-1", "--against", "matrix-1@0", "--games", "30", cwd=copied)
     assert again.code == 0 and call("matchup", "matrix-1", "matrix-1@0", "--json", cwd=copied).json == m, "counted once"
     text = call("matchup", "matrix-1", "matrix-1@0", cwd=copied).out
-    assert "likelihood that matrix-1@512 is the stronger" in text and "surprise" in text
+    assert "likelihood that matrix-1@512 is the stronger" in text and "no surprise: nobody else links the two" in text
+    call("evaluate", "matrix-1@0", "--against", "bot:random", "--games", "30", cwd=copied)
+    call("evaluate", "matrix-1", "--against", "bot:random", "--games", "30", cwd=copied)
+    m, back = (
+        call("matchup", *pair, "--json", cwd=copied).json for pair in itertools.permutations(("matrix-1", "matrix-1@0"))
+    )
+    assert m["z"] == pytest.approx(-back["z"])
+    assert "surprise: their own score is" in call("matchup", "matrix-1", "matrix-1@0", cwd=copied).out
 
 
 BAD_MATCHUPS: dict[str, tuple[list[str], list[str]]] = {

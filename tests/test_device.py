@@ -35,7 +35,7 @@ def test_a_process_that_trains_on_a_cpu_keeps_what_it_frees() -> None:
         faults[kind] = int(done.stdout)
     if faults["returned"] < 1000:
         pytest.skip("this C library keeps memory by itself")
-    assert faults["kept"] < faults["returned"] / 3, faults
+    assert faults["kept"] < faults["returned"] / 2, faults
 
 
 @pytest.mark.parametrize(("precision", "products"), [("float32", "high"), ("bf16", "high"), ("highest", "highest")])

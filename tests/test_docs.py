@@ -27,8 +27,8 @@ def test_every_test_that_a_promise_names_is_there() -> None:
     """The tests that docs/reliability.md puts beside its promises exist; `*` stands for the rest of a name."""
     named = re.findall(r"`(test_\w+\*?)`", (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8"))
     there = {
-        name for path in (ROOT / "tests").glob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
+        name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
     }
-    there |= {path.stem for path in (ROOT / "tests").glob("test_*.py")}
+    there |= {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
     assert len(named) > 20
     assert [name for name in named if not matching(there, name)] == []

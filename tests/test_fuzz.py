@@ -31,27 +31,21 @@ from hypothesis import strategies as st
 
 import league
 from league import config
-from league.app import check_mix, settle
 from league.cli import app, main
 from league.envs import registry
 from league.envs.brawl.state import HEADER_SIZE
 from league.envs.classic.shared import HEADER
 from league.errors import LeagueError, SnapshotError, UsageError, visible
-from league.exchange import COLUMNS, FORMATS, import_matches
+from league.sessions.app import check_mix, settle
 from league.snapshots import Agent
 from league.snapshots.io import MANIFEST, WEIGHTS
 from league.snapshots.state import load_state, save_state
-from league.store import Store
+from league.store.exchange import COLUMNS, FORMATS, import_matches
+from league.store.store import Store
+from tests.helpers.sizes import TINY
 
 CPU_SECONDS = 30
 """Of one case; more is a hang. Not the clock's, which goes on while a machine is busy with something else."""
-TINY = (
-    *("env.rows=4", "learner.rollout_steps=8", "learner.minibatches=2", "learner.epochs=1", "run.evaluate_games=2"),
-    *("run.total_steps=64", "run.evaluate_every=0", "run.allow_short=true", "pool.snapshot_every=32"),
-    *("agent.encoder_layers=1", "agent.encoder_width=8", "agent.encoder_heads=2", "agent.encoder_feedforward=8"),
-    *("agent.lstm_size=4", "agent.head_sizes=[4]", "agent.observation_width=8", "agent.history_frames=4"),
-    *("agent.latents=2", "pool.live_nets=1", "learner.device=cpu", "env.threads=1"),
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +70,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The world, whose folder is the current one."""
     made = World(tmp_path_factory.mktemp("world"))
     league.train("smoke", env="matrix", run="r", store=made.store, overrides=TINY)
-    league.agents.export("r", made.agent, store=made.store)
+    league.arena.agents.export("r", made.agent, store=made.store)
     (made.folder / "good.toml").write_text("[learner]\ngamma = 0.9\n")
     (made.folder / "bad.toml").write_bytes(b"[learner\ngamma\0= \xff")
     (made.folder / "m.jsonl").write_text('{"seat0": "a", "seat1": "b", "winner": 0}\n')

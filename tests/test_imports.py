@@ -1,85 +1,32 @@
 """The house's rules: imports run one way, starting is light, nothing unpickles, a wheel has one top level."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import league
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"envs", "policies", "snapshots"}
-ERRORS = {"league.errors"}
-BASE = ERRORS | {"league.types"}
-MATHS = {
-    "league.returns",
-    "league.losses",
-    "league.davidson",
-    "league.ratings",
-    "league.sprt",
-    "league.matchmaking",
-    "league.metagame",
-    "league.nashconv",
+GROUND = {"errors", "types", "config", "device", "signals"}
+ROOMS = {
+    "maths": set(),
+    "store": {"maths"},
+    "play": {"maths"},
+    "boards": {"maths", "store"},
+    "pool": {"maths", "play"},
+    "training": {"maths", "store", "play", "pool"},
+    "arena": {"maths", "store", "play", "boards", *FOLDERS},
+    "sessions": {"maths", "store", "play", "boards", "pool", "training", "arena", *FOLDERS},
+    "envs": {"envs"},
+    "policies": {"policies"},
+    "snapshots": {"snapshots", "policies"},
 }
-ALLOWED = {
-    "league.errors": set(),
-    "league.types": set(),
-    "league.config": BASE,
-    "league.device": ERRORS,
-    **dict.fromkeys(MATHS, BASE | {"league.davidson"}),
-    "league.records": BASE,
-    "league.sql": ERRORS,
-    "league.store": BASE | {"league.ratings", "league.records", "league.sql"},
-    "league.exchange": BASE | {"league.records", "league.store"},
-    "league.liveness": {"league.locks", "league.records", "league.store"},
-    "league.signals": set(),
-    "league.standings": BASE | {f"league.{name}" for name in ("davidson", "liveness", "ratings", "records", "store")},
-    "league.headtohead": BASE | {"league.ratings", "league.records", "league.standings", "league.store"},
-    "league.scheduling": {"league.davidson", "league.ratings"},
-    "league.alarms": BASE
-    | {f"league.{name}" for name in ("davidson", "metagame", "ratings", "records", "sql", "standings", "store")},
-    "league.locks": ERRORS,
-    "league.retention": BASE
-    | {
-        *("league.config", "league.liveness", "league.locks", "league.records", "league.standings", "league.store"),
-    },
-    "league.payoff": BASE
-    | {"league.davidson", "league.metagame", "league.ratings", "league.standings", "league.store"},
-    "league.heatmap": BASE | {"league.payoff"},
-    "league.pool": BASE
-    | {"league.config", "league.davidson", "league.matchmaking", "league.metagame", "league.ratings"},
-    "league.findings": BASE,
-    "league.finite": BASE,
-    "league.guards": BASE | {"league.config", "league.ratings"},
-    "league.strict": BASE | {"league.findings"},
-    "league.failures": BASE
-    | {"league.envs", "league.envs.registry", "league.film", "league.findings", "league.strict"}
-    | {"league.snapshots", "league.snapshots.io", "league.snapshots.manifest"},
-    "league.opponents": BASE,
-    "league.roles": BASE | {"league.config", "league.matchmaking", "league.metagame", "league.ratings"},
-    "league.roster": BASE | {"league.config", "league.roles"},
-    "league.league_pool": BASE | {"league.config", "league.matchmaking", "league.pool", "league.roles"},
-    "league.graphs": {"league.device", "league.opponents"},
-    "league.compiling": set(),
-    "league.rollout": BASE
-    | {"league.config", "league.device", "league.findings", "league.graphs", "league.opponents"}
-    | {"league.moving", "league.pool", "league.randomness", "league.strict"},
-    "league.moving": BASE,
-    "league.learner": BASE | MATHS | {"league.config", "league.device", "league.finite"},
-    "league.film": BASE,
-    "league.duel": BASE | {"league.config", "league.envs", "league.envs.base", "league.envs.registry"},
-    "league.gym": BASE | {"league.duel", "league.envs", "league.envs.registry"},
-    "league.zoo": BASE | {"league.duel", "league.envs.base"},
-    "league.randomness": set(),
-    "league.probe": {"league.device", "league.randomness", "league.rollout"},
-    "league.evaluation": BASE | {"league.device", "league.opponents", "league.ratings", "league.rollout"},
-    "league.behaviour": BASE,
-    "league.psro": BASE | {"league.evaluation", "league.pool"},
-    "league.sizing": BASE | {f"league.{name}" for name in ("config", "device", "evaluation", "opponents", "psro")},
-}
-ENGINE = {"league.training", "league.progress"}
-WIRING = {f"league.{name}" for name in ("agents", "app", "bench", "cli", "exploitability", "gating", "leagues")}
-WIRING |= {"league.printing", "league.recovery", "league.tournaments", "league.__init__", "league.__main__"}
+"""What each room may import beside itself and the ground; games, networks and snapshots: errors and types alone."""
 
 
 def modules() -> dict[str, ast.Module]:
@@ -109,36 +56,47 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def test_imports_run_one_way() -> None:
-    """Each module imports only what lies below it; games, networks and snapshots know nothing of the engine."""
+    """Each room imports only what lies below it; games, networks and snapshots know nothing of the engine."""
     trees = modules()
-    names = set(trees) | {name.removesuffix(".__init__") for name in trees}
+    known = {name.split(".")[1] for name in trees}
     for name, tree in trees.items():
-        uses = {target for target in imported(tree) if target in names} - {"league"}
-        folder = name.split(".")[1]
-        if name in WIRING:
-            continue
-        if folder in FOLDERS:
-            friends = {"snapshots": ("league.snapshots", "league.policies")}.get(folder, (f"league.{folder}",))
-            strangers = {t for t in uses - BASE if not t.startswith(friends)}
-        elif name in ENGINE:
-            strangers = {
-                t
-                for t in uses
-                if t.split(".")[1] in FOLDERS | {"agents", "app", "cli", "bench", "gating", "leagues", "exploitability"}
-            }
-        else:
-            strangers = uses - ALLOWED[name.removesuffix(".__init__")]
-        assert not strangers, f"{name} imports {strangers}"
+        room = name.split(".")[1]
+        if room in ROOMS:
+            ground = {"errors", "types"} if room in FOLDERS else GROUND
+            used = {target.split(".")[1] for target in imported(tree) if target.count(".")} & known
+            assert used <= {room, *ground, *ROOMS[room]}, f"{name} imports {used}"
+
+
+def test_no_two_modules_import_each_other() -> None:
+    """Imports make no circle, within a room neither."""
+    trees = modules()
+    known = {name.removesuffix(".__init__") for name in trees}
+    uses = {name.removesuffix(".__init__"): imported(tree) & known - {"league"} for name, tree in trees.items()}
+    uses = {name: targets - {name} for name, targets in uses.items()}
+    while leaves := {name for name, targets in uses.items() if not targets & uses.keys()}:
+        uses = {name: targets for name, targets in uses.items() if name not in leaves}
+    assert not uses, f"these import each other: {sorted(uses)}"
+
+
+def test_the_hall_is_small() -> None:
+    """`ls league` shows at most 25 entries, and each room says in its `__init__.py` where to begin."""
+    entries = [path for path in (ROOT / "league").iterdir() if path.name != "__pycache__"]
+    assert len(entries) <= 25, sorted(path.name for path in entries)
+    for room in ROOMS.keys() - FOLDERS:
+        text = ast.get_docstring(ast.parse((ROOT / "league" / room / "__init__.py").read_text())) or ""
+        [begin] = re.findall(r"Begin with `(\w+\.py)`", text)
+        assert (ROOT / "league" / room / begin).is_file(), room
+        assert not hasattr(league, room) or not callable(getattr(league, room)), f"{room} shadows a function"
 
 
 def test_only_the_store_imports_duckdb_and_nothing_unpickles() -> None:
-    """duckdb stays in league/store.py; pickle and torch.load are nowhere."""
+    """duckdb stays in league/store/store.py; pickle and torch.load are nowhere."""
     for name, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
                 roots = {imported_name.split(".")[0] for imported_name in names}
-                assert name == "league.store" or "duckdb" not in roots, name
+                assert name == "league.store.store" or "duckdb" not in roots, name
                 assert not roots & {"pickle", "cloudpickle", "joblib", "dill", "shelve"}, name
             if isinstance(node, ast.Attribute):
                 assert ast.unparse(node) not in {"torch.load", "torch.save"}, name
@@ -167,7 +125,7 @@ def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: 
     store = str(tmp_path / "s.duckdb")
     arguments = [argument.replace("FOLDER", str(tmp_path)) for argument in arguments]
     code = (
-        "import sys; from league.cli import app; from league.store import RunRow, Store;"
+        "import sys; from league.cli import app; from league.store.store import RunRow, Store;"
         "from league.types import MatchResult;"
         f"run = RunRow(run='a', game='g', game_id='g', fingerprint='f', seed=0, stage='s', config='{{}}');"
         f"store = Store.create({store!r}); store.begin_run(run);"

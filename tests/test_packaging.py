@@ -22,7 +22,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", folder, "."]
     done = subprocess.run(command, cwd=folder / "source", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return next(folder.glob("league-*.whl"))
+    return next(folder.glob("league_engine-*.whl"))
 
 
 def test_wheel_holds_one_top_level_with_everything_in_it(wheel: Path) -> None:
@@ -50,7 +50,7 @@ def test_installed_wheel_works_in_a_folder_with_its_own_envs(wheel: Path, tmp_pa
     (tmp_path / "user" / "envs").mkdir(parents=True)
     (tmp_path / "user" / "envs" / "__init__.py").write_text("mine = True")
     code = (
-        "import envs, league.cli; from league.envs import registry; from league.store import Store;"
+        "import envs, league.cli; from league.envs import registry; from league.store.store import Store;"
         "batch = registry.make('brawl', rows=2, threads=1, options={}); batch.reset(0); batch.step();"
         "import gymnasium; gymnasium.make('league.gym:league/Brawl-v0').reset(seed=0);"
         "Store.create('s.duckdb'); print(envs.mine, league.__file__)"

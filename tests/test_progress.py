@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from league import progress
-from league.evaluation import Summary
+from league.play.evaluation import Summary
 from league.progress import TerminalWatcher
-from league.records import RewardTerm
-from league.training import Report
+from league.store.rows import RewardTerm
+from league.training.loop import Report
 
 METRICS = {"entropy": 6.931, "approx_kl": 0.00421, "clip_share": 0.123}
 REWARDS = (

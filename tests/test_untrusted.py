@@ -24,16 +24,17 @@ import torch
 from typer.testing import CliRunner
 
 import league
-from league import config, exchange
+from league import config
 from league.cli import app
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, visible
-from league.exchange import import_matches
 from league.snapshots import Agent
 from league.snapshots import io as files
 from league.snapshots.io import MANIFEST, WEIGHTS
-from league.store import Store
-from tests.cases import cases
-from tests.test_fuzz import TINY
+from league.store import exchange
+from league.store.exchange import import_matches
+from league.store.store import Store
+from tests.helpers.cases import cases
+from tests.helpers.sizes import TINY
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,7 +44,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store, a run `r` and its export `agent`; nobody may change it."""
     folder = tmp_path_factory.mktemp("trained")
     league.train("smoke", env="matrix", run="r", store=folder / "runs" / "league.duckdb", overrides=TINY)
-    league.agents.export("r", folder / "agent", store=folder / "runs" / "league.duckdb")
+    league.arena.agents.export("r", folder / "agent", store=folder / "runs" / "league.duckdb")
     return folder
 
 
@@ -383,7 +384,7 @@ def test_no_name_is_a_formula(name: str, store: Store, tmp_path: Path) -> None:
 
 
 def attacks(folder: Path) -> list[str]:
-    """More statements that would read, write, load or change something (the others: tests/test_store.py)."""
+    """More statements that would read, write, load or change something (the others: tests/store/test_store.py)."""
     secret, out = folder / "secret.csv", folder / "out"
     return [
         f"FROM read_blob('{secret}')",

@@ -1,0 +1,419 @@
+"""Agents by name: find one, load it, hand it out, let two meet, watch them, rank them all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from league import config as settings
+from league.arena import film
+from league.boards.headtohead import Matchup
+from league.boards.headtohead import matchup as compare
+from league.boards.standings import Leaderboard, find_named
+from league.boards.standings import leaderboard as rank
+from league.device import choose_device
+from league.envs import registry
+from league.errors import UsageError, nearest
+from league.play.evaluation import Contestant, Pairing, Summary, check_games, play, summarise
+from league.policies.actor_critic import ActorCritic
+from league.policies.stacked import StackedPolicy, stack_of
+from league.snapshots import io as snapshot_files
+from league.snapshots.agent import MAX_SEED, Agent, load_policy
+from league.snapshots.export import export as export_snapshot
+from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
+from league.store.rows import AgentKind, AgentRow, Sampling, unique_name
+from league.store.store import Store
+from league.types import BOT_PREFIX, GameSpec, MatchResult, Policy
+
+DEFAULT_STORE = Path("runs/league.duckdb")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The matches of A against B; `run` is their name in the store, None where there is no store."""
+
+    run: str | None
+    a: str
+    b: str
+    seed: int
+    summary: Summary
+    seeds: tuple[int, ...]
+    """Of the matches, in the order played; each stands twice, once for either seating."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """An agent that a name stands for; `folder` is None for a native bot."""
+
+    agent_id: str
+    label: str
+    folder: Path | None
+
+
+@dataclass(frozen=True)
+class Film:
+    """A match that was drawn; A plays seat 0. `winner` is a label or `draw`."""
+
+    path: str
+    a: str
+    b: str
+    seed: int
+    pictures: int
+    seconds: float
+    """How far into the match the film goes, or when a still is of."""
+    match_seconds: float
+    """Of the whole match, which is played to its end in any case."""
+    winner: str
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Agents and their game; `nets` has those that are no bots by `agent_id`."""
+
+    game: GameRecord
+    spec: GameSpec
+    sides: tuple[Named, ...]
+    nets: dict[str, tuple[Manifest, ActorCritic]]
+    device: torch.device
+
+
+def find_agent(store: Store | None, name: str) -> Named:
+    """The agent called `RUN` (its newest snapshot), `RUN@STEP`, `RUN@best`, `bot:NAME`, or a folder's path.
+
+    A run of the store goes before a folder of its name; `./NAME` is always the folder.
+
+    Raises:
+        UsageError: there is no such agent, or its files were pruned.
+        SnapshotError: the folder is no snapshot.
+    """
+    if name.startswith(BOT_PREFIX):
+        return Named(name, name, None)
+    runs = [] if store is None else [row.run for row in store.runs()]
+    if is_path(name) or (name.partition("@")[0] not in runs and os.path.isdir(name)):
+        manifest, _ = snapshot_files.load(Path(name))
+        return Named(manifest.agent_id, f"{manifest.run}@{manifest.step}", Path(name))
+    if store is None:
+        raise UsageError(
+            f"agent {name!r}: there is no store and no such folder; name RUN, RUN@STEP, RUN@best, bot:NAME or an"
+            f" exported folder, and pass --store"
+        )
+    row = find_named(store, name)
+    if row.pruned_at is not None:
+        raise UsageError(
+            f"agent {name!r}: the files of {row.run}@{row.step} were pruned on {row.pruned_at:%Y-%m-%d}, so it cannot"
+            f" play; name one of those that `league snapshots list --run {row.run}` shows with files"
+        )
+    return Named(row.agent_id, f"{row.run}@{row.step}", store.path.parent / row.path)
+
+
+def is_path(name: str) -> bool:
+    """Whether an agent's name can only be a folder's path."""
+    return "/" in name or os.sep in name
+
+
+def load(name: str, *, store: str | Path = DEFAULT_STORE, device: str = "cpu") -> Agent:
+    """The agent called `name` (see `find_agent`), ready to play.
+
+    Raises:
+        UsageError: there is no such agent, it is a bot inside a game, or this machine has no such device.
+        StoreError: the name is a run's, and there is no store.
+        SnapshotError: the agent's files are missing or damaged.
+    """
+    found = find_agent(store_for(store, name), name)
+    if found.folder is None:
+        raise UsageError(f"agent {name!r}: a native bot plays inside its game only; name a run, a snapshot or a folder")
+    return Agent.load(found.folder, str(choose_device(device)))
+
+
+def export(name: str, out: str | Path, *, store: str | Path = DEFAULT_STORE) -> Manifest:
+    """Copies the agent called `name` to the new folder `out`, which `Agent.load` opens; returns its manifest.
+
+    Raises:
+        UsageError, StoreError: as `load`.
+        SnapshotError: its files are missing or damaged, or `out` holds something else.
+    """
+    found = find_agent(store_for(store, name), name)
+    if found.folder is None:
+        raise UsageError(f"agent {name!r}: a native bot has no weights to export; name a run, a snapshot or a folder")
+    return export_snapshot(found.folder, Path(out))
+
+
+def evaluate(
+    a: str,
+    against: str,
+    games: int = 100,
+    *,
+    seed: int = 0,
+    greedy: bool = False,
+    env: str | None = None,
+    device: str = "auto",
+    store: str | Path = DEFAULT_STORE,
+    say: Callable[[str], None] | None = None,
+) -> Evaluation:
+    """Plays A against B, seats swapped in pairs that share a seed, and keeps the matches in the store if there is one.
+
+    Args:
+        a, against: names of agents (see `find_agent`).
+        games: an even number.
+        seed: of the matches and of the actions drawn.
+        greedy: both sides play their likeliest action; otherwise both sample, as in training.
+        env: the game, needed only between two bots.
+        device: where nets run.
+        store: the DuckDB file.
+        say: is told when play begins, everything having been checked.
+
+    Raises:
+        UsageError: an unknown agent, the same one twice, agents of different games, an odd number of games, a seed out
+            of range, or no such device.
+        StoreError: a name is a run's and there is no store, or it cannot be used.
+        SnapshotError: an agent's files are missing or damaged.
+    """
+    check_games(games)
+    check_seed(seed)
+    opened = store_for(store, a, against)
+    meeting = meet(opened, a, against, env, device)
+    first, second = meeting.sides
+    check_different(a, against, meeting)
+    if say is not None:
+        say(f"playing {games} games of {first.label} against {second.label}")
+    name = unique_name("evaluation")
+    results = play_meeting(meeting, games, seed=seed, run=name, update=0, greedy=greedy)
+    if opened is not None:
+        introduce(opened, meeting)
+        opened.add_matches(results)
+        opened.flush(force=True)
+    summary = summarise(results, first.agent_id)
+    seeds = tuple(result.seed for result in results)
+    return Evaluation(name if opened else None, first.label, second.label, seed, summary, seeds)
+
+
+def watch(
+    a: str,
+    against: str,
+    out: str | Path,
+    *,
+    seconds: float | None = None,
+    boxes: bool = False,
+    seed: int = 0,
+    greedy: bool = False,
+    env: str | None = None,
+    device: str = "auto",
+    store: str | Path = DEFAULT_STORE,
+    say: Callable[[str], None] | None = None,
+) -> Film:
+    """Plays a match of A (seat 0) against B and draws it; nothing is kept in the store.
+
+    Args:
+        a, against, greedy, env, device, store, say: as for `evaluate`; here both may be the same agent.
+        out: a new file: .gif for a film, .png for its last picture.
+        seconds: how much of the match is drawn, from its beginning, at most 300; None: all of it, or the first 300.
+        boxes: draw also where fighters can be hit and where blows hit.
+        seed: of the match and of the actions drawn.
+
+    Raises:
+        UsageError: as `evaluate`, a game that cannot be drawn, a file that cannot be written, or no Pillow.
+        StoreError, SnapshotError: as `evaluate`.
+    """
+    path = Path(out)
+    film.check(path, seconds)
+    check_seed(seed)
+    meeting = meet(store_for(store, a, against), a, against, env, device)
+    game, spec = meeting.game, meeting.spec
+    draw = registry.renderer(game.name)
+    if draw is None:
+        raise UsageError(f"{game.name} cannot be drawn; watch agents of another game")
+    batch = registry.make(game.name, rows=1, threads=1, options=game.options)
+    players: list[film.Player | None] = []
+    for seat, named in enumerate(meeting.sides):
+        if named.folder is None:
+            batch.controllers[0, seat] = spec.bots.index(named.agent_id.removeprefix(BOT_PREFIX))
+            players.append(None)
+        else:
+            manifest, net = meeting.nets[named.agent_id]
+            agent = Agent(net, manifest)
+            agent.reset(seed)
+            players.append(partial(agent.act, greedy=greedy))
+    batch.reset(seed)
+    labels = meeting.sides[0].label, meeting.sides[1].label
+    if say is not None:
+        say(f"playing {labels[0]} against {labels[1]}")
+    picture_seconds = game.options.get("ticks_per_step", 1) / spec.tick_rate
+    shot = film.shoot(
+        batch,
+        players,
+        partial(draw, batch, 0, size=film.SIZES[path.suffix], show_boxes=boxes, names=labels),
+        max(1, round((film.MAX_SECONDS if seconds is None else seconds) / picture_seconds)),
+        is_still=path.suffix == ".png",
+    )
+    film.save(shot.pictures, path, picture_seconds)
+    times = shot.drawn_steps * picture_seconds, shot.steps * picture_seconds
+    return Film(str(path), *labels, seed, len(shot.pictures), *times, ("draw", *labels)[shot.winner + 1])
+
+
+def leaderboard(
+    run: str | None = None,
+    *,
+    against: str | None = None,
+    greedy: bool = False,
+    prior: float | None = None,
+    store: str | Path = DEFAULT_STORE,
+) -> Leaderboard:
+    """Everyone's rating with its 95 % interval, games and win/draw/loss, from the evaluation matches in the store.
+
+    Args:
+        run: only this run's agents and whoever they played.
+        against: an agent; everyone's difference to it is given with its interval.
+        greedy: rate the games in which nets played their likeliest action, instead of those in which they sampled.
+        prior: imagined draws an agent, which keep ratings finite (1.25); 0: maximum likelihood, and who is infinite is
+            named.
+        store: the DuckDB file; training may be writing it at the same time.
+
+    Raises:
+        UsageError: no such run or agent, or a prior below 0.
+        StoreError: there is no store, or it cannot be used.
+    """
+    return rank(Store.open(Path(store)), run, against=against, sampling=sampling_of(greedy), prior=prior)
+
+
+def matchup(a: str, b: str, *, greedy: bool = False, store: str | Path = DEFAULT_STORE) -> Matchup:
+    """What the evaluation matches in the store say of A against B; no match is played.
+
+    Args:
+        a, b: `RUN`, `RUN@STEP`, `RUN@best`, `bot:NAME`, or an agent's name or the beginning of its id.
+        greedy, store: as for `leaderboard`.
+
+    Raises:
+        UsageError: no such agent, the same one twice, or one without an evaluation match.
+        StoreError: there is no store, or it cannot be used.
+    """
+    return compare(Store.open(Path(store)), a, b, sampling=sampling_of(greedy))
+
+
+def sampling_of(greedy: bool) -> Sampling:
+    """The mode as match rows have it."""
+    return "greedy" if greedy else "sample"
+
+
+def store_for(store: str | Path, *names: str) -> Store | None:
+    """The store, which must be there if one of the agents' names can only be a run's; None if it is not there."""
+    path = Path(store)
+    needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or os.path.isdir(n))]
+    return Store.open(path) if needs or os.path.lexists(path) else None
+
+
+def meet(store: Store | None, a: str, against: str, env: str | None, device: str) -> Meeting:
+    """Finds and loads both agents, and the game that both play as this league has it.
+
+    Raises:
+        UsageError, SnapshotError: as `evaluate`.
+    """
+    return gather((find_agent(store, a), find_agent(store, against)), env, device)
+
+
+def gather(sides: tuple[Named, ...], env: str | None, device: str) -> Meeting:
+    """Loads the agents, and the game that all play as this league has it.
+
+    Raises:
+        UsageError, SnapshotError: as `evaluate`.
+    """
+    torch_device = choose_device(device)
+    nets = {n.agent_id: load_policy(n.folder, torch_device) for n in sides if n.folder is not None}
+    game = _common_game([manifest.game for manifest, _ in nets.values()], env)
+    spec = registry.spec(game.name, game.options)
+    for manifest, _ in nets.values():
+        if game.game_id != registry.game_id(game.name, game.options) or spec_from_json(manifest.spec) != spec:
+            raise UsageError(
+                f"agent {manifest.run}@{manifest.step} plays {game.name} version {manifest.game.version}, which is not"
+                f" the one of this league (version {spec.version}); play it with the league that it came from"
+            )
+    for named in sides:
+        bot = named.agent_id.removeprefix(BOT_PREFIX)
+        if named.folder is None and bot not in spec.bots:
+            raise UsageError(f"agent {named.label!r}: {game.name} has no such bot{nearest(bot, spec.bots)}")
+    return Meeting(game, spec, sides, nets, torch_device)
+
+
+def check_different(a: str, b: str, meeting: Meeting) -> None:
+    """Refuses two names for one agent.
+
+    Raises:
+        UsageError: both are the same agent.
+    """
+    first, second = meeting.sides
+    if first.agent_id == second.agent_id:
+        raise UsageError(f"{a} and {b} are the same agent ({first.label}); name two different ones")
+
+
+def play_meeting(meeting: Meeting, games: int, *, seed: int, run: str, update: int, greedy: bool) -> list[MatchResult]:
+    """Plays `games` of the first side against the second (`play_pairings`)."""
+    return play_pairings(meeting, [(0, 1, games, seed)], run=run, update=update, greedy=greedy)
+
+
+def play_pairings(
+    meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]], *, run: str, update: int, greedy: bool
+) -> list[MatchResult]:
+    """Plays (A, B, games, seed) for two places in `meeting.sides` each, all in one batch (`play.evaluation.play`)."""
+    game = meeting.game
+
+    def contestant(named: Named) -> Contestant:
+        if named.folder is None:
+            return Contestant(named.agent_id)
+        net = meeting.nets[named.agent_id][1]
+        return Contestant(named.agent_id, net, net.architecture)
+
+    def make_stack(like: Policy) -> StackedPolicy | None:
+        assert isinstance(like, ActorCritic)
+        return stack_of(like, 1, "float32")
+
+    sides = [contestant(named) for named in meeting.sides]
+    return play(
+        lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
+        [Pairing(sides[a], sides[b], games, seed) for a, b, games, seed in pairings],
+        run=run,
+        update=update,
+        game_id=game.game_id,
+        greedy=greedy,
+        device=meeting.device,
+        make_stack=make_stack,
+    )
+
+
+def introduce(store: Store, meeting: Meeting) -> None:
+    """Buffers both sides as agents where the store does not know them yet."""
+    known = {agent.agent_id for agent in store.agents(meeting.game.game_id)}
+    for named in meeting.sides:
+        kind: AgentKind = "bot" if named.folder is None else "import"
+        if named.agent_id not in known:
+            store.add_agent(AgentRow(named.agent_id, kind, named.label, meeting.game.game_id))
+
+
+def _common_game(games: Sequence[GameRecord], env: str | None) -> GameRecord:
+    """The one game of all the agents; between bots, `env` with the options of the hyperparameter source."""
+    if len({game.game_id for game in games}) > 1:
+        names = " and ".join(dict.fromkeys(f"{game.name} {game.game_id[:8]}" for game in games))
+        raise UsageError(f"the agents play different games ({names}), so they cannot meet; name agents of one game")
+    if games and env not in (None, games[0].name):
+        raise UsageError(f"env={env}: the agents named play {games[0].name}; leave --env out")
+    if games:
+        return games[0]
+    config = settings.load(env=env)
+    options = registry.check_options(config.env.name, config.env.options)
+    spec = registry.spec(config.env.name, options)
+    return GameRecord(
+        name=spec.name, version=spec.version, game_id=registry.game_id(spec.name, options), options=options
+    )
+
+
+def check_seed(seed: int) -> None:
+    """Refuses a seed that the random number generators cannot all take.
+
+    Raises:
+        UsageError: it is negative or too large.
+    """
+    if not 0 <= seed <= MAX_SEED:
+        raise UsageError(f"seed={seed}: must be from 0 to 2^63 - 1; pass another --seed")

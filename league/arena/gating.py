@@ -1,0 +1,313 @@
+"""The gate: a sequential test whether one agent is stronger than another, and a run's champion, which it promotes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from league.arena.agents import (
+    DEFAULT_STORE,
+    Meeting,
+    check_different,
+    check_seed,
+    introduce,
+    is_path,
+    meet,
+    play_meeting,
+    sampling_of,
+    store_for,
+)
+from league.boards.standings import best_rated, find_named
+from league.errors import StoreError, UsageError
+from league.maths.sprt import Sprt, elo_interval, pair_counts
+from league.play.evaluation import check_games
+from league.signals import put_off
+from league.store.liveness import gate_lock
+from league.store.locks import held, is_held
+from league.store.rows import Decision, GateRow, SnapshotRow, unique_name
+from league.store.store import Store
+from league.types import BOT_PREFIX, DRAW, SEATS, MatchResult
+
+BATCH_PAIRS = 16
+"""Pairs played side by side between two looks at the test."""
+MAX_GAMES = 1000
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What a gate came to; `gate` is the name of its matches in the store, None where there is no store.
+
+    decision: `passed`, A is stronger (H1 of `test`); `failed`, it is not (H0); `undecided`, the games were used up.
+    pairs: how many pairs made each score of A, both lost to both won. elo: logistic points of A over B as these games
+    alone have them, with a 95 % interval; None where it is not finite. champion: the run whose champion's title was at
+    stake. attempt: how often that was tried since the last promotion, this time included; it sets `test.alpha`.
+    """
+
+    gate: str | None
+    a: str
+    b: str
+    decision: Decision
+    is_promoted: bool
+    test: Sprt
+    llr: float
+    lower: float
+    upper: float
+    games: int
+    max_games: int
+    pairs: tuple[int, int, int, int, int]
+    score: float
+    elo: tuple[float, float, float] | None
+    champion: str | None
+    attempt: int
+    seed: int
+
+
+def spent_alpha(alpha: float, attempt: int) -> float:
+    """What attempt k = 1, 2, ... at a title may err: alpha / (k (k + 1)), which adds up to alpha over all attempts.
+
+    So the chance that a champion ever loses its title to agents no stronger is at most alpha, however often it is tried
+    (alpha spending by Bonferroni's inequality).
+    """
+    return alpha / (attempt * (attempt + 1))
+
+
+def gate(
+    a: str,
+    b: str | None = None,
+    *,
+    test: Sprt | None = None,
+    max_games: int = MAX_GAMES,
+    seed: int = 0,
+    greedy: bool = False,
+    env: str | None = None,
+    device: str = "auto",
+    store: str | Path = DEFAULT_STORE,
+    say: Callable[[str], None] | None = None,
+) -> GateResult:
+    """Plays A against B in pairs that share a seed, seats swapped, until `test` knows which holds or games run out.
+
+    Without B, A is `RUN` or `RUN@STEP` and B the run's champion; where it has none yet, its best rated other snapshot
+    (else its latest other). An A that passes against that agent is promoted: `RUN@best` is A from then on. Every
+    attempt plays fresh games, and may err less than the one before (`spent_alpha`). Between other agents nothing is
+    promoted and `test.alpha` is used as it is.
+
+    The matches are kept in the store as evaluation rows, in batches, if there is one.
+
+    Args:
+        a, b: names of agents (see `league.arena.agents.find_agent`).
+        test: the hypotheses and errors; 0 against 35 logistic points and 5 % each if not given.
+        max_games: an even number.
+        seed: of the matches and of the actions drawn, together with the attempt's number.
+        greedy, env, device, store: as for `league.arena.agents.evaluate`.
+        say: is told of the beginning and of every batch.
+
+    Raises:
+        UsageError: as `league.arena.agents.evaluate`; or without B, an A that is no run's snapshot, or is the champion.
+        StoreError, SnapshotError: as `league.arena.agents.evaluate`.
+    """
+    test = test or Sprt()
+    check_games(max_games, "max_games")
+    check_seed(seed)
+    opened = store_for(store, a, *([] if b is None else [b]))
+    snapshot = _snapshot(opened, a)
+    incumbent = None
+    if opened is not None and snapshot is not None:
+        incumbent = _incumbent(opened, snapshot)
+    if b is None:
+        b = _opponent(opened, a, snapshot, incumbent)
+    meeting = meet(opened, a, b, env, device)
+    check_different(a, b, meeting)
+    is_at_stake = incumbent is not None and meeting.sides[1].agent_id == incumbent.agent_id
+    return _run(opened, meeting, snapshot.run if snapshot and is_at_stake else None, test, max_games, seed, greedy, say)
+
+
+def _run(
+    store: Store | None,
+    meeting: Meeting,
+    run: str | None,
+    test: Sprt,
+    max_games: int,
+    seed: int,
+    greedy: bool,
+    say: Callable[[str], None] | None,
+) -> GateResult:
+    first, second = meeting.sides
+    row = GateRow(
+        gate=unique_name("gate"),
+        game_id=meeting.game.game_id,
+        run=run,
+        challenger=first.agent_id,
+        opponent=second.agent_id,
+        attempt=1,
+        elo0=test.elo0,
+        elo1=test.elo1,
+        elo_model=test.elo_model,
+        alpha=test.alpha,
+        beta=test.beta,
+        seed=seed,
+        sampling=sampling_of(greedy),
+    )
+    champion = None
+    with ExitStack() as stack:
+        if store is not None:
+            end_broken_off(store)
+            champion = store.champion(run) if run else None
+            introduce(store, meeting)
+            stack.enter_context(_under_way(store, row.gate))
+        pairs, llr, decision = np.zeros(5, np.int64), 0.0, None
+        try:
+            if store is not None:
+                row = store.begin_gate(row, lambda attempt: spent_alpha(test.alpha, attempt) if run else test.alpha)
+                test = replace(test, alpha=row.alpha)
+            if say is not None:
+                title = f", attempt {row.attempt} at the title of {run}'s champion" if run else ""
+                say(f"playing up to {max_games:,} games of {first.label} against {second.label}{title}")
+            for batch, games in enumerate(_batches(max_games)):
+                # Both words: a repeated seed plays fresh games at every attempt, and every batch has games of its own.
+                drawn = np.random.SeedSequence([seed, row.attempt, batch]).generate_state(1, np.uint64)[0]
+                results = play_meeting(meeting, games, seed=int(drawn >> 1), run=row.gate, update=batch, greedy=greedy)
+                with put_off():  # what is stored is what is counted
+                    pairs += pair_counts(_pairs(results, first.agent_id))
+                    llr = test.llr(pairs.tolist())
+                    if store is not None:
+                        store.add_matches(results)
+                        store.flush()
+                decision = test.decide(llr)
+                if say is not None:
+                    say(f"{2 * pairs.sum():,} games: LLR {llr:.2f} of {test.lower:.2f} to {test.upper:.2f}")
+                if decision is not None:
+                    break
+            came_to = _came_to(row, pairs, llr, decision or "undecided")
+            row = came_to if store is None else store.end_gate(came_to, champion)
+        except BaseException:
+            if store is not None:
+                with suppress(StoreError):  # what ended the gate is the error to tell
+                    store.end_gate(_came_to(row, pairs, llr, "broken off"), champion)
+            raise
+    lost, one, two, three, won = pairs.tolist()
+    return GateResult(
+        gate=row.gate if store else None,
+        a=first.label,
+        b=second.label,
+        decision=row.decision,
+        is_promoted=row.is_promoted,
+        test=test,
+        llr=llr,
+        lower=test.lower,
+        upper=test.upper,
+        games=row.games,
+        max_games=max_games,
+        pairs=(lost, one, two, three, won),
+        score=(one + 2 * two + 3 * three + 4 * won) / (4 * sum(pairs.tolist())),
+        elo=elo_interval(pairs.tolist()),
+        champion=run,
+        attempt=row.attempt,
+        seed=seed,
+    )
+
+
+def end_broken_off(store: Store) -> None:
+    """Writes of every gate whose process is gone that it was broken off, with what its stored games say.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
+    for row in store.gates():
+        lock = gate_lock(store, row.gate)
+        if row.decision != "running" or is_held(lock) is not False:
+            continue
+        with suppress(BlockingIOError), held(lock):
+            _end_broken_off(store, row.gate)
+            lock.unlink(missing_ok=True)
+
+
+def _end_broken_off(store: Store, gate: str) -> None:
+    """Of one gate, whose lock is held; it may have ended since it was looked at."""
+    for row in store.gates():
+        if row.gate != gate or row.decision != "running":
+            continue
+        games = store.matches(row.gate, "evaluation")
+        pairs = np.array(pair_counts(_pairs(games, row.challenger)))
+        test = Sprt(row.elo0, row.elo1, row.alpha, row.beta, row.elo_model)  # type: ignore[arg-type]  # as it was begun
+        store.end_gate(_came_to(row, pairs, test.llr(pairs.tolist()), "broken off"), None)
+
+
+@contextmanager
+def _under_way(store: Store, gate: str) -> Iterator[None]:
+    """Holds the gate's lock, so that others see that it is played."""
+    lock = gate_lock(store, gate)
+    with held(lock):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _came_to(row: GateRow, pairs: npt.NDArray[np.int64], llr: float, decision: Decision) -> GateRow:
+    is_promoted = row.run is not None and decision == "passed"
+    return replace(row, games=int(2 * pairs.sum()), llr=llr, decision=decision, is_promoted=is_promoted)
+
+
+def _snapshot(store: Store | None, name: str) -> SnapshotRow | None:
+    """The snapshot of a run of the store that `name` stands for."""
+    if store is None or name.startswith(BOT_PREFIX) or is_path(name):
+        return None
+    is_run = name.partition("@")[0] in {row.run for row in store.runs()}
+    return find_named(store, name) if is_run else None
+
+
+def _incumbent(store: Store, challenger: SnapshotRow) -> SnapshotRow | None:
+    """Who has the title that this snapshot may take: its run's champion, else the run's best rated other."""
+    others = [
+        row for row in store.snapshots(challenger.run) if row.agent_id != challenger.agent_id and row.pruned_at is None
+    ]
+    champion = store.champion(challenger.run)
+    if not others or champion == challenger.agent_id:
+        return None
+    holder = champion or best_rated(store, challenger.run, but=challenger.agent_id)
+    return next(row for row in others if row.agent_id == holder)
+
+
+def _opponent(store: Store | None, a: str, snapshot: SnapshotRow | None, incumbent: SnapshotRow | None) -> str:
+    """The name of the incumbent.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if store is None or snapshot is None:
+        raise UsageError(f"agent {a!r}: only a run's snapshot has a champion to meet; name B, too: league gate A B")
+    if incumbent is not None:
+        return f"{incumbent.run}@{incumbent.step}"
+    is_champion = store.champion(snapshot.run) == snapshot.agent_id
+    raise UsageError(
+        f"{snapshot.run}@{snapshot.step} is {'the champion' if is_champion else 'the only snapshot'} of {snapshot.run};"
+        f" train it further, or name B, too: league gate A B"
+    )
+
+
+def _batches(max_games: int) -> Sequence[int]:
+    """The games of each batch."""
+    whole, rest = divmod(max_games, SEATS * BATCH_PAIRS)
+    return [SEATS * BATCH_PAIRS] * whole + [rest] * bool(rest)
+
+
+def _pairs(results: Sequence[MatchResult], agent_id: str) -> list[tuple[float, float]]:
+    """The agent's scores in the two games of each pair: those of two neighbouring rows with one ordinal."""
+
+    def key(result: MatchResult) -> tuple[int, int]:
+        return result.row // SEATS, result.ordinal
+
+    pairs = []
+    for _, (first, second) in groupby(sorted(results, key=key), key):
+        pairs.append((_score(first, agent_id), _score(second, agent_id)))
+    return pairs
+
+
+def _score(result: MatchResult, agent_id: str) -> float:
+    return 0.5 if result.winner == DRAW else float(result.agents[result.winner] == agent_id)

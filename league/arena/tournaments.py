@@ -1,0 +1,457 @@
+"""Tournaments: many agents meet in a round robin, a gauntlet, or the games that narrow the wanted intervals most."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from league.arena.agents import (
+    DEFAULT_STORE,
+    Meeting,
+    Named,
+    check_seed,
+    find_agent,
+    gather,
+    introduce,
+    play_pairings,
+    sampling_of,
+    store_for,
+)
+from league.boards.standings import rate_counts
+from league.errors import UsageError, nearest
+from league.maths.davidson import ELO_SCALE, Ints
+from league.maths.ratings import Difference, PairCounts, Ratings, wilson
+from league.maths.scheduling import Goal, Want, gauntlet, goals, narrowest, round_robin, spread, widths
+from league.play.evaluation import check_games
+from league.signals import Interrupted, put_off
+from league.store.rows import Sampling, unique_name
+from league.store.store import Store
+from league.types import BOT_PREFIX, DRAW, SEATS
+
+Format = Literal["round-robin", "gauntlet", "adaptive"]
+Ended = Literal["complete", "reached", "max-games", "interrupted"]
+GAMES = 20
+"""Of each pair in a round robin or a gauntlet."""
+MAX_GAMES = 1000
+"""Of all together in an adaptive tournament."""
+BATCH_PAIRS, CUDA_BATCH_PAIRS = 64, 512
+"""Pairs of games played side by side between two writings; a GPU is bound by the number of calls, not by their rows."""
+ADAPTIVE_PAIRS = 32
+"""The same where the games that are played decide which are played next."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One entrant: its rating from all evaluation games of its kind, and what it did in this tournament.
+
+    rating, lower, upper: as on the leaderboard; None for one without a game. group: see `standings.Entry`.
+    """
+
+    rank: int
+    name: str
+    agent_id: str
+    rating: float | None
+    lower: float | None
+    upper: float | None
+    group: int | None
+    games: int
+    wins: int
+    draws: int
+    losses: int
+
+
+@dataclass(frozen=True)
+class Encounter:
+    """What A did against B in this tournament; the score's 95 % interval is Wilson's."""
+
+    a: str
+    b: str
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    score: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Elo points of A above B, or above the mean of all where `b` is None; no difference where no game links them."""
+
+    a: str
+    b: str | None
+    difference: Difference | None
+
+
+@dataclass(frozen=True)
+class TournamentResult:
+    """What a tournament came to; `tournament` is the name of its matches in the store, None where there is no store.
+
+    ended: `complete`, all games were played; of an adaptive one `reached`, every wanted interval is narrow enough, or
+    `max-games`, they were used up; `interrupted`, by Ctrl+C or another signal to end (its number is `signal`), with the
+    batches played until then. wanted: the intervals that the games were chosen for, as they are now.
+    """
+
+    tournament: str | None
+    game: str
+    game_id: str
+    format: Format
+    sampling: Sampling
+    seed: int
+    ended: Ended
+    games: int
+    anchor: str | None
+    standings: tuple[Standing, ...]
+    encounters: tuple[Encounter, ...]
+    wanted: tuple[Wanted, ...]
+    signal: int = 0
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What an adaptive tournament plays for, see `scheduling.goals`.
+
+    between: ids. until: Elo points; None: it ends with its games.
+    """
+
+    want: Want
+    between: tuple[str, str] | None
+    until: float | None
+    max_games: int
+
+
+def tournament(
+    agents: Sequence[str] = (),
+    *,
+    runs: Sequence[str] = (),
+    newest: int | None = None,
+    bots: bool = False,
+    format: Format = "round-robin",
+    games: int | None = None,
+    seeds: int | None = None,
+    want: Want | None = None,
+    between: tuple[str, str] | None = None,
+    until: float | None = None,
+    max_games: int | None = None,
+    seed: int = 0,
+    greedy: bool = False,
+    env: str | None = None,
+    device: str = "auto",
+    store: str | Path = DEFAULT_STORE,
+    say: Callable[[str], None] | None = None,
+) -> TournamentResult:
+    """Lets the agents meet in pairs of games that share a seed, seats swapped, and keeps the matches in the store.
+
+    Many pairs of agents play side by side; each batch is written once it is played. Every pair's games are fresh ones:
+    their seeds follow from `seed`, the two agents and how many evaluation games of theirs the store has. So the same
+    call again adds to what is there, and with the same seed a copy of the store gets the same games on a CPU.
+
+    Args:
+        agents: names (see `league.arena.agents.find_agent`); an agent that is named twice enters once.
+        runs: of which all snapshots with files enter, too.
+        newest: of each run only so many of the newest.
+        bots: all bots of the game enter.
+        format: `round-robin`: everybody meets everybody; `gauntlet`: the first `seeds` (1) entrants meet the others;
+            `adaptive`: whoever's games narrow the widest wanted interval most.
+        games: of each pair in a round robin or gauntlet, an even number (20).
+        want, between: what an adaptive one wants to know (`all`), see `league.maths.scheduling.goals`.
+        until: it ends when the widest of those intervals is at most so many Elo points wide.
+        max_games: at most so many in all (1,000), an even number.
+        seed: of the matches and of the actions drawn.
+        greedy: both sides play their likeliest action; otherwise both sample, as in training.
+        env: the game, needed only between bots.
+        device, store: as for `league.arena.agents.evaluate`.
+        say: is told of the beginning and of every batch.
+
+    Raises:
+        UsageError: as `league.evaluate`, fewer than two entrants, or an option that the format does not take.
+        StoreError, SnapshotError: as `league.arena.agents.evaluate`.
+    """
+    given = {"games": games, "seeds": seeds, "want": want, "between": between, "until": until, "max_games": max_games}
+    check_options(format, given)
+    check_seed(seed)
+    opened = store_for(store, *agents, *(between or ()), *([f"{run}@" for run in runs]))
+    meeting = _enter(opened, agents, runs, newest, bots, env, device)
+    aim = None
+    if format == "adaptive":
+        chosen = None if between is None else _both(opened, between, meeting)
+        aim = Aim(want or "all", chosen, until, MAX_GAMES if max_games is None else max_games)
+    num_seeds = 1 if seeds is None else seeds
+    if format == "gauntlet" and not 1 <= num_seeds < len(meeting.sides):
+        raise UsageError(
+            f"seeds={num_seeds}: so many of the {len(meeting.sides)} entrants meet all the others; pass 1 to"
+            f" {len(meeting.sides) - 1}"
+        )
+    played = _Played(opened, meeting, seed, greedy)
+    places = gauntlet(len(meeting.sides), num_seeds) if format == "gauntlet" else round_robin(len(meeting.sides))
+    each = GAMES if games is None else games
+    if say is not None:
+        total = f"up to {aim.max_games:,}" if aim else f"{each * len(places):,}"
+        say(f"playing {total} games between {len(meeting.sides)} agents, {format}; Ctrl+C keeps what is written")
+    number = 0
+    try:
+        if aim is None:
+            _play_all(played, np.array(places), each, say)
+            ended: Ended = "complete"
+        else:
+            ended = _play_for(played, np.array(places), aim, say)
+    except (Interrupted, KeyboardInterrupt) as error:  # the second one where nobody minds signals, as in a notebook
+        ended, number = "interrupted", error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
+    finally:
+        if opened is not None:
+            opened.flush(force=True)
+    return _result(played, format, ended, aim, number)
+
+
+def check_options(format: str, given: Mapping[str, object]) -> None:
+    """Refuses an unknown format, options that it does not take, and values outside their rule.
+
+    Raises:
+        UsageError: one of these.
+    """
+    takes = {"round-robin": {"games"}, "gauntlet": {"games", "seeds"}}
+    takes["adaptive"] = set(given) - takes["gauntlet"]
+    if format not in takes:
+        raise UsageError(f"format={format}: no such format{nearest(format, takes)}")
+    for name, value in given.items():
+        if value is not None and name not in takes[format]:
+            formats = " or ".join(word for word, names in takes.items() if name in names)
+            raise UsageError(f"{name}: {format} takes no {name}; leave it out, or pass --format {formats}")
+    want, until = given["want"], given["until"]
+    if want is not None and want not in get_args(Want):
+        raise UsageError(f"want={want}: no such goal{nearest(str(want), get_args(Want))}")
+    if want is not None and given["between"] is not None:
+        raise UsageError(f"want={want}: --between names the only difference that is wanted; pass one of the two")
+    if isinstance(until, float | int) and not until > 0:
+        raise UsageError(f"until={until:g}: the width of an interval in Elo points, above 0; pass another --until")
+    for name in ("games", "max_games"):
+        value = given[name]
+        if isinstance(value, int):
+            check_games(value, name)
+
+
+def _enter(
+    store: Store | None,
+    agents: Sequence[str],
+    runs: Sequence[str],
+    newest: int | None,
+    bots: bool,
+    env: str | None,
+    device: str,
+) -> Meeting:
+    """Finds and loads all entrants, in the order named: agents, snapshots of runs, bots."""
+    if newest is not None and (newest < 1 or not runs):
+        raise UsageError(
+            f"newest={newest}: so many snapshots of each --run, at least 1; pass --run, and another --newest"
+        )
+    found = [find_agent(store, name) for name in agents]
+    for run in runs:
+        assert store is not None  # `store_for` was given the runs' names
+        store.find_run(run)
+        kept = [row for row in store.snapshots(run) if row.pruned_at is None]
+        if not kept:
+            raise UsageError(f"run={run}: no snapshot of it has its files; train it, or name other agents")
+        rows = kept if newest is None else kept[-newest:]
+        found += [Named(row.agent_id, f"{run}@{row.step}", store.path.parent / row.path) for row in rows]
+    meeting = gather(tuple({named.agent_id: named for named in found}.values()), env, device)
+    if bots:
+        names = [BOT_PREFIX + bot for bot in meeting.spec.bots]
+        there = {named.agent_id for named in meeting.sides}
+        more = tuple(Named(name, name, None) for name in names if name not in there)
+        meeting = replace(meeting, sides=meeting.sides + more)
+    if len(meeting.sides) < 2:
+        alone = f"{meeting.sides[0].label} is alone" if meeting.sides else "nobody is named"
+        raise UsageError(f"a tournament needs two agents at least, and {alone}; name more, or pass --run RUN or --bots")
+    return meeting
+
+
+def _both(store: Store | None, between: tuple[str, str], meeting: Meeting) -> tuple[str, str]:
+    """The ids of the two agents whose difference is wanted, both of whom must have entered."""
+    a, b = (find_agent(store, name) for name in between)
+    known = {named.agent_id for named in meeting.sides}
+    for named in (a, b):
+        if named.agent_id not in known:
+            raise UsageError(f"between: {named.label} is not among the entrants; name it as an agent, too")
+    if a.agent_id == b.agent_id:
+        raise UsageError(f"between: {between[0]} and {between[1]} are the same agent; name two different ones")
+    return a.agent_id, b.agent_id
+
+
+class _Played:
+    """The tournament so far: plays batches, keeps their matches and counts them."""
+
+    def __init__(self, store: Store | None, meeting: Meeting, seed: int, greedy: bool) -> None:
+        self.store, self.meeting, self.seed, self.greedy = store, meeting, seed, greedy
+        self.ids = [named.agent_id for named in meeting.sides]
+        self.name = unique_name("tournament")
+        self.batch = 0
+        self.counts: dict[tuple[str, str], list[int]] = {}
+        """Seat 0 and seat 1 -> games of this tournament won, drawn and lost by seat 0."""
+        game_id = meeting.game.game_id
+        self._before = PairCounts((), (), *(np.zeros(0, np.int64) for _ in range(3)))
+        self._lineages: list[list[str]] = []
+        self._meetings: dict[tuple[str, str], int] = {}
+        if store is not None:
+            with store.reading():
+                self._before = store.pair_counts(game_id, sampling=sampling_of(greedy))
+                self._lineages, self._meetings = store.lineages(game_id), store.meetings(game_id)
+            introduce(store, meeting)
+
+    @property
+    def games(self) -> int:
+        """Games of this tournament."""
+        return sum(sum(counts) for counts in self.counts.values())
+
+    def play(self, pairs: Ints, given: Ints) -> None:
+        """Plays one batch: `given` (P,) pairs of games of each of `pairs` (P, 2), and writes it."""
+        pairings = []
+        for (a, b), count in zip(pairs.tolist(), given.tolist(), strict=True):
+            if count:
+                pairings.append((a, b, SEATS * count, self._fresh_seed(self.ids[a], self.ids[b], SEATS * count)))
+        results = play_pairings(self.meeting, pairings, run=self.name, update=self.batch, greedy=self.greedy)
+        with put_off():  # what is stored is what is counted
+            if self.store is not None:
+                self.store.add_matches(results)
+                self.store.flush()
+            self.batch += 1
+            for result in results:
+                counts = self.counts.setdefault(result.agents, [0, 0, 0])
+                counts[1 if result.winner == DRAW else 2 * result.winner] += 1
+
+    def ratings(self) -> Ratings:
+        """Of everyone, from the games that the store had and those of this tournament."""
+        seats = list(self.counts)
+        own = np.array([self.counts[pair] for pair in seats], np.int64).reshape(-1, 3).T
+        counts = PairCounts(tuple(first for first, _ in seats), tuple(second for _, second in seats), *own)
+        return rate_counts(self._before + counts, self._lineages, self.ids)
+
+    def record(self, a: str, b: str) -> tuple[int, int, int]:
+        """Won, drawn and lost by `a` against `b` in this tournament."""
+        first, second = self.counts.get((a, b), [0, 0, 0]), self.counts.get((b, a), [0, 0, 0])
+        return first[0] + second[2], first[1] + second[1], first[2] + second[0]
+
+    def _fresh_seed(self, a: str, b: str, games: int) -> int:
+        """A seed that no earlier games of the two had; it depends on nobody else."""
+        pair = (min(a, b), max(a, b))
+        words = [int.from_bytes(hashlib.sha256(agent.encode()).digest()[:8], "big") for agent in pair]
+        entropy = [self.seed, *words, self._meetings.get(pair, 0)]
+        self._meetings[pair] = self._meetings.get(pair, 0) + games
+        return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _batch_pairs(played: _Played) -> int:
+    return CUDA_BATCH_PAIRS if played.meeting.device.type == "cuda" else BATCH_PAIRS
+
+
+def _play_all(played: _Played, pairs: Ints, games: int, say: Callable[[str], None] | None) -> None:
+    """A round robin's or a gauntlet's games, all pairs level."""
+    left = np.full(len(pairs), games // SEATS)
+    while left.any():
+        given = spread(left, _batch_pairs(played))
+        played.play(pairs, given)
+        left = left - given
+        if say is not None:
+            say(f"{played.games:,} of {games * len(pairs):,} games")
+
+
+def _play_for(played: _Played, pairs: Ints, aim: Aim, say: Callable[[str], None] | None) -> Ended:
+    """Games for what is wanted, chosen anew after each batch."""
+    while True:
+        ratings = played.ratings()
+        wanted = goals(aim.want, ratings, played.ids, aim.between)
+        contrasts = np.array([goal.contrast for goal in wanted]).reshape(len(wanted), -1)
+        widest = float(widths(ratings.model.covariance, contrasts).max()) if wanted else 0.0
+        is_linked = all(goal.is_linked for goal in wanted)
+        if say is not None:
+            say(f"{played.games:,} games: " + _progress(wanted, widest, is_linked, aim))
+        if not wanted or (is_linked and aim.until is not None and widest <= aim.until):
+            return "reached"
+        if played.games >= aim.max_games:
+            return "max-games"
+        size = min(ADAPTIVE_PAIRS, (aim.max_games - played.games) // SEATS)
+        places = np.array([ratings.index(agent) for agent in played.ids])[pairs]
+        until = aim.until if is_linked and aim.until is not None else 0.0
+        played.play(pairs, narrowest(ratings.model, places, contrasts, size, until))
+
+
+def _progress(wanted: Sequence[Goal], widest: float, is_linked: bool, aim: Aim) -> str:
+    if not wanted:
+        return "nobody else may be the best"
+    if not is_linked:
+        return "not everybody is linked by games yet"
+    end = f" of {aim.until:g}" if aim.until is not None else ""
+    return f"the widest of {len(wanted)} wanted intervals is {widest:.0f}{end} Elo points wide"
+
+
+def _result(played: _Played, format: Format, ended: Ended, aim: Aim | None, number: int) -> TournamentResult:
+    meeting, ratings = played.meeting, played.ratings()
+    names = {named.agent_id: named.label for named in meeting.sides}
+    wanted = [] if aim is None else goals(aim.want, ratings, played.ids, aim.between)
+    encounters = []
+    for i, j in round_robin(len(played.ids)):
+        wins, draws, losses = played.record(played.ids[i], played.ids[j])
+        if count := wins + draws + losses:
+            score = (wins + draws / 2) / count
+            a, b = names[played.ids[i]], names[played.ids[j]]
+            encounters.append(Encounter(a, b, count, wins, draws, losses, score, *wilson(score, count)))
+    return TournamentResult(
+        tournament=played.name if played.store is not None and played.games else None,
+        game=meeting.game.name,
+        game_id=meeting.game.game_id,
+        format=format,
+        sampling=sampling_of(played.greedy),
+        seed=played.seed,
+        ended=ended,
+        games=played.games,
+        anchor=ratings.anchor,
+        standings=_standings(played, ratings, names),
+        encounters=tuple(encounters),
+        wanted=tuple(_wanted(goal, ratings, names) for goal in wanted),
+        signal=number,
+    )
+
+
+def _standings(played: _Played, ratings: Ratings, names: dict[str, str]) -> tuple[Standing, ...]:
+    has_games = ratings.wins + ratings.draws + ratings.losses > 0
+    order = sorted(
+        (ratings.index(agent) for agent in played.ids),
+        key=lambda i: (not has_games[i], ratings.group[i], -ratings.rating[i], ratings.agents[i]),
+    )
+    standings: list[Standing] = []
+    for place, i in enumerate(order):
+        group = int(ratings.group[i]) if has_games[i] else None
+        is_next = place and standings[-1].group == (None if group is None else group + 1)
+        agent = ratings.agents[i]
+        own = np.array([played.record(agent, other) for other in played.ids if other != agent]).sum(axis=0)
+        standings.append(
+            Standing(
+                rank=standings[-1].rank + 1 if is_next else 1,
+                name=names[agent],
+                agent_id=agent,
+                rating=float(ratings.rating[i]) if has_games[i] else None,
+                lower=float(ratings.lower[i]) if has_games[i] else None,
+                upper=float(ratings.upper[i]) if has_games[i] else None,
+                group=None if group is None else group + 1,
+                games=int(own.sum()),
+                wins=int(own[0]),
+                draws=int(own[1]),
+                losses=int(own[2]),
+            )
+        )
+    return tuple(standings)
+
+
+def _wanted(goal: Goal, ratings: Ratings, names: dict[str, str]) -> Wanted:
+    difference = None
+    if goal.is_linked:
+        mean = float(goal.contrast[:-2] @ ratings.model.strength) * ELO_SCALE
+        half = float(widths(ratings.model.covariance, goal.contrast[None])[0]) / 2.0
+        difference = Difference(mean, mean - half, mean + half)
+    return Wanted(names[goal.a], None if goal.b is None else names[goal.b], difference)

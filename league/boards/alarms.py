@@ -1,0 +1,345 @@
+"""Alarms: forgetting, cycling, passivity and unequal seats, each from the stored matches by a query that is shown.
+
+Every kind is tested once a run (unequal seats: once a game) at `ALPHA`, spent over all comparisons that are made in it,
+so that a healthy store seldom raises one; and each also needs an effect that is large enough to matter.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import bdtr, betaincinv, ndtr
+
+from league.maths.davidson import Z95
+from league.maths.metagame import Crosstable, cycles, cyclic_share, cyclic_share_by_chance
+from league.maths.ratings import Floats, PairCounts, bradley_terry, wilson
+from league.store.sql import sql
+from league.store.store import Store
+
+Kind = Literal["forgetting", "cycling", "passivity", "seats"]
+EVENT = "alarm"
+"""Kind of the events that are written of them; the message begins with the alarm's own kind."""
+ALPHA = 0.01
+"""The chance of a false alarm of one kind in one look at a healthy run. A run that is looked at ten times has ten."""
+FORGET_DROP = 0.1
+"""Of the score: from even, 70 Elo points. Less is what one opponent's style makes between two snapshots."""
+CYCLE_EXCESS = 0.05
+"""Of the payoff's squares, above what chance alone makes of them."""
+CYCLE_CERTAINTY = 0.9
+"""Of the surest circle of three: else there is nobody to show."""
+CYCLE_SAMPLES = 299
+IDLE_SHARE = 0.5
+"""Matches without any damage by the learner. A random player of brawl deals none to a good opponent in a third."""
+TIME_OUT_SHARE = 0.9
+"""Matches ended by the clock, in a game that tells of no damage. Good players of brawl end up to 95 % so, fighting."""
+LAST_MATCHES = 200
+"""Of a run's newest training matches, which passivity looks at."""
+CONTINUITY = 0.5
+"""Of a game, for taking a score that goes in steps for one that does not."""
+SEAT_MARGIN = 0.02
+"""Of the first seat's score, from even 14 Elo points: pairs with seats exchanged cancel it, so less does no harm."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One kind of trouble looked for, in a run or (`seats`) a game.
+
+    is_raised: None where the store has not the matches to tell. numbers: those of the sentence and its test, intervals
+    as `..._lower` and `..._upper`, 95 %. query: what `league query` prints them from.
+    """
+
+    kind: Kind
+    about: str
+    is_raised: bool | None
+    sentence: str
+    numbers: dict[str, float | int | str]
+    query: str
+
+
+def alarms(store: Store, run: str | None = None) -> tuple[Finding, ...]:
+    """Looks for every kind of trouble in one run and its game, or in all; raised ones first.
+
+    Raises:
+        UsageError: no such run.
+        StoreError: the store cannot be read.
+    """
+    with store.reading():
+        rows = store.runs() if run is None else [store.find_run(run)]
+        findings = [look(store, row.run, row.game_id) for row in rows for look in (_forgetting, _cycling, _passivity)]
+        games = {game_id: name for game_id, name in store.games().items() if run is None or game_id == rows[0].game_id}
+        findings += [finding for game_id, name in games.items() for finding in _seats(store, game_id, name)]
+    return tuple(sorted(findings, key=lambda finding: (not finding.is_raised, finding.is_raised is None)))
+
+
+def sound(store: Store, run: str, update: int) -> list[str]:
+    """Writes the alarms of a run as events of kind `EVENT`; returns a line for each.
+
+    The alarms of `league.training.guards`, over a run's own updates, are events of kinds of their own.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
+    lines = [f"alarm, {finding.kind}: {finding.sentence}" for finding in alarms(store, run) if finding.is_raised]
+    for line in lines:
+        store.add_event(run, update, EVENT, line.removeprefix("alarm, "))
+    store.flush(force=True)
+    return lines
+
+
+def statement(name: str, **values: str | int | Sequence[int] | None) -> str:
+    """The named query on one line, with its parameters written out, as `league query` takes it."""
+    text = re.sub(r"--[^\n]*", "", sql(name))
+    text = re.sub(r"\$(\w+)", lambda found: _literal(values[found[1]]), " ".join(text.split()))
+    return text.removesuffix(";")
+
+
+def _literal(value: str | int | Sequence[int] | None) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value) if isinstance(value, int) else str(list(value))
+
+
+def _rows(store: Store, query: str) -> list[dict[str, Any]]:
+    columns, rows = store.query(query)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _forgetting(store: Store, run: str, game_id: str) -> Finding:
+    """The newest snapshot scores less than an earlier one against one bot or old snapshot (Fisher's exact test)."""
+    query = statement("alarm_forgetting", run=run, game_id=game_id, against=None)
+    records: dict[str, list[dict[str, Any]]] = {}
+    for row in _rows(store, query):
+        records.setdefault(row["against"], []).append(row)
+    falls = [(earlier, found[-1]) for found in records.values() for earlier in found[:-1]]
+    if not falls:
+        return Finding(
+            "forgetting",
+            run,
+            None,
+            f"{run}: no two snapshots have met the same old opponent; play `league tournament --run {run} --bots`",
+            {},
+            query,
+        )
+    chances = [
+        fisher(math.floor(old["points"]), old["games"], math.ceil(new["points"]), new["games"]) * len(falls)
+        for old, new in falls
+    ]
+    drops = [old["score"] - new["score"] for old, new in falls]
+    place = min(range(len(falls)), key=lambda i: (drops[i] < FORGET_DROP, chances[i], -drops[i]))
+    old, new = falls[place]
+    is_raised = chances[place] <= ALPHA and drops[place] >= FORGET_DROP
+    numbers: dict[str, float | int | str] = {"against": old["against"]}
+    for name, row in (("earlier", old), ("newest", new)):
+        lower, upper = wilson(row["score"], row["games"])
+        numbers |= {f"{name}_{key}": row[key] for key in ("step", "games", "score")}
+        numbers |= {f"{name}_lower": lower, f"{name}_upper": upper}
+    numbers |= {"comparisons": len(falls), "p": min(1.0, chances[place])}
+    sentence = (
+        f"{run}@{new['step']} scores {_share(numbers, 'newest')} against {old['against']}, where {run}@{old['step']}"
+        f" scored {_share(numbers, 'earlier')}"
+    )
+    if not is_raised:
+        sentence = f"{run}: no score against {len(records)} old opponents has fallen; the nearest to it: {sentence}"
+    return Finding(
+        "forgetting",
+        run,
+        is_raised,
+        sentence,
+        numbers,
+        statement("alarm_forgetting", run=run, game_id=game_id, against=old["against"]),
+    )
+
+
+def _cycling(store: Store, run: str, game_id: str) -> Finding:
+    """More of the run's own cross table is cyclic than a ranking with as much noise makes, and a sure circle shows it.
+
+    Noise: tables drawn from the Bradley-Terry fit to the same games (a parametric bootstrap).
+    """
+    query = statement("alarm_cycling", run=run, game_id=game_id, steps=None)
+    met = [row for row in _rows(store, query) if row["step"] != row["other"]]
+    steps = sorted({row[key] for row in met for key in ("step", "other")})
+    place = {step: i for i, step in enumerate(steps)}
+    wins, draws = np.zeros((2, len(steps), len(steps)), np.int64)
+    for row in met:
+        i, j = place[row["step"]], place[row["other"]]
+        wins[i, j], wins[j, i] = row["wins"], row["games"] - row["wins"] - row["draws"]
+        draws[i, j] = draws[j, i] = row["draws"]
+    table = Crosstable(tuple(str(step) for step in steps), wins, draws)
+    known = (table.games > 0).astype(np.int64)
+    triangles = int(np.trace(known @ known @ known)) // 6
+    if not triangles:
+        return Finding(
+            "cycling",
+            run,
+            None,
+            f"{run}: no three snapshots have all met; play `league tournament --run {run}`",
+            {},
+            query,
+        )
+    share = cyclic_share(2.0 * table.score - 1.0)
+    chance = cyclic_share_by_chance(table, _expected(table), np.random.default_rng(0), CYCLE_SAMPLES)
+    p = float((1 + np.sum(chance >= share)) / (1 + len(chance)))
+    _, surest = cycles(table, most=1)
+    numbers: dict[str, float | int | str] = {
+        "snapshots": len(steps),
+        "games": int(table.games.sum()) // 2,
+        "cyclic_share": share,
+        "chance_mean": float(chance.mean()),
+        "chance_upper": float(np.quantile(chance, 0.95)),
+        "p": p,
+    }
+    sentence = f"{100 * share:.0f} % of {run}'s own cross table is cyclic, by chance {100 * chance.mean():.0f} %"
+    certainty = surest[0].certainty if surest else 0.0
+    is_raised = p <= ALPHA and share - float(chance.mean()) >= CYCLE_EXCESS and certainty >= CYCLE_CERTAINTY
+    if not is_raised:
+        return Finding("cycling", run, False, f"{sentence}; no circle is sure", numbers, query)
+    circle = surest[0].agents
+    links = []
+    for k in range(3):
+        a, b = circle[k], circle[(k + 1) % 3]
+        numbers |= {f"score_{k + 1}": float(table.score[a, b]), f"games_{k + 1}": int(table.games[a, b])}
+        links.append(f"{run}@{steps[a]} beats {run}@{steps[b]} by {table.score[a, b]:.3f} of {table.games[a, b]} games")
+    numbers["certainty"] = certainty
+    return Finding(
+        "cycling",
+        run,
+        True,
+        f"{sentence}: {', '.join(links)}",
+        numbers,
+        statement("alarm_cycling", run=run, game_id=game_id, steps=sorted(steps[i] for i in circle)),
+    )
+
+
+def _expected(table: Crosstable) -> Floats:
+    """(N, N): the scores that the ratings fitted to a table expect."""
+    first, second = np.nonzero(np.triu(table.games))
+    names = [f"{i:06d}" for i in range(len(table.agents))]
+    counts = PairCounts(
+        tuple(names[i] for i in first),
+        tuple(names[j] for j in second),
+        table.wins[first, second],
+        table.draws[first, second],
+        table.wins[second, first],
+    )
+    return bradley_terry(counts, agents=names).scores(names)
+
+
+def _passivity(store: Store, run: str, game_id: str) -> Finding:
+    """The learner deals no damage in most matches; in a game without damage: nearly all matches run out of time."""
+    query = statement("alarm_passivity", run=run, last=LAST_MATCHES)
+    [row] = _rows(store, query)
+    matches, time_outs, idle = row["matches"], row["time_outs"], row["idle"]
+    if not matches or not (row["with_damage"] or time_outs):
+        why = "its game tells of no damage, and no match ended by the clock" if matches else "no training match yet"
+        return Finding("passivity", run, None if not matches else False, f"{run}: {why}", {"matches": matches}, query)
+    count, limit = (idle, IDLE_SHARE) if row["with_damage"] else (time_outs, TIME_OUT_SHARE)
+    numbers: dict[str, float | int | str] = {"matches": matches}
+    for name, part in (("time_outs", time_outs), *([("idle", idle)] if row["with_damage"] else [])):
+        lower, upper = exact(part, matches)
+        numbers |= {name: part, f"{name}_share": part / matches, f"{name}_lower": lower, f"{name}_upper": upper}
+    sentence = f"of {run}'s newest {matches:,} training matches {time_outs:,} ended by the clock"
+    if row["with_damage"]:
+        numbers["mean_damage"] = row["mean_damage"]
+        sentence += f", and in {idle:,} ({_share(numbers, 'idle', 'idle_share')}) it dealt no damage"
+    is_raised = exact(count, matches, 2.0 * ALPHA)[0] > limit
+    return Finding("passivity", run, is_raised, sentence, numbers, query)
+
+
+def _seats(store: Store, game_id: str, game: str) -> list[Finding]:
+    """The same agents do better from one seat: in games that share a seed, and in others, such as imported ones."""
+    about = f"{game} {game_id[:8]}".strip()
+    judged = [finding for look in (_shared_seeds, _other_seeds) if (finding := look(store, game_id, about))]
+    query = statement("alarm_seats", game_id=game_id)
+    nothing = f"{about}: no two agents met in both seatings; play `league evaluate A --against B`"
+    return judged or [Finding("seats", about, None, nothing, {}, query)]
+
+
+def _shared_seeds(store: Store, game_id: str, about: str) -> Finding | None:
+    """More pairs of games with exchanged seats go to one seat than to the other (an exact sign test).
+
+    In a fair game an agent does as well from either seat, so pairs in which it did better from the first and from the
+    second are equally likely, whoever plays.
+    """
+    query = statement("alarm_seats", game_id=game_id)
+    [row] = _rows(store, query)
+    decided = row["to_first"] + row["to_second"]
+    if not decided:
+        return None
+    less = min(row["to_first"], row["to_second"])
+    p = min(1.0, 2.0 * float(bdtr(less, decided, 0.5)))
+    lower, upper = exact(row["to_first"], decided)
+    numbers: dict[str, float | int | str] = {
+        **row,
+        "first_share": row["to_first"] / decided,
+        "first_lower": lower,
+        "first_upper": upper,
+        "p": p,
+    }
+    return Finding(
+        "seats",
+        about,
+        p <= ALPHA and abs(row["first_seat_score"] - 0.5) >= SEAT_MARGIN,
+        f"{about}: of {decided:,} pairs of games that the seats decided the first seat took {row['to_first']:,}"
+        f" ({_share(numbers, 'first', 'first_share')}); its score in {row['pairs']:,} pairs is"
+        f" {row['first_seat_score']:.3f}",
+        numbers,
+        query,
+    )
+
+
+def _other_seeds(store: Store, game_id: str, about: str) -> Finding | None:
+    """Agents score more from one seat than from the other against the same opponents (Mantel and Haenszel's test).
+
+    Of two agents that met in both seatings, chance alone would decide which of their results fell to which seating:
+    the first seat's score is compared with its mean and variance over all such permutations, summed over the pairs
+    (Mantel and Haenszel 1959, Journal of the National Cancer Institute 22:719, with their continuity correction).
+    """
+    query = statement("alarm_seats_apart", game_id=game_id)
+    [row] = _rows(store, query)
+    if not row["variance"]:
+        return None
+    z = max(0.0, abs(row["excess"]) - CONTINUITY) / math.sqrt(row["variance"])
+    p = float(2.0 * ndtr(-z))
+    doubt = "" if 0.0 < row["first_seat_score"] < 1.0 else "; does a file name its winners first?"
+    half = Z95 * math.sqrt(row["variance"]) / row["weight"] / 2.0
+    numbers: dict[str, float | int | str] = {
+        **row,
+        "first_lower": max(0.0, row["first_seat_score"] - half),
+        "first_upper": min(1.0, row["first_seat_score"] + half),
+        "p": p,
+    }
+    return Finding(
+        "seats",
+        about,
+        p <= ALPHA and abs(row["first_seat_score"] - 0.5) >= SEAT_MARGIN,
+        f"{about}: in {row['games']:,} games without a shared seed, of {row['pairs']:,} pairs of agents that met in"
+        f" both seatings, the first seat's score is {_share(numbers, 'first', 'first_seat_score')}{doubt}",
+        numbers,
+        query,
+    )
+
+
+def _share(numbers: dict[str, float | int | str], name: str, value: str | None = None) -> str:
+    share, lower, upper = (numbers[key] for key in (value or f"{name}_score", f"{name}_lower", f"{name}_upper"))
+    return f"{share:.3f} [{lower:.3f} to {upper:.3f}]"
+
+
+def exact(count: int, total: int, alpha: float = 0.05) -> tuple[float, float]:
+    """The exact interval of a share, 95 % if not told otherwise (Clopper and Pearson 1934, Biometrika 26:404)."""
+    lower = float(betaincinv(count, total - count + 1, alpha / 2)) if count else 0.0
+    upper = float(betaincinv(count + 1, total - count, 1 - alpha / 2)) if count < total else 1.0
+    return lower, upper
+
+
+def fisher(a: int, a_of: int, b: int, b_of: int) -> float:
+    """The chance, with equal shares, that of a + b successes at least `a` fall to the first (Fisher's exact test)."""
+    successes, total = a + b, a_of + b_of
+    ways = [math.comb(a_of, k) * math.comb(b_of, successes - k) for k in range(a, min(a_of, successes) + 1)]
+    return sum(ways) / math.comb(total, successes)

@@ -1,0 +1,112 @@
+"""Two agents compared: what they did against each other, and what everybody's games say of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from league.boards.standings import find_rated, rate
+from league.errors import UsageError
+from league.maths.ratings import Difference, Outcome, PairCounts, wilson
+from league.store.rows import Sampling
+from league.store.store import Store
+
+
+@dataclass(frozen=True)
+class Record:
+    """Games of A against B, as seen from A; the score's 95 % interval is Wilson's, None without games."""
+
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    score: float | None
+    lower: float | None
+    upper: float | None
+
+
+@dataclass(frozen=True)
+class Matchup:
+    """A against B in one game: their own games, and what the ratings of all say, None where no chain links the two.
+
+    predicted: the probabilities of A's win, draw and loss, the mean of both seatings. difference: Elo points of A above
+    B with the 95 % interval. superiority: the probability that A is the stronger (LOS). z: how far their own score lies
+    above the predicted one, in standard deviations; None where they never met, or where nothing else links them.
+    """
+
+    a: str
+    b: str
+    game: str
+    game_id: str
+    sampling: Sampling
+    record: Record
+    seat0: Record
+    """The games in which A sat first."""
+    seat1: Record
+    predicted: Outcome | None
+    predicted_score: float | None
+    difference: Difference | None
+    superiority: float | None
+    z: float | None
+
+
+def matchup(store: Store, a: str, b: str, *, sampling: Sampling = "sample") -> Matchup:
+    """What is known of A against B from evaluation games, in the latest game that both have played.
+
+    Args:
+        store: the match store.
+        a, b: agents, by the names that `league.boards.standings.find_rated` takes.
+        sampling: how the nets chose in the games that count.
+
+    Raises:
+        UsageError: no such agent, the same agent twice, or no game in which both have evaluation games.
+        StoreError: the store cannot be read.
+    """
+    with store.reading():
+        (a_id, a_name), (b_id, b_name) = find_rated(store, a), find_rated(store, b)
+        if a_id == b_id:
+            raise UsageError(f"{a} and {b} are the same agent ({a_name}); name two different ones")
+        games = store.games()
+        for game_id in games:
+            counts = store.pair_counts(game_id, sampling=sampling)
+            if {a_id, b_id} <= {*counts.seat0, *counts.seat1}:
+                ratings = rate(store, game_id, sampling)
+                break
+        else:
+            raise UsageError(
+                f"{a} and {b} have no game in which both have evaluation matches with sampling={sampling};"
+                f" play some with `league evaluate`"
+            )
+    seat0, seat1 = _seated(counts, a_id, b_id), _seated(counts, b_id, a_id)[::-1]
+    is_linked = ratings.group[ratings.index(a_id)] == ratings.group[ratings.index(b_id)]
+    predicted = ratings.predict(a_id, b_id) if is_linked else None
+    surprise = ratings.surprise(a_id, b_id)
+    return Matchup(
+        a=a_name,
+        b=b_name,
+        game=games[game_id],
+        game_id=game_id,
+        sampling=sampling,
+        record=_record(*(first + second for first, second in zip(seat0, seat1, strict=True))),
+        seat0=_record(*seat0),
+        seat1=_record(*seat1),
+        predicted=predicted,
+        predicted_score=None if predicted is None else predicted.score,
+        difference=ratings.difference(a_id, b_id) if is_linked else None,
+        superiority=ratings.superiority(a_id, b_id) if is_linked else None,
+        z=None if surprise is None else surprise.z,
+    )
+
+
+def _seated(counts: PairCounts, first: str, second: str) -> tuple[int, int, int]:
+    """Wins, draws and losses of `first` in seat 0 against `second`."""
+    pairs = zip(counts.seat0, counts.seat1, strict=True)
+    at = [p for p, pair in enumerate(pairs) if pair == (first, second)]
+    return int(counts.wins[at].sum()), int(counts.draws[at].sum()), int(counts.losses[at].sum())
+
+
+def _record(wins: int, draws: int, losses: int) -> Record:
+    games = wins + draws + losses
+    if not games:
+        return Record(0, 0, 0, 0, None, None, None)
+    score = (wins + draws / 2) / games
+    return Record(games, wins, draws, losses, score, *wilson(score, games))

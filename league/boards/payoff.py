@@ -1,0 +1,221 @@
+"""Everybody against everybody: the cross table of a game's evaluation matches, and what the metagame says of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.csgraph import connected_components
+
+from league.boards.standings import SHORT_HASH, rate_counts
+from league.maths.metagame import (
+    Crosstable,
+    alpha_rank,
+    cycles,
+    cyclic_share,
+    cyclic_share_by_chance,
+    nash,
+    relative_population_performance,
+)
+from league.maths.ratings import Ratings
+from league.store.store import Store
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One agent of a cross table. Rating and 95 % interval in Elo points, as on the leaderboard.
+
+    nash, alpha_rank: its share, in [0, 1], of the two mixtures (`metagame.nash`, `metagame.alpha_rank`).
+    """
+
+    agent_id: str
+    name: str
+    rating: float
+    lower: float
+    upper: float
+    games: int
+    score: float
+    nash: float
+    alpha_rank: float
+
+
+@dataclass(frozen=True)
+class Circle:
+    """Three agents of which each beats the next and the last the first; see `metagame.Cycle`."""
+
+    names: tuple[str, str, str]
+    weakest: float
+    certainty: float
+
+
+@dataclass(frozen=True)
+class Performance:
+    """What population `a` gains on population `b` (a margin in [-1, 1]) where both mix as they do best.
+
+    known: the share of their pairs that have met; the rest is the rating model's guess.
+    """
+
+    a: str
+    b: str
+    gain: float
+    known: float
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """The cross table of one game, best-rated agent first.
+
+    score[i][j]: the mean score of agent i against j, a draw as half a win; None where they never met. games: likewise.
+    groups: sets of agents with no game between them; above 1, the ratings across are the prior's guess.
+    cyclic_share: see `metagame.cyclic_share`; chance_mean and chance_p: its mean where a ranking explains all, and how
+    often it is then at least as large. num_cycles: 3-cycles that the results show; `circles` has the surest.
+    """
+
+    game: str
+    game_id: str
+    anchor: str | None
+    rows: tuple[Row, ...]
+    score: tuple[tuple[float | None, ...], ...]
+    games: tuple[tuple[int, ...], ...]
+    groups: int
+    cyclic_share: float
+    chance_mean: float
+    chance_p: float
+    num_cycles: int
+    circles: tuple[Circle, ...]
+    performances: tuple[Performance, ...]
+
+    @property
+    def num_unmet(self) -> int:
+        """Pairs without a game."""
+        return (sum(row.count(None) for row in self.score) - len(self.rows)) // 2
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain dicts and lists."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}  # asdict would copy each cell of the matrices
+        for name in ("rows", "circles", "performances"):
+            plain[name] = [asdict(item) for item in plain[name]]
+        return {**plain, "num_unmet": self.num_unmet}
+
+
+def payoffs(store: Store, run: str | None = None) -> tuple[Payoff, ...]:
+    """One cross table a game, the latest run's first; with `run`, its own game's, of its snapshots and whom they met.
+
+    Nash and alpha-rank are of the margins shrunk towards what the ratings expect, by `metagame.KAPPA` games: a pair
+    that never met counts as the ratings have it. Everything else is of the games alone. A game without evaluation
+    matches has an empty table.
+
+    Raises:
+        UsageError: no such run.
+        StoreError: the store cannot be read.
+    """
+    with store.reading():
+        games = store.games()
+        shown = games if run is None else [store.find_run(run).game_id]
+        facts = [(g, store.payoff(g, run), store.pair_counts(g), store.lineages(g)) for g in shown]
+        names = {g: {agent.agent_id: agent.name for agent in store.agents(g)} for g in shown}
+        populations = {
+            g: {r.run: [s.agent_id for s in store.snapshots(r.run)] for r in store.runs() if r.game_id == g}
+            for g in shown
+        }
+    return tuple(
+        _payoff(games[g], g, met, rate_counts(counts, lineages), names[g], populations[g])
+        for g, met, counts, lineages in facts
+    )
+
+
+def _payoff(
+    game: str,
+    game_id: str,
+    met: Sequence[tuple[str, str, int, int, int]],
+    ratings: Ratings,
+    names: Mapping[str, str],
+    populations: Mapping[str, Sequence[str]],
+) -> Payoff:
+    rating = dict(zip(ratings.agents, ratings.rating.tolist(), strict=True))
+    agents = sorted({agent for agent, *_ in met}, key=lambda agent: (-rating[agent], agent))
+    table = _crosstable(agents, met)
+    expected = ratings.scores(agents)
+    margins = table.payoff(expected) if agents else np.zeros((0, 0))
+    share = cyclic_share(2.0 * table.score - 1.0)
+    chance = cyclic_share_by_chance(table, expected, np.random.default_rng(0)) if agents else np.zeros(0)
+    count, surest = cycles(table)
+    called = [names.get(agent, agent if ":" in agent else agent[:SHORT_HASH]) for agent in agents]
+    return Payoff(
+        game=game,
+        game_id=game_id,
+        anchor=ratings.anchor,
+        rows=_rows(agents, called, table, ratings, margins),
+        score=tuple(tuple(None if math.isnan(x) else x for x in row) for row in table.score.tolist()),
+        games=tuple(map(tuple, table.games.tolist())),
+        groups=int(connected_components(table.games > 0)[0]) if agents else 0,
+        cyclic_share=share,
+        chance_mean=float(chance.mean()) if len(chance) else float("nan"),
+        chance_p=float((1 + np.sum(chance >= share)) / (1 + len(chance))),
+        num_cycles=count,
+        circles=tuple(
+            Circle((called[c.agents[0]], called[c.agents[1]], called[c.agents[2]]), c.weakest, c.certainty)
+            for c in surest
+        ),
+        performances=_performances(agents, table, margins, populations),
+    )
+
+
+def _crosstable(agents: Sequence[str], met: Sequence[tuple[str, str, int, int, int]]) -> Crosstable:
+    place = {agent: i for i, agent in enumerate(agents)}
+    wins = np.zeros((len(agents), len(agents)), np.int64)
+    draws = np.zeros_like(wins)
+    for agent, opponent, won, drawn, _ in met:
+        wins[place[agent], place[opponent]] = won
+        draws[place[agent], place[opponent]] = drawn
+    return Crosstable(tuple(agents), wins, draws)
+
+
+def _rows(
+    agents: Sequence[str], called: Sequence[str], table: Crosstable, ratings: Ratings, margins: Floats
+) -> tuple[Row, ...]:
+    if not agents:
+        return ()
+    mixture, shares = nash(margins).rows, alpha_rank(margins)
+    games = table.games.sum(axis=1)
+    points = (table.wins + 0.5 * table.draws).sum(axis=1)
+    return tuple(
+        Row(
+            agent_id=agent,
+            name=called[i],
+            rating=float(ratings.rating[ratings.index(agent)]),
+            lower=float(ratings.lower[ratings.index(agent)]),
+            upper=float(ratings.upper[ratings.index(agent)]),
+            games=int(games[i]),
+            score=float(points[i] / games[i]),
+            nash=float(mixture[i]),
+            alpha_rank=float(shares[i]),
+        )
+        for i, agent in enumerate(agents)
+    )
+
+
+def _performances(
+    agents: Sequence[str], table: Crosstable, margins: Floats, populations: Mapping[str, Sequence[str]]
+) -> tuple[Performance, ...]:
+    """Run against run; of a lone run, the later half of its snapshots against the earlier one."""
+    place = {agent: i for i, agent in enumerate(agents)}
+    present = {run: [place[s] for s in snapshots if s in place] for run, snapshots in populations.items()}
+    present = {run: members for run, members in present.items() if members}
+    if len(present) == 1:
+        [(run, members)] = present.items()
+        half = len(members) // 2
+        present = {f"{run}, later half": members[half:], f"{run}, earlier half": members[:half]} if half else {}
+    found = []
+    for (a, rows), (b, columns) in combinations(present.items(), 2):
+        cells = np.ix_(rows, columns)
+        gain = relative_population_performance(margins[cells])
+        found.append(Performance(a, b, gain, float(np.mean(table.games[cells] > 0))))
+    return tuple(found)

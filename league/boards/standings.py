@@ -1,0 +1,534 @@
+"""Who is best: the agents of each game rated from evaluation games, and how each run's learner is doing."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtrc
+
+from league.errors import StoreError, UsageError, nearest
+from league.maths.davidson import Prior
+from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
+from league.store.liveness import run_status
+from league.store.rows import RunRow, Sampling, SnapshotRow
+from league.store.store import Store
+from league.types import BOT_PREFIX
+
+ANCHOR = "bot:based"
+"""The agent held at 1000 where it has played."""
+SHORT_HASH = 12
+LEAST_PREFIX = 8
+"""Letters of an agent's id that may stand for it."""
+UNLIKELY = 1e-3
+"""The chance below which a dispersion is no longer taken for luck."""
+NUM_SURPRISES = 10
+"""The most surprising pairs that a board lists."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One rated agent. Rating and 95 % interval in Elo points, games from evaluation only; ranks are a group's own."""
+
+    rank: int
+    agent_id: str
+    name: str
+    kind: str
+    rating: float
+    lower: float
+    upper: float
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    group: int
+    """Counted from 1; agents of different groups are not rated against each other."""
+    superiority: float | None
+    """The probability that it is stronger than the next of its group (LOS); None for the last."""
+    is_champion: bool
+    """Whether a gate promoted it and nobody has taken its title since."""
+    against: Difference | None
+    """Its Elo points above the agent asked for, with their 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Agents that a chain of games links. `anchor` is held at 1000; None: the group's mean is."""
+
+    number: int
+    anchor: str | None
+    num_agents: int
+
+
+@dataclass(frozen=True)
+class Unbounded:
+    """An agent whose rating is infinitely above (1) or below (-1) its group's, or that nothing compares with it (0)."""
+
+    agent_id: str
+    name: str
+    sign: int
+
+
+@dataclass(frozen=True)
+class PairSurprise:
+    """A pair that the ratings explain badly: A's observed and predicted score, and how far apart in deviations."""
+
+    a: str
+    b: str
+    games: int
+    observed: float
+    predicted: float
+    z: float
+
+
+@dataclass(frozen=True)
+class Learner:
+    """One run as its training games show it: the moving Elo (no interval) and the games so far."""
+
+    run: str
+    elo: float
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    steps: int
+    status: str
+
+
+@dataclass(frozen=True)
+class Board:
+    """One game's leaderboard: entries group by group, from best to worst.
+
+    `anchor` is the agent held at 1000 in the first group; None: its mean is.
+    """
+
+    game: str
+    game_id: str
+    sampling: Sampling
+    """How the nets chose in the games that are rated."""
+    anchor: str | None
+    entries: tuple[Entry, ...]
+    learners: tuple[Learner, ...]
+    groups: tuple[Group, ...]
+    against: str | None
+    """The name of the agent that differences were asked for."""
+    seat: Difference | None
+    """The first seat's advantage in Elo points, with its 95 % interval; None where no two agents met in both seatings,
+    and it counts as 0."""
+    prior: float
+    """Imagined draws an agent, and of each snapshot with the one before it."""
+    infinite: tuple[Unbounded, ...]
+    """Agents without a finite rating, which are no entries; there are such only without a prior."""
+    dispersion: float | None
+    """The pairs' mean squared surprise: about 1 where one number an agent explains the scores; None: no pair tells."""
+    surprises: tuple[PairSurprise, ...]
+    notes: tuple[str, ...]
+    """What to mind when reading this board."""
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """One board a game id, the latest run's first; ratings of different games have nothing to do with each other."""
+
+    boards: tuple[Board, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries of all boards, board by board."""
+        return tuple(entry for board in self.boards for entry in board.entries)
+
+    @property
+    def learners(self) -> tuple[Learner, ...]:
+        """The learners of all boards, board by board."""
+        return tuple(learner for board in self.boards for learner in board.learners)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain dicts and lists."""
+        return {"boards": [_plain(asdict(board)) for board in self.boards]}
+
+
+def leaderboard(
+    store: Store,
+    run: str | None = None,
+    game_id: str | None = None,
+    *,
+    against: str | None = None,
+    sampling: Sampling = "sample",
+    prior: float | None = None,
+) -> Leaderboard:
+    """Ranks the agents of every game in the store, of one run's game, or of one game.
+
+    Ratings are those of `rate`. With `run`, only that run's snapshots, the bots and whoever its snapshots met are
+    shown, and only that run as a learner; the ratings are the same.
+
+    Args:
+        store: the match store.
+        run: whose agents are shown.
+        game_id: the game shown.
+        against: an agent (`find_rated`) to which everyone's difference is wanted.
+        sampling: how the nets chose in the games rated.
+        prior: imagined draws an agent, and of each snapshot with the one before it; 0: none, None: 1.25.
+
+    Raises:
+        UsageError: no such run, game id or agent, the run plays another game than `game_id`, `against` has no rated
+            game (or no finite rating) in what is shown, or `prior` is below 0.
+        StoreError: the store cannot be read.
+    """
+    believed = _prior(prior)
+    with store.reading():
+        games = store.games()
+        if run is not None:
+            game_id = _game_of(store, run, game_id)
+        elif game_id is not None and game_id not in games:
+            raise UsageError(f"no game id `{game_id}` in {store.path}{nearest(game_id, games)}")
+        other = None if against is None else find_rated(store, against)
+        shown = games if game_id is None else [game_id]
+        facts = [_read(store, games[g], g, run, sampling) for g in shown]
+    boards = tuple(_board(f, other, believed) for f in facts)
+    if other is not None and all(board.against is None for board in boards):
+        if any(other[0] == agent.agent_id for board in boards for agent in board.infinite):
+            raise UsageError(f"against={against}: it has no finite rating with prior={prior:g}; take a prior above 0")
+        raise UsageError(
+            f"against={against}: it has no evaluation game with sampling={sampling} here; play some with"
+            f" `league evaluate`, or name another agent"
+        )
+    return Leaderboard(boards)
+
+
+def _prior(draws: float | None) -> Prior:
+    if draws is None:
+        return DEFAULT_PRIOR
+    if not 0.0 <= draws < math.inf:
+        raise UsageError(f"prior={draws:g} is no number of imagined draws; take 0 or more (default {Prior.draws})")
+    return Prior(draws=draws, lineage=draws)
+
+
+def rate(store: Store, game_id: str, sampling: Sampling = "sample") -> Ratings:
+    """The ratings of one game: Bradley-Terry's over all its evaluation games whose nets chose by `sampling`.
+
+    Each snapshot is believed to be like the one before it that has games; `bot:based` is held at 1000.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    with store.reading():
+        counts, lineages = store.pair_counts(game_id, sampling=sampling), store.lineages(game_id)
+    return rate_counts(counts, lineages)
+
+
+def best_snapshot(store: Store, run: str) -> str:
+    """The agent id of RUN@best: the run's champion, else `best_rated`.
+
+    Raises:
+        UsageError: no such run.
+        StoreError: the run has no snapshot, or the store cannot be read.
+    """
+    with store.reading():
+        store.find_run(run)
+        return store.champion(run) or best_rated(store, run)
+
+
+def best_rated(store: Store, run: str, but: str | None = None) -> str:
+    """The agent id of the run's snapshot with the highest lower 95 % bound, else its latest; never `but`.
+
+    A snapshot whose files were pruned cannot be played, so it is not the best.
+
+    Raises:
+        UsageError: no such run.
+        StoreError: the run has no other snapshot with its files, or the store cannot be read.
+    """
+    with store.reading():
+        ratings = rate(store, store.find_run(run).game_id)
+        snapshots = [row for row in store.snapshots(run) if row.agent_id != but and row.pruned_at is None]
+    if not snapshots:
+        raise StoreError(f"run `{run}` in {store.path} has no {'other ' if but else ''}snapshot yet; train it further")
+    lower = dict(zip(ratings.agents, ratings.lower, strict=True))
+    group = dict(zip(ratings.agents, ratings.group, strict=True))
+    rated = [snapshot for snapshot in snapshots if snapshot.agent_id in group]
+    if not rated:
+        return snapshots[-1].agent_id
+    return max(rated, key=lambda row: (-group[row.agent_id], lower[row.agent_id], row.step)).agent_id
+
+
+def find_named(store: Store, name: str) -> SnapshotRow:
+    """The snapshot called `RUN` (its newest), `RUN@STEP` or `RUN@best`.
+
+    Raises:
+        UsageError: there is none.
+    """
+    run, at, which = name.partition("@")
+    with store.reading():
+        runs = [row.run for row in store.runs()]
+        if run not in runs:
+            raise UsageError(
+                f"agent {name!r}: no run `{run}` in {store.path}{nearest(run, runs)};"
+                f" name RUN, RUN@STEP, RUN@best, bot:NAME or an exported folder"
+            )
+        snapshots = store.snapshots(run)
+        if not snapshots:
+            raise UsageError(f"agent {name!r}: run {run} has no snapshot yet; train it further")
+        if which == "best":
+            best = best_snapshot(store, run)
+            return next(row for row in snapshots if row.agent_id == best and row.pruned_at is None)
+    steps = {str(row.step): row for row in snapshots}
+    if at and which not in steps:
+        raise UsageError(
+            f"agent {name!r}: run {run} has no snapshot at step {which or '(none given)'}"
+            f"{nearest(which, [*steps, 'best'])}"
+        )
+    return steps[which] if at else max(snapshots, key=lambda row: row.step)
+
+
+def find_rated(store: Store, name: str) -> tuple[str, str]:
+    """Id and name of the agent called `bot:NAME`, as in `find_named`, or as a board calls it, or whose id begins so.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name.startswith(BOT_PREFIX):
+        return name, name
+    with store.reading():
+        runs = {row.run for row in store.runs()}
+        if name.partition("@")[0] not in runs:
+            name = unicodedata.normalize("NFC", name)
+            agents = [agent for game_id in store.games() for agent in store.agents(game_id)]
+            found = {
+                agent.agent_id: agent.name
+                for agent in agents
+                if name == unicodedata.normalize("NFC", agent.name)
+                or (len(name) >= LEAST_PREFIX and agent.agent_id.startswith(name))
+            }
+            if len(found) == 1:
+                return found.popitem()
+            names = {agent.name for agent in agents if agent.kind == "import"}
+            if not found and get_close_matches(name, names, n=1):
+                raise UsageError(
+                    f"agent {name!r}: no run `{name}` and no agent of that name in {store.path}{nearest(name, names)}"
+                )
+        row = find_named(store, name)
+    return row.agent_id, f"{row.run}@{row.step}"
+
+
+def _game_of(store: Store, run: str, game_id: str | None) -> str:
+    found = store.find_run(run).game_id
+    if game_id not in (None, found):
+        raise UsageError(f"run `{run}` plays game id `{found}`, not `{game_id}`; pass only one of them")
+    return found
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What one board is made from; read at one moment, so that the store is let go before anything is worked out."""
+
+    game: str
+    game_id: str
+    sampling: Sampling
+    counts: PairCounts
+    lineages: Sequence[Sequence[str]]
+    samplings: Mapping[str, int]
+    """Evaluation rows by how the nets chose."""
+    champions: frozenset[str]
+    known: Mapping[str, tuple[str, str]]
+    """Agent id -> name and kind."""
+    own: frozenset[str] | None
+    """The snapshots of the run that was asked for."""
+    training: tuple[tuple[RunRow, str, list[tuple[str, float]]], ...]
+    """Every run shown with its status and its training games."""
+
+
+def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Sampling) -> _Facts:
+    known = {agent.agent_id: (agent.name, str(agent.kind)) for agent in store.agents(game_id)}
+    own = {} if run is None else {row.agent_id: f"{run}@{row.step}" for row in store.snapshots(run)}
+    runs = [row for row in store.runs() if row.game_id == game_id and run in (None, row.run)]
+    return _Facts(
+        game=game,
+        game_id=game_id,
+        sampling=sampling,
+        counts=store.pair_counts(game_id, sampling=sampling),
+        lineages=store.lineages(game_id),
+        samplings=store.samplings(game_id),
+        champions=frozenset(champion for row in runs if (champion := store.champion(row.run))),
+        known=known | {agent_id: (name, "snapshot") for agent_id, name in own.items()},
+        own=None if run is None else frozenset(own),
+        training=tuple((row, run_status(store, row), store.training_games(row.run)) for row in runs),
+    )
+
+
+def rate_counts(
+    counts: PairCounts, lineages: Sequence[Sequence[str]], also: Sequence[str] = (), prior: Prior = DEFAULT_PRIOR
+) -> Ratings:
+    """The ratings of one game from its counts and its lineages of snapshots, oldest first.
+
+    also: agents that are rated even without a game.
+    """
+    played = {*counts.seat0, *counts.seat1, *also}
+    neighbours = [pair for lineage in lineages for pair in pairwise(agent for agent in lineage if agent in played)]
+    return bradley_terry(counts, ANCHOR, lineage=neighbours, agents=also, prior=prior)
+
+
+def _board(facts: _Facts, other: tuple[str, str] | None, prior: Prior) -> Board:
+    ratings = rate_counts(facts.counts, facts.lineages, prior=prior)
+    shown = {*facts.counts.seat0, *facts.counts.seat1} if facts.own is None else _company(facts.counts, facts.own)
+    against = other[0] if other is not None and other[0] in ratings.agents else None
+
+    def name(agent_id: str) -> str:
+        return (facts.known.get(agent_id) or _unknown(agent_id))[0]
+
+    sizes = np.bincount(ratings.group, minlength=len(ratings.anchors))
+    return Board(
+        game=facts.game,
+        game_id=facts.game_id,
+        sampling=facts.sampling,
+        anchor=ratings.anchor,
+        entries=_entries(ratings, shown, facts, against),
+        learners=tuple(_learner(*run) for run in facts.training),
+        groups=tuple(Group(k + 1, anchor, int(sizes[k])) for k, anchor in enumerate(ratings.anchors)),
+        against=None if against is None or other is None else other[1],
+        seat=ratings.seat,
+        prior=ratings.prior.draws,
+        infinite=tuple(Unbounded(x.agent, name(x.agent), x.sign) for x in ratings.infinite if x.agent in shown),
+        dispersion=ratings.dispersion,
+        surprises=tuple(PairSurprise(name(s.a), name(s.b), *s[2:]) for s in ratings.most_surprising(NUM_SURPRISES)),
+        notes=_notes(ratings, facts, name),
+    )
+
+
+def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple[str, ...]:
+    notes = []
+    if len(ratings.anchors) > 1:
+        notes.append(
+            f"{len(ratings.anchors)} groups that no game links: ranks and ratings of different groups cannot be"
+            f" compared; `league evaluate` an agent of one against one of the other"
+        )
+    if ratings.agents and ratings.anchor is None:
+        notes.append(f"{ANCHOR} has no game here, so the mean of the agents is held at 1000 and moves with them")
+    one_sided = [
+        name(agent)
+        for agent, wins, draws, losses in zip(ratings.agents, ratings.wins, ratings.draws, ratings.losses, strict=True)
+        if not draws and not (wins and losses)
+    ]
+    if one_sided and ratings.prior.draws:
+        notes.append(f"all games won or all lost: {_first_few(one_sided)}; how far above or below is a guess")
+    for sign, words in ((1, "infinitely above"), (-1, "infinitely below"), (0, "not to be compared with")):
+        if agents := [name(x.agent) for x in ratings.infinite if x.sign == sign]:
+            notes.append(f"without a prior {words} the others: {_first_few(agents, 10)}; --prior above 0 rates them")
+    notes += _seat_notes(ratings, facts.counts)
+    apart = {mode: rows for mode, rows in facts.samplings.items() if mode != facts.sampling}
+    if apart:
+        rows = ", ".join(f"{count:,} {mode}" for mode, count in apart.items())
+        option = "--greedy" if facts.sampling == "sample" else "no --greedy"
+        notes.append(f"rated are games whose nets chose by {facts.sampling}; {rows} are rated apart ({option})")
+    repeated = facts.samplings.get(facts.sampling, 0) - int(facts.counts.games[_with_nets(facts.counts)].sum())
+    if repeated:
+        notes.append(f"{repeated:,} games that had been played before, move for move, are counted once")
+    scatter, freedom = ratings.dispersion, ratings.freedom
+    if scatter is not None and scatter > 2.0 and chdtrc(freedom, scatter * freedom) < UNLIKELY:
+        notes.append(
+            f"the pairs scatter {scatter:.1f} times as much as chance explains: who beats whom goes in circles, or is"
+            f" not one number an agent; read the most surprising pairs"
+        )
+    return tuple(notes)
+
+
+def _seat_notes(ratings: Ratings, counts: PairCounts) -> list[str]:
+    """What keeps the first seat's advantage from being known."""
+    notes = []
+    if unseated := int(counts.games[~counts.is_seated].sum()):
+        notes.append(
+            f"{unseated:,} imported games name winners first, or losers, so that their seats say nothing and count for"
+            f" nothing"
+        )
+    if ratings.agents and ratings.seat is None and counts.is_seated.any():
+        notes.append("no two agents met in both seatings, so the first seat's advantage is not known and counts as 0")
+    return notes
+
+
+def _first_few(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def _with_nets(counts: PairCounts) -> list[int]:
+    """The pairs that are not two bots."""
+    seats = zip(counts.seat0, counts.seat1, strict=True)
+    return [p for p, pair in enumerate(seats) if not all(agent.startswith(BOT_PREFIX) for agent in pair)]
+
+
+def _company(counts: PairCounts, own: frozenset[str]) -> set[str]:
+    """The run's own agents, whoever they met, and the bots."""
+    pairs = list(zip(counts.seat0, counts.seat1, strict=True))
+    met = {agent for pair in pairs if own.intersection(pair) for agent in pair}
+    return met | {agent for pair in pairs for agent in pair if agent.startswith(BOT_PREFIX)}
+
+
+def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | None) -> tuple[Entry, ...]:
+    order = sorted(
+        (i for i, agent in enumerate(ratings.agents) if agent in shown),
+        key=lambda i: (ratings.group[i], -ratings.rating[i], ratings.agents[i]),
+    )
+    entries: list[Entry] = []
+    rank = 0
+    for place, i in enumerate(order):
+        agent_id, group = ratings.agents[i], ratings.group[i]
+        rank = rank + 1 if place and ratings.group[order[place - 1]] == group else 1
+        followers = [ratings.agents[k] for k in order[place + 1 : place + 2] if ratings.group[k] == group]
+        name, kind = facts.known.get(agent_id) or _unknown(agent_id)
+        wins, draws, losses = int(ratings.wins[i]), int(ratings.draws[i]), int(ratings.losses[i])
+        against_it = None
+        if against is not None and ratings.group[ratings.index(against)] == group:
+            against_it = ratings.difference(agent_id, against)
+        entries.append(
+            Entry(
+                rank=rank,
+                agent_id=agent_id,
+                name=name,
+                kind=kind,
+                rating=float(ratings.rating[i]),
+                lower=float(ratings.lower[i]),
+                upper=float(ratings.upper[i]),
+                games=wins + draws + losses,
+                wins=wins,
+                draws=draws,
+                losses=losses,
+                group=int(group) + 1,
+                superiority=ratings.superiority(agent_id, followers[0]) if followers else None,
+                is_champion=agent_id in facts.champions,
+                against=against_it,
+            )
+        )
+    return tuple(entries)
+
+
+def _unknown(agent_id: str) -> tuple[str, str]:
+    """Name and kind of an agent that only match rows know."""
+    return (agent_id, "bot") if agent_id.startswith(BOT_PREFIX) else (agent_id[:SHORT_HASH], "unknown")
+
+
+def _learner(run: RunRow, status: str, games: Sequence[tuple[str, float]]) -> Learner:
+    ratings, _ = elo_series((run.run, opponent, score) for opponent, score in games)
+    scores = [score for _, score in games]
+    return Learner(
+        run=run.run,
+        elo=ratings.get(run.run, ELO_START),
+        games=len(scores),
+        wins=scores.count(1.0),
+        draws=scores.count(0.5),
+        losses=scores.count(0.0),
+        steps=run.steps,
+        status=status,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists, differences by name."""
+    if isinstance(value, Difference):
+        return value._asdict()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

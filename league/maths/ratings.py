@@ -1,0 +1,566 @@
+"""Who is how strong: Elo as a moving display, Bradley-Terry with its uncertainty for agents that do not change.
+
+Both use Elo's scale: a difference of `d` points means odds of 10 ** (d / 400) of a win against a loss, and so, where
+nothing is drawn, an expected score of 1 / (1 + 10 ** (-d / 400)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.special import expit, kl_div
+
+from league.errors import UsageError, nearest
+from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Model, Prior, fit, tally
+
+ELO_START = 1000.0
+ELO_K = 32.0
+DEFAULT_PRIOR = Prior()
+DECISIVE = 1.0 - 1e-6
+"""The leverage from which on a pair's own games alone decide what the ratings say of it."""
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """Finished games of P ordered pairs of agents.
+
+    seat0, seat1: P agent ids each; a pair may appear more than once and in both orders.
+    wins, draws, losses: (P,) int64, as seen from seat 0. unseated: (P,) bool, where the order of two agents is only
+    that of a list, as in one that names winners first; None: nowhere.
+    """
+
+    seat0: tuple[str, ...]
+    seat1: tuple[str, ...]
+    wins: Ints
+    draws: Ints
+    losses: Ints
+    unseated: Bools | None = field(default=None, kw_only=True)
+
+    @property
+    def games(self) -> Ints:
+        """(P,) int64: all games of each pair."""
+        return self.wins + self.draws + self.losses
+
+    @property
+    def is_seated(self) -> Bools:
+        """(P,) bool: where seat 0 is a seat of the game."""
+        return np.ones(len(self.seat0), dtype=bool) if self.unseated is None else ~self.unseated
+
+    def __add__(self, other: PairCounts) -> PairCounts:
+        """The games of both."""
+        both = (
+            np.concatenate(x) for x in ((self.wins, other.wins), (self.draws, other.draws), (self.losses, other.losses))
+        )
+        seated = np.concatenate([self.is_seated, other.is_seated])
+        return PairCounts(self.seat0 + other.seat0, self.seat1 + other.seat1, *both, unseated=~seated)
+
+
+class Difference(NamedTuple):
+    """A difference of two ratings in Elo points, with its 95 % interval."""
+
+    mean: float
+    lower: float
+    upper: float
+
+
+class Outcome(NamedTuple):
+    """The probabilities of a game, the mean of both seatings."""
+
+    win: float
+    draw: float
+    loss: float
+
+    @property
+    def score(self) -> float:
+        """The expected score."""
+        return self.win + self.draw / 2.0
+
+
+class Infinite(NamedTuple):
+    """An agent without a finite rating, where nothing is believed beforehand.
+
+    sign: 1: it is infinitely above its group (nobody there, through any chain of games, scored against it); -1: below;
+    0: above some and below others, or nothing compares it.
+    """
+
+    agent: str
+    sign: int
+
+
+class Surprise(NamedTuple):
+    """What `a` scored against `b`, in both seatings, and what the ratings of all say of it.
+
+    z: observed minus predicted score, imagined draws included, in standard deviations of that difference; over many
+    pairs it has mean 0 and variance 1 where the model holds. A large one is a pair that no ranking explains.
+    """
+
+    a: str
+    b: str
+    games: int
+    observed: float
+    predicted: float
+    z: float
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """M pairs of agents that met, the most surprising first, both seatings taken together.
+
+    Left out are pairs that alone link two parts of the league: they decide their own prediction.
+
+    first, second: (M,) indices in `Ratings.agents`. games: (M,). observed, predicted: (M,) scores of the first in
+    [0, 1]. z: (M,), see `Surprise`.
+    """
+
+    first: Ints
+    second: Ints
+    games: Floats
+    observed: Floats
+    predicted: Floats
+    z: Floats
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """The ratings of N agents, known together.
+
+    agents: N ids, sorted. rating, lower, upper: (N,) Elo points; the interval is the 95 % one of the difference to
+    the anchor, or to the group's mean where there is no anchor. covariance: (N, N) Elo points squared, joint.
+    wins, draws, losses: (N,) int64, the games counted. group: (N,) int64 from 0; only agents that a chain of games
+    links are in one group, and only they are rated against each other; the anchor's is the first, then the largest.
+    anchors: of each group, the agent held at `anchor_rating`; None: its mean is. seat: the first seat's advantage;
+    None where no two agents met in both seatings, which is where it counts as 0. dispersion: the pairs' mean squared
+    surprise, weighted by what a pair can tell: about 1 where strengths explain the scores, more where cycles do; None
+    where no pair can tell. freedom: what the pairs can tell, in degrees of freedom.
+    infinite: agents whose rating is not finite, which only a prior without draws leaves; they are in no array.
+    """
+
+    agents: tuple[str, ...]
+    rating: Floats
+    lower: Floats
+    upper: Floats
+    covariance: Floats
+    wins: Ints
+    draws: Ints
+    losses: Ints
+    group: Ints
+    anchors: tuple[str | None, ...]
+    anchor_rating: float
+    seat: Difference | None
+    dispersion: float | None
+    freedom: float
+    pairs: Pairs
+    model: Model
+    prior: Prior
+    infinite: tuple[Infinite, ...]
+
+    @property
+    def anchor(self) -> str | None:
+        """The agent held at `anchor_rating` in the first group."""
+        return self.anchors[0] if self.anchors else None
+
+    def index(self, agent: str) -> int:
+        """The agent's index in the arrays.
+
+        Raises:
+            UsageError: the agent has no rated game, or no finite rating.
+        """
+        if agent in self._indices:
+            return self._indices[agent]
+        if any(agent == unbounded.agent for unbounded in self.infinite):
+            raise UsageError(f"agent `{agent}` has no finite rating with prior draws=0; take a prior above 0")
+        raise UsageError(f"agent `{agent}` has no rated game{nearest(agent, self.agents)}")
+
+    @cached_property
+    def _indices(self) -> dict[str, int]:
+        return {agent: i for i, agent in enumerate(self.agents)}
+
+    def difference(self, a: str, b: str) -> Difference:
+        """How many Elo points `a` is above `b`, from the joint covariance.
+
+        Raises:
+            UsageError: one of them has no rated game, or no chain of games links them.
+        """
+        i, j = self._places(a, b)
+        mean = float(self.rating[i] - self.rating[j])
+        half = Z95 * self._deviation(i, j)
+        return Difference(mean, mean - half, mean + half)
+
+    def superiority(self, a: str, b: str) -> float:
+        """The probability that `a` is stronger than `b` (the likelihood of superiority); 0.5 for an agent and itself.
+
+        Raises:
+            UsageError: as `difference`.
+        """
+        i, j = self._places(a, b)
+        deviation = self._deviation(i, j)
+        if deviation == 0.0:
+            return 0.5
+        return 0.5 * math.erfc(float(self.rating[j] - self.rating[i]) / (deviation * math.sqrt(2.0)))
+
+    def predict(self, a: str, b: str) -> Outcome:
+        """What a game of `a` against `b` comes to, as seen from `a`.
+
+        Raises:
+            UsageError: as `difference`.
+        """
+        i, j = self._places(a, b)
+        gap = self.model.strength[i] - self.model.strength[j]
+        win, draw, loss = self.model.probabilities(np.array([gap + self.model.seat, gap - self.model.seat]))
+        return Outcome(float(win.mean()), float(draw.mean()), float(loss.mean()))
+
+    def scores(self, agents: Sequence[str]) -> Floats:
+        """(M, M): the expected score of each of M agents against each, the mean of both seatings.
+
+        Raises:
+            UsageError: one of them has no rated game.
+        """
+        strength = self.model.strength[[self.index(agent) for agent in agents]]
+        gap = strength[:, None] - strength[None, :]
+        win, draw, _ = self.model.probabilities(np.stack([gap + self.model.seat, gap - self.model.seat]))
+        return np.asarray((win + draw / 2.0).mean(axis=0), np.float64)
+
+    def most_surprising(self, limit: int) -> list[Surprise]:
+        """The pairs that fit the ratings least, at most `limit`, the worst first; `a` did better than predicted."""
+        found = [self._surprise(place) for place in range(min(limit, len(self.pairs.z)))]
+        return [surprise if surprise.z >= 0 else _exchanged(surprise) for surprise in found]
+
+    def surprise(self, a: str, b: str) -> Surprise | None:
+        """How `a` against `b` fits the ratings; None where they never met, or their own games alone decide that.
+
+        Raises:
+            UsageError: one of them has no rated game.
+        """
+        i, j = self.index(a), self.index(b)
+        met = np.flatnonzero((self.pairs.first == min(i, j)) & (self.pairs.second == max(i, j)))
+        if not len(met):
+            return None
+        surprise = self._surprise(int(met[0]))
+        return surprise if surprise.a == a else _exchanged(surprise)
+
+    def _surprise(self, place: int) -> Surprise:
+        pairs = self.pairs
+        return Surprise(
+            a=self.agents[pairs.first[place]],
+            b=self.agents[pairs.second[place]],
+            games=int(pairs.games[place]),
+            observed=float(pairs.observed[place]),
+            predicted=float(pairs.predicted[place]),
+            z=float(pairs.z[place]),
+        )
+
+    def _places(self, a: str, b: str) -> tuple[int, int]:
+        i, j = self.index(a), self.index(b)
+        if self.group[i] != self.group[j]:
+            raise UsageError(
+                f"agents `{a}` and `{b}` are in groups {self.group[i] + 1} and {self.group[j] + 1}, which no game"
+                f" links, so nothing compares them; play one of each against the other with `league evaluate`"
+            )
+        return i, j
+
+    def _deviation(self, i: int, j: int) -> float:
+        variance = self.covariance[i, i] + self.covariance[j, j] - 2.0 * self.covariance[i, j]
+        return math.sqrt(max(0.0, float(variance)))
+
+
+def _exchanged(s: Surprise) -> Surprise:
+    """The same as seen from the other agent."""
+    return Surprise(s.b, s.a, s.games, 1.0 - s.observed, 1.0 - s.predicted, -s.z)
+
+
+def wilson(score: float, games: float, z: float = Z95) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide."""
+    centre = (score + z * z / (2 * games)) / (1 + z * z / games)
+    half = z / (1 + z * z / games) * math.sqrt(score * (1 - score) / games + z * z / (4 * games * games))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def expected_score(a: float, b: float) -> float:
+    """The score in [0, 1] that one rated `a` expects against one rated `b` (Elo 1978, "The Rating of Chessplayers")."""
+    return 1.0 / (1.0 + math.exp((b - a) / ELO_SCALE)) if a >= b else 1.0 - expected_score(b, a)
+
+
+def elo_update(a: float, b: float, score: float, k: float = ELO_K) -> tuple[float, float]:
+    """Both ratings after one game in which `a` scored 1, 0.5 or 0. Their sum stays the same; nothing is rounded."""
+    change = k * (score - expected_score(a, b))
+    return a + change, b - change
+
+
+def elo_series(
+    games: Iterable[tuple[str, str, float]], start: float = ELO_START, k: float = ELO_K
+) -> tuple[dict[str, float], Floats]:
+    """Plays G games `(a, b, score of a)` in the order given, one update each.
+
+    Returns:
+        The last rating of every agent, and (G, 2) float64: the ratings of a and b after each game.
+    """
+    ratings: dict[str, float] = {}
+    history: list[tuple[float, float]] = []
+    for a, b, score in games:
+        after = elo_update(ratings.get(a, start), ratings.get(b, start), score, k)
+        ratings[a], ratings[b] = after
+        history.append(after)
+    return ratings, np.array(history, dtype=np.float64).reshape(-1, 2)
+
+
+def bradley_terry(
+    counts: PairCounts,
+    anchor: str | None = None,
+    anchor_rating: float = ELO_START,
+    *,
+    lineage: Iterable[tuple[str, str]] = (),
+    agents: Iterable[str] = (),
+    prior: Prior = DEFAULT_PRIOR,
+) -> Ratings:
+    """Rates every agent in `counts` at once, by Bradley and Terry's model with draws and seats (`davidson.py`).
+
+    Games of an agent against itself say nothing and are left out; the order of games does not matter. `prior` keeps an
+    agent that won or lost everything finite; such an agent's interval is wide. The first seat's advantage is estimated
+    from pairs that met in both seatings, and counts as 0 for others: a list of results may have any order of names.
+    The estimate is the posterior's mode; the covariance is the inverse of minus the Hessian there, so that an interval
+    of a difference uses what two agents have in common.
+
+    Args:
+        counts: the games.
+        anchor: the agent held at `anchor_rating`. In a group where it is not, the mean of the group is.
+        anchor_rating: in Elo points.
+        lineage: pairs of neighbours in a lineage, believed to be alike; agents without games are left out.
+        agents: rated also where they have no game, by the prior alone, each in a group of its own.
+        prior: what is believed before any game. With `draws` 0, agents whose rating is then infinite are only named.
+    """
+    rated, games = _indexed(counts, lineage, agents)
+    won, drawn, lost = (_per_agent(games, *x) for x in _seen_from_both(games))
+    infinite: tuple[Infinite, ...] = ()
+    if prior.draws == 0.0:
+        sign, is_finite = _finite(games)
+        infinite = tuple(Infinite(rated[i], int(sign[i])) for i in np.flatnonzero(~is_finite))
+        rated, games = tuple(rated[i] for i in np.flatnonzero(is_finite)), _among(games, is_finite)
+        won, drawn, lost = won[is_finite], drawn[is_finite], lost[is_finite]
+    model = fit(games, prior)
+    covariance = model.covariance[:-2, :-2] * ELO_SCALE**2
+    held = rated.index(anchor) if anchor in rated else None
+    group = _ranked_groups(games, held)
+    rating, deviation = _anchored(model.strength * ELO_SCALE, covariance, group, held, anchor_rating)
+    seat, half = model.seat * ELO_SCALE, Z95 * math.sqrt(model.covariance[-2, -2]) * ELO_SCALE
+    dispersion, freedom, pairs = _surprises(games, model)
+    return Ratings(
+        agents=rated,
+        rating=rating,
+        lower=rating - Z95 * deviation,
+        upper=rating + Z95 * deviation,
+        covariance=covariance,
+        wins=won,
+        draws=drawn,
+        losses=lost,
+        group=group,
+        anchors=tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group))),
+        anchor_rating=anchor_rating,
+        seat=Difference(seat, seat - half, seat + half) if games.seated.any() else None,
+        dispersion=dispersion,
+        freedom=freedom,
+        pairs=pairs,
+        model=model,
+        prior=prior,
+        infinite=infinite,
+    )
+
+
+def _indexed(
+    counts: PairCounts, lineage: Iterable[tuple[str, str]], also: Iterable[str]
+) -> tuple[tuple[str, ...], Games]:
+    """The agents that met another, and `also` these, sorted; the games by indices, those of a pair added up."""
+    wanted = set(also)
+    names = sorted({*counts.seat0, *counts.seat1, *wanted})
+    index = {name: i for i, name in enumerate(names)}
+    seats = (np.fromiter(map(index.__getitem__, seat), np.int64, len(seat)) for seat in (counts.seat0, counts.seat1))
+    first, second = seats
+    keep = (first != second) & (counts.games > 0)
+    always = [index[name] for name in sorted(wanted)]
+    met, seat = np.unique(np.concatenate([first[keep], second[keep], always]).astype(np.int64), return_inverse=True)
+    seat = seat[: 2 * int(keep.sum())]
+    agents = tuple(names[i] for i in met)
+    index = {agent: i for i, agent in enumerate(agents)}
+    n = max(1, len(agents))
+    first, second = np.split(seat, 2)
+    rows, where = np.unique((first * n + second) * 2 + counts.is_seated[keep], return_inverse=True)
+    pairs, seated = rows // 2, rows % 2 == 1
+    wins, draws, losses = (
+        tally(where, column[keep].astype(np.float64), len(rows))
+        for column in (counts.wins, counts.draws, counts.losses)
+    )
+    links = {tuple(sorted((index[a], index[b]))) for a, b in lineage if a in index and b in index and a != b}
+    exchanged = (pairs % n) * n + pairs // n
+    return agents, Games(
+        num_agents=len(agents),
+        first=pairs // n,
+        second=pairs % n,
+        wins=wins,
+        draws=draws,
+        losses=losses,
+        links=np.array(sorted(links), dtype=np.int64).reshape(-1, 2),
+        seated=(seated & np.isin(exchanged, pairs[seated])).astype(np.float64),
+    )
+
+
+def _seen_from_both(games: Games) -> list[tuple[Floats, Floats]]:
+    """Wins, draws and losses of the first agent of each pair, and of the second."""
+    return [(games.wins, games.losses), (games.draws, games.draws), (games.losses, games.wins)]
+
+
+def _finite(games: Games) -> tuple[Ints, Bools]:
+    """Of every agent the sign of its infinite rating, and whether it has a finite one (N,), without imagined draws.
+
+    Ratings are finite among agents of which each scored against each other through a chain of games (Ford 1957,
+    American Mathematical Monthly 64:28). In every group these are the most such agents.
+    """
+    n = games.num_agents
+    scored = np.concatenate([games.wins + games.draws > 0, games.losses + games.draws > 0])
+    by, over = (np.concatenate(seats)[scored] for seats in ((games.first, games.second), (games.second, games.first)))
+    graph = coo_matrix((np.ones(len(by)), (by, over)), (n, n)).tocsr()
+    part = connected_components(graph, connection="strong")[1]
+    size = np.bincount(part, minlength=1)[part] if n else part
+    sign, is_finite = np.zeros(n, np.int64), np.zeros(n, dtype=bool)
+    for number in range(_count(games.groups)):
+        members = np.flatnonzero(games.groups == number)
+        main = part == part[members[np.argmax(size[members])]]
+        is_finite |= main
+        start = int(np.flatnonzero(main)[0])
+        below = breadth_first_order(graph, start, return_predecessors=False)
+        above = breadth_first_order(graph.T.tocsr(), start, return_predecessors=False)
+        sign[above] += 1
+        sign[below] -= 1
+    return sign, is_finite
+
+
+def _among(games: Games, kept: Bools) -> Games:
+    """The games between agents that are `kept` (N,)."""
+    index = np.cumsum(kept) - 1
+    keep = kept[games.first] & kept[games.second]
+    return replace(
+        games,
+        num_agents=int(kept.sum()),
+        first=index[games.first[keep]],
+        second=index[games.second[keep]],
+        wins=games.wins[keep],
+        draws=games.draws[keep],
+        losses=games.losses[keep],
+        links=index[games.links[kept[games.links].all(axis=1)]],
+        seated=games.seated[keep],
+    )
+
+
+def _per_agent(games: Games, first: Floats, second: Floats) -> Ints:
+    """(N,) int64: sums over the pairs of what each agent did, sitting first and sitting second."""
+    n = games.num_agents
+    total = tally(games.first, first, n) + tally(games.second, second, n)
+    return total.round().astype(np.int64)
+
+
+def _ranked_groups(games: Games, held: int | None) -> Ints:
+    """(N,): the number of each agent's group: the anchor's is 0, then larger ones first, then by their first agent."""
+    label = games.groups
+    names, start, size = np.unique(label, return_index=True, return_counts=True)
+    has_anchor = names == (label[held] if held is not None else -1)
+    order = np.lexsort((start, -size, ~has_anchor))
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[order] = np.arange(len(names))
+    group: Ints = rank[label]
+    return group
+
+
+def _count(group: Ints) -> int:
+    return int(group.max()) + 1 if len(group) else 0
+
+
+def _anchored(
+    rating: Floats, covariance: Floats, group: Ints, held: int | None, anchor_rating: float
+) -> tuple[Floats, Floats]:
+    """Ratings (N,) moved so that agent `held`, or a group's mean, has `anchor_rating`; deviations (N,) from it."""
+    moved, variance = np.empty_like(rating), np.empty_like(rating)
+    for number in range(_count(group)):
+        members = np.flatnonzero(group == number)
+        weight = np.full(len(members), 1.0 / len(members))
+        if held is not None and group[held] == number:
+            weight = (members == held).astype(np.float64)
+        block = covariance[np.ix_(members, members)]
+        moved[members] = rating[members] - weight @ rating[members] + anchor_rating
+        variance[members] = np.diag(block) + weight @ block @ weight - 2.0 * block @ weight
+    return moved, np.sqrt(np.maximum(variance, 0.0))
+
+
+def _surprises(games: Games, model: Model) -> tuple[float | None, float, Pairs]:
+    """The mean squared surprise, weighted by what the pairs can tell, their degrees of freedom, and every surprise.
+
+    A surprise is a standardised deviance residual (Agresti 2013, "Categorical Data Analysis", section 6.2.1): its
+    variance is lessened by what the fit took from this very pair (its leverage), and one upset that was expected once
+    in a thousand pairs is worth 3 deviations, not Pearson's 30. Imagined draws count as games: without them a pair that
+    little else is known of would seem to miss its own prediction.
+    """
+    n = games.num_agents
+    x = model.strength[games.first] - model.strength[games.second]
+    win, draw, loss = model.probabilities(x + games.seated * model.seat)
+    met = games.meetings
+    i, j, played = met
+    where = np.searchsorted(
+        i * n + j, np.minimum(games.first, games.second) * n + np.maximum(games.first, games.second)
+    )
+    sign = np.where(games.first < games.second, 1.0, -1.0)
+
+    def over_seatings(values: Floats) -> Floats:
+        return tally(where, values, len(i))
+
+    observed = over_seatings(np.where(sign > 0, games.wins, games.losses) + games.draws / 2.0)
+    predicted = over_seatings(games.total * (1.0 + sign * (win - loss)) / 2.0)
+    weight = games.total * (win + loss - (win - loss) ** 2) / 4.0
+    imagined = _imagined_in(model, met)
+    score = expit(model.strength[i] - model.strength[j])
+    variance = over_seatings(weight) + imagined * score * (1.0 - score)
+    by_seat = over_seatings(games.seated * sign * weight)
+    by_draw = over_seatings(-sign * games.total * (win - loss) * draw / 2.0)
+    c = model.covariance
+    seat, tie = n, n + 1
+    explained = (
+        variance**2 * (c[i, i] + c[j, j] - 2.0 * c[i, j])
+        + 2.0 * variance * (by_seat * (c[i, seat] - c[j, seat]) + by_draw * (c[i, tie] - c[j, tie]))
+        + by_seat**2 * c[seat, seat]
+        + 2.0 * by_seat * by_draw * c[seat, tie]
+        + by_draw**2 * c[tie, tie]
+    )
+    left = variance - explained
+    judged = np.flatnonzero(left > (1.0 - DECISIVE) * variance)
+    total = played + imagined
+    made, due = (observed + imagined / 2.0)[judged], (predicted + imagined * score)[judged]
+    deviance = _deviance(made, due, total[judged]) * (due * (1.0 - due / total[judged])) / left[judged]
+    z = np.sign(made - due) * np.sqrt(deviance)
+    order = np.lexsort((judged, -np.abs(z)))
+    kept = judged[order]
+    pairs = Pairs(i[kept], j[kept], played[kept], (observed / played)[kept], (predicted / played)[kept], z[order])
+    freedom = float((left[judged] / variance[judged]).sum())
+    return float(((made - due) ** 2).sum() / left[judged].sum()) if len(judged) else None, freedom, pairs
+
+
+def _deviance(made: Floats, due: Floats, total: Floats) -> Floats:
+    """(M,): twice the log-likelihood ratio of scores `made` out of `total` against those that are `due`."""
+    ratio = 2.0 * (kl_div(made, due) + kl_div(total - made, total - due))
+    return np.asarray(np.maximum(ratio, 0.0), np.float64)
+
+
+def _imagined_in(model: Model, met: Bonds) -> Floats:
+    """(M,): how many imagined draws there are of each pair that met."""
+    n = len(model.strength)
+    pairs = met.first * n + met.second
+    imagined = np.minimum(model.bonds.first, model.bonds.second) * n + np.maximum(model.bonds.first, model.bonds.second)
+    own = np.isin(imagined, pairs)
+    return tally(np.searchsorted(pairs, imagined[own]), model.bonds.weight[own], len(pairs))

@@ -1,0 +1,192 @@
+"""Which games to play next: round robins, gauntlets, and the games that narrow the wanted intervals most.
+
+A schedule says of every pair of N agents how many *pairs of games* it plays next: two games of one seed, seats swapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Literal
+
+import numpy as np
+
+from league.maths.davidson import ELO_SCALE, Z95, Floats, Ints, Model
+from league.maths.ratings import Ratings
+
+Want = Literal["all", "order", "top"]
+UNIT = 2
+"""Pairs of games that the adaptive schedule hands out at a time."""
+SIGNS = np.array([[1.0, -1.0, 1.0], [1.0, -1.0, 1.0], [1.0, 0.0, 0.0]])
+"""Of the parameters in `Information.places`: t_i - t_j + g, t_j - t_i + g, log v."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A difference that is wanted: of `a` above `b`, or above the mean of all where `b` is None.
+
+    contrast: (N + 2,) weights of a model's parameters. is_linked: whether a chain of games links the two; where none
+    does, its width is the prior's alone.
+    """
+
+    a: str
+    b: str | None
+    contrast: Floats
+    is_linked: bool
+
+
+def round_robin(num_agents: int) -> list[tuple[int, int]]:
+    """Everybody against everybody once: (P, 2) places."""
+    return list(combinations(range(num_agents), 2))
+
+
+def gauntlet(num_agents: int, seeds: int = 1) -> list[tuple[int, int]]:
+    """Each of the first `seeds` agents against each of the others, as `-seeds` of cutechess and fastchess."""
+    return [(i, j) for i in range(seeds) for j in range(seeds, num_agents)]
+
+
+def spread(left: Ints, size: int) -> Ints:
+    """Hands out at most `size` of what is left (P,) to play, those first that have most left; (P,) of the next batch.
+
+    So all pairs stay level, and whatever stops the tournament leaves a whole round.
+    """
+    given = np.zeros_like(left)
+    for _ in range(min(size, int(left.sum()))):
+        given[np.argmax(left - given)] += 1
+    return given
+
+
+def widths(covariance: Floats, wanted: Floats) -> Floats:
+    """(M,): the widths in Elo points of the 95 % intervals of wanted contrasts (M, N + 2) of a model's parameters.
+
+    covariance: (N + 2, N + 2) as in `Model`, in log-odds.
+    """
+    variance = np.einsum("mi,ij,mj->m", wanted, covariance, wanted)
+    return np.asarray(2.0 * Z95 * ELO_SCALE * np.sqrt(np.maximum(variance, 0.0)), np.float64)
+
+
+@dataclass(frozen=True)
+class Information:
+    """What two games of each of P pairs, one in either seating, are expected to tell of a model's N + 2 parameters.
+
+    It is K M K^T for each pair. K has three directions: x of the first seating, x of the second, log v. In Davidson's
+    model minus the log-posterior's second derivatives do not depend on how games end, so this is by how much they grow.
+
+    places: (P, 3, 3), the parameters in each direction; their signs are `SIGNS`. middle: (P, 3, 3), M.
+    """
+
+    places: Ints
+    middle: Floats
+
+    @classmethod
+    def of(cls, model: Model, pairs: Ints) -> Information:
+        """Of pairs (P, 2) of places."""
+        n, (first, second) = len(model.strength), pairs.T
+        places = np.full((len(pairs), 3, 3), n)
+        places[:, 0, 0] = places[:, 1, 1] = first
+        places[:, 0, 1] = places[:, 1, 0] = second
+        places[:, 2] = n + 1
+        middle = np.zeros((len(pairs), 3, 3))
+        gap = model.strength[first] - model.strength[second]
+        for column, x in enumerate((gap + model.seat, model.seat - gap)):
+            win, draw, loss = model.probabilities(x)
+            middle[:, column, column] = (win + loss - (win - loss) ** 2) / 4.0
+            middle[:, column, 2] = middle[:, 2, column] = -(win - loss) * draw / 2.0
+            middle[:, 2, 2] += draw * (1.0 - draw)
+        return cls(places, middle)
+
+    def gains(self, covariance: Floats, contrast: Floats, times: float) -> Floats:
+        """(P,): by how much `times` pairs of games of each pair are expected to lessen a contrast's variance.
+
+        covariance: (N + 2, N + 2). contrast: (N + 2,).
+        """
+        seen = np.einsum("ka,pka->pk", SIGNS, (covariance @ contrast)[self.places])
+        crossed = covariance[self.places[:, :, :, None, None], self.places[:, None, None, :, :]]
+        spread = np.einsum("ka,lb,pkalb->pkl", SIGNS, SIGNS, crossed)
+        inner = np.eye(3) + times * self.middle @ spread
+        lessened = np.linalg.solve(inner, times * self.middle @ seen[:, :, None])[:, :, 0]
+        return np.asarray((seen * lessened).sum(axis=1), np.float64)
+
+    def after(self, covariance: Floats, pair: int, times: float) -> Floats:
+        """The covariance that `times` pairs of games of one pair are expected to leave of `covariance`.
+
+        C - C K (I / times + M K^T C K)^-1 M K^T C: Woodbury's identity; with one direction Sherman and Morrison's. No
+        inverse of M is taken: where nothing is drawn it has none.
+        """
+        directions = np.zeros((len(covariance), 3))
+        np.add.at(directions, (self.places[pair], np.arange(3)[:, None]), SIGNS)
+        carried, middle = covariance @ directions, times * self.middle[pair]
+        inner = np.eye(3) + middle @ (directions.T @ carried)
+        return np.asarray(covariance - carried @ np.linalg.solve(inner, middle) @ carried.T, np.float64)
+
+
+def narrowest(model: Model, pairs: Ints, wanted: Floats, size: int, until: float = 0.0) -> Ints:
+    """Hands out at most `size` pairs of games so that the widest wanted interval shrinks most: (P,) of the next batch.
+
+    Greedily, `UNIT` at a time: where the wanted interval that is widest now is expected to shrink most; then the
+    covariance is what it will be after these games, and the next are chosen. It ends early when no interval is wider
+    than `until`.
+
+    Args:
+        model: of N agents.
+        pairs: (P, 2) places, the pairs that may be played.
+        wanted: (M, N + 2) contrasts, as of `Goal`.
+        size: pairs of games.
+        until: Elo points.
+    """
+    information = Information.of(model, pairs)
+    covariance, given = model.covariance, np.zeros(len(pairs), np.int64)
+    while given.sum() < size:
+        wide = widths(covariance, wanted)
+        if wide.max() <= until:
+            break
+        unit = min(UNIT, size - int(given.sum()))
+        best = int(np.argmax(information.gains(covariance, wanted[np.argmax(wide)], unit)))
+        covariance = information.after(covariance, best, unit)
+        given[best] += unit
+    return given
+
+
+def goals(want: Want, ratings: Ratings, entrants: Sequence[str], between: tuple[str, str] | None = None) -> list[Goal]:
+    """The differences that are wanted between `entrants`, as the ratings stand now; none: nothing is left to find out.
+
+    Args:
+        want: `all`: everyone to the agent held at 1000, or to the mean of the entrants where that is none of them.
+            `order`: everyone to the next on the board. `top`: the best rated to each other that may be as good: the
+            95 % interval of their difference holds 0.
+        ratings: has all entrants.
+        entrants: at least two ids.
+        between: only the difference of these two, whatever `want` says.
+    """
+    n = len(ratings.agents)
+    board = sorted(entrants, key=lambda agent: (-ratings.model.strength[ratings.index(agent)], agent))
+
+    def goal(a: str, b: str) -> Goal:
+        i, j = ratings.index(a), ratings.index(b)
+        contrast = np.zeros(n + 2)
+        contrast[i], contrast[j] = 1.0, -1.0
+        return Goal(a, b, contrast, bool(ratings.group[i] == ratings.group[j]))
+
+    if between is not None:
+        return [goal(*between)]
+    if want == "order":
+        return [goal(a, b) for a, b in pairwise(board)]
+    if want == "top":
+        rivals = [goal(board[0], other) for other in board[1:]]
+        return [g for g in rivals if not g.is_linked or _holds_zero(ratings, g)]
+    anchor = ratings.anchor
+    if anchor is not None and anchor in entrants:
+        return [goal(agent, anchor) for agent in board if agent != anchor]
+    places = [ratings.index(agent) for agent in board]
+    mean = np.zeros(n + 2)
+    mean[places] = 1.0 / len(places)
+    is_linked = len(set(ratings.group[places].tolist())) == 1
+    return [
+        Goal(agent, None, np.eye(n + 2)[place] - mean, is_linked) for agent, place in zip(board, places, strict=True)
+    ]
+
+
+def _holds_zero(ratings: Ratings, goal: Goal) -> bool:
+    gap = float(goal.contrast[:-2] @ ratings.model.strength) * ELO_SCALE
+    return abs(gap) <= float(widths(ratings.model.covariance, goal.contrast[None])[0]) / 2.0

@@ -1,0 +1,284 @@
+"""Matches between fixed agents: seats swapped in pairs that share a seed, a fixed number of matches a row so that
+short ones are not over-counted, and random numbers of their own, so that evaluating never changes a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from league.device import autocast
+from league.errors import UsageError
+from league.maths.ratings import wilson
+from league.play.opponents import NO_SLOT, Group, Opponents, stacked_shape
+from league.play.seats import SeatView, bot_id, match_result
+from league.types import DRAW, SEATS, MatchBatch, MatchResult, Policy, PolicyStack, PolicyState
+
+MAX_PAIRS = 32
+"""Pairs of matches of one pairing that are played side by side."""
+MAX_PADDING = 1.25
+"""On a CPU nets are stacked where that plays at most so many times their rows, each slot having as many as the fullest
+net. A stacked row takes 0.7 to 0.8 of the time (docs/performance.md); on CUDA rows count for less than calls."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who plays: `agent_id` is written into the rows; `policy` is None for a native bot.
+
+    family: equal for nets of one architecture, which may then be played stacked; None: like no other.
+    """
+
+    agent_id: str
+    policy: Policy | None = None
+    family: Hashable = None
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Two contestants, how many games they play (an even number), and the seed of these matches."""
+
+    a: Contestant
+    b: Contestant
+    games: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What A did against B: counts, the score (win 1, draw 1/2) with its 95 % interval, and means a match."""
+
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    score: float
+    lower: float
+    upper: float
+    metrics: dict[str, tuple[float, float]]
+    """Behaviour metric -> mean a match of (A, B)."""
+    end_reasons: dict[str, int]
+    mean_ticks: float
+
+    def line(self, opponent: str) -> str:
+        """In one line: score with interval, and counts."""
+        counts = f"{self.wins} won, {self.draws} drawn, {self.losses} lost"
+        return f"against {opponent}: score {self.score:.0%} [{self.lower:.0%}, {self.upper:.0%}], {counts}"
+
+
+def play(
+    make_batch: Callable[[int], MatchBatch],
+    pairings: Sequence[Pairing],
+    *,
+    run: str,
+    update: int,
+    game_id: str,
+    greedy: bool = False,
+    device: torch.device | None = None,
+    precision: str = "float32",
+    make_stack: Callable[[Policy], PolicyStack | None] | None = None,
+) -> list[MatchResult]:
+    """Plays all pairings side by side in one batch, as evaluation rows sorted by (row, ordinal).
+
+    Each pairing has rows of its own, in their order; its rows 2i and 2i + 1 play the same seeds, A in seat 0 of the
+    first and in seat 1 of the second. All rows of one net are played in one call, whichever pairings they belong to.
+
+    A pairing's match seeds, and so all games between native bots, do not depend on the other pairings. The actions that
+    nets draw do: all draw from one generator, and products of other sizes round differently. The same pairings in the
+    same order play the same matches again on a CPU.
+
+    Args:
+        make_batch: a batch of the game with the given number of rows.
+        pairings: who plays whom how often; a net may be in several.
+        run, update, game_id: written into the rows.
+        greedy: both sides play their likeliest action, instead of sampling as in training.
+        device: where the nets are; the CPU if not given.
+        precision: as `learner.precision`.
+        make_stack: what plays several nets like this one in one call; None, or a None from it, plays net by net.
+
+    Raises:
+        UsageError: a pairing's games are odd or not positive.
+    """
+    for pairing in pairings:
+        check_games(pairing.games)
+    plan = _Plan(pairings)
+    batch = make_batch(len(plan.pairing))
+    entropy = [word for pairing in pairings for word in (pairing.seed & 0xFFFFFFFF, pairing.seed >> 32)]
+    drawn = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
+    generator = torch.Generator(device or torch.device("cpu")).manual_seed(drawn)
+    view = SeatView(batch, generator.device)
+    for row, agents in enumerate(plan.agents):
+        batch.controllers[row] = [bot_id(batch, agent) for agent in agents]
+    batch.reset(plan.seeds)
+    played, steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
+    sums = np.zeros(batch.reward_terms.shape, np.float64)
+    results: list[MatchResult] = []
+    with autocast(generator.device, precision):
+        families = _families(pairings, plan, view, generator, greedy, make_stack)
+        while (playing := played < plan.quota).any():
+            view.pull()
+            for family in families:
+                family.act(playing)
+            view.push()
+            view.wait()
+            batch.step()
+            steps += 1
+            sums += batch.reward_terms
+            ended = np.flatnonzero((batch.terminated | batch.truncated) & playing)
+            for row in ended.tolist():
+                result = match_result(
+                    batch,
+                    row,
+                    sums[row],
+                    run=run,
+                    kind="evaluation",
+                    update=update,
+                    ordinal=int(played[row]),
+                    game_id=game_id,
+                    agents=plan.agents[row],
+                    steps=int(steps[row]),
+                    sampling="greedy" if greedy else "sample",
+                )
+                results.append(result)
+            played[ended] += 1
+            steps[ended] = 0
+            sums[ended] = 0
+            for family in families:
+                family.clear(ended)
+    return sorted(results, key=lambda result: (result.row, result.ordinal))
+
+
+class _Plan:
+    """The rows of all pairings: (B,) arrays, and who sits in seat 0 and seat 1 of each row."""
+
+    def __init__(self, pairings: Sequence[Pairing]) -> None:
+        pairing, quota, seeds = [], [], []
+        for k, p in enumerate(pairings):
+            pairs = p.games // 2
+            wide = min(pairs, MAX_PAIRS)
+            pairing.append(np.full(SEATS * wide, k))
+            quota.append(np.repeat(pairs // wide + (np.arange(wide) < pairs % wide), SEATS))
+            seeds.append(np.repeat(np.random.SeedSequence(p.seed).generate_state(wide, np.uint64), SEATS))
+        self.pairing: npt.NDArray[np.int64] = np.concatenate(pairing)
+        self.quota: npt.NDArray[np.int64] = np.concatenate(quota)
+        """Matches that each row plays, however short they are."""
+        self.seeds: npt.NDArray[np.uint64] = np.concatenate(seeds)
+        ids = [(p.a.agent_id, p.b.agent_id) for p in pairings]
+        self.agents = [ids[k] if row % SEATS == 0 else ids[k][::-1] for row, k in enumerate(self.pairing.tolist())]
+
+
+def _families(
+    pairings: Sequence[Pairing],
+    plan: _Plan,
+    view: SeatView,
+    generator: torch.Generator,
+    greedy: bool,
+    make_stack: Callable[[Policy], PolicyStack | None] | None,
+) -> list[_Family]:
+    """The nets of all pairings by their architecture."""
+    nets: dict[Hashable, dict[str, Policy]] = {}
+    for who in (who for pairing in pairings for who in (pairing.a, pairing.b)):
+        if who.policy is not None:
+            nets.setdefault(who.agent_id if who.family is None else who.family, {})[who.agent_id] = who.policy
+    return [_Family(members, plan, view, generator, greedy, make_stack) for members in nets.values()]
+
+
+class _Family:
+    """Nets of one architecture. They share one memory, with a place for every seat that one of them plays."""
+
+    def __init__(
+        self,
+        nets: dict[str, Policy],
+        plan: _Plan,
+        view: SeatView,
+        generator: torch.Generator,
+        greedy: bool,
+        make_stack: Callable[[Policy], PolicyStack | None] | None,
+    ) -> None:
+        self._nets, self._view, self._generator, self._greedy = nets, view, generator, greedy
+        found = [
+            (row, seat, agent)
+            for row, agents in enumerate(plan.agents)
+            for seat, agent in enumerate(agents)
+            if agent in nets
+        ]
+        like, num_places, device = next(iter(nets.values())), len(found), view.device
+        agents = [agent for _, _, agent in found]
+        slots, width = stacked_shape(len(nets), max(map(agents.count, nets)), device)
+        is_even = len(nets) > 1 and (device.type == "cuda" or slots * width <= MAX_PADDING * num_places)
+        self._played = Opponents(self, make_stack(like) if make_stack and is_even else None, device)
+        self._slots = np.array([self._played.enter(agent) for agent in agents])
+        # One place more than there are: padded entries of stacked nets play it, and what it holds means nothing.
+        self._place_rows = np.array([row for row, _, _ in found])
+        seats = [row * SEATS + seat for row, seat, _ in found]
+        self._seats = torch.tensor([*seats, 0], device=device)
+        self._state: PolicyState = like.initial_state(num_places + 1)
+        self._chosen = torch.zeros(num_places + 1, view.actions.shape[-1], dtype=view.actions.dtype, device=device)
+        self._playing: npt.NDArray[np.bool_] | None = None
+        self._groups: list[Group] = []
+
+    def policy(self, agent_id: str) -> Policy:
+        """The net of that id."""
+        return self._nets[agent_id]
+
+    def act(self, playing: npt.NDArray[np.bool_]) -> None:
+        """Writes the actions of its seats in the rows that are still `playing` (B,)."""
+        if self._playing is None or not np.array_equal(playing, self._playing):
+            self._playing = playing
+            self._groups = self._played.groups(np.where(playing[self._place_rows], self._slots, NO_SLOT))
+        view = self._view
+        for group in self._groups:
+            obs, mask = view.see(self._seats[group.rows])
+            action = self._played.step(group, obs, self._state, mask, self._generator, greedy=self._greedy)
+            self._chosen[group.rows] = action.to(self._chosen.dtype)
+        view.act(self._seats[:-1], self._chosen[:-1])
+
+    def clear(self, ended: npt.NDArray[np.int64]) -> None:
+        """Forgets what belonged to the matches that ended in these rows."""
+        places = np.flatnonzero(np.isin(self._place_rows, ended)) if len(ended) else ended
+        if len(places):
+            self._state.clear(torch.from_numpy(places).to(self._view.device))
+
+
+def check_games(games: int, setting: str = "games") -> None:
+    """Refuses a number of games that cannot be played in pairs.
+
+    Raises:
+        UsageError: `games` is odd or not positive.
+    """
+    if games <= 0 or games % 2:
+        raise UsageError(
+            f"{setting}={games}: seats are swapped in pairs, so it must be a positive even number;"
+            f" try {max(2, games + games % 2)}"
+        )
+
+
+def summarise(results: Sequence[MatchResult], agent_id: str) -> Summary:
+    """What `agent_id` did in `results`, all of which it played; its opponents are B, taken together."""
+    seats = [result.agents.index(agent_id) for result in results]
+    wins = sum(result.winner == seat for result, seat in zip(results, seats, strict=True))
+    draws = sum(result.winner == DRAW for result in results)
+    games = len(results)
+    score = (wins + draws / 2) / games
+    lower, upper = wilson(score, games)
+    reasons = [result.end_reason for result in results]
+    return Summary(
+        games=games,
+        wins=wins,
+        draws=draws,
+        losses=games - wins - draws,
+        score=score,
+        lower=lower,
+        upper=upper,
+        metrics={name: _mean_pair(results, seats, name) for name in results[0].metrics},
+        end_reasons={reason: reasons.count(reason) for reason in sorted(set(reasons))},
+        mean_ticks=sum(result.ticks for result in results) / games,
+    )
+
+
+def _mean_pair(results: Sequence[MatchResult], seats: Sequence[int], name: str) -> tuple[float, float]:
+    own = sum(result.metrics[name][seat] for result, seat in zip(results, seats, strict=True))
+    other = sum(result.metrics[name][1 - seat] for result, seat in zip(results, seats, strict=True))
+    return own / len(results), other / len(results)

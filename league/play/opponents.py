@@ -1,0 +1,163 @@
+"""The frozen nets that rows play now: each has a slot, and plays its rows either by itself or stacked with the others.
+
+Which of the two is a matter of speed alone, so it follows from the device (`league.policies.stacked.stack_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from league.types import BOT_PREFIX, Policy, PolicyStack, PolicyState
+
+NO_SLOT = -1
+"""In place of a slot: a native bot plays the row, or nobody yet."""
+SLOT_STEP, ROW_STEP = 4, 8
+"""On CUDA, stacked play is padded to multiples of these, so that its shape, which a CUDA graph is made for, seldom
+changes. Fewer slots than the first are not padded."""
+
+
+@dataclass
+class Group:
+    """Rows that one call plays: those of one net, or of all nets stacked, padded."""
+
+    slot: int
+    """The net's; NO_SLOT for a stacked group."""
+    rows: Tensor
+    """(n,) into the lane's rows, on the device; padded entries hold its number of rows, the spare one's place."""
+    num_slots: int = 0
+    """Of a stacked group: how many slots it has rows for, n / num_slots each."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Calls of one shape do the same work on tensors of the same sizes."""
+        return self.slot, self.num_slots, len(self.rows)
+
+
+class Holder(Protocol):
+    """Who holds the nets."""
+
+    def policy(self, agent_id: str) -> Policy:
+        """The net of that id."""
+
+
+class Matchmaker(Holder, Protocol):
+    """Who holds the nets and says whom a row meets: a pool."""
+
+    def draw(self) -> str:
+        """The opponent of a match that begins: a bot's name (`bot:NAME`) or the id of a net that is held."""
+
+
+class Opponents:
+    """Which net is in which slot, and how the nets of a lane's rows step.
+
+    Args:
+        pool: holds the nets.
+        stack: plays them in one call; None plays them net by net.
+        device: where the nets are.
+    """
+
+    def __init__(self, pool: Holder, stack: PolicyStack | None, device: torch.device) -> None:
+        self._pool, self._stack, self._device = pool, stack, device
+        self.agents: list[str] = []
+        """Slot -> agent id of the net in it; empty where no row plays it any more."""
+        self._num_rows: list[int] = []
+
+    def enter(self, opponent: str) -> int:
+        """The slot of an opponent that a row begins to play; NO_SLOT for a native bot."""
+        if opponent.startswith(BOT_PREFIX):
+            return NO_SLOT
+        if opponent in self.agents:
+            slot = self.agents.index(opponent)
+        else:
+            slot = self._num_rows.index(0) if 0 in self._num_rows else len(self.agents)
+            self.agents[slot : slot + 1] = [opponent]
+            self._num_rows[slot : slot + 1] = [0]
+            self._fill(slot)
+        self._num_rows[slot] += 1
+        return slot
+
+    def leave(self, slot: int) -> None:
+        """A row's match against the net in `slot` has ended."""
+        if slot != NO_SLOT:
+            self._num_rows[slot] -= 1
+            if not self._num_rows[slot]:
+                self.agents[slot] = ""
+
+    def restore(self, agents: Sequence[str], slots: npt.NDArray[np.int64]) -> None:
+        """Takes over `agents`, and the `slots` of all rows that play them."""
+        self.agents = list(agents)
+        self._num_rows = np.bincount(slots[slots != NO_SLOT], minlength=len(agents)).tolist()
+        for slot in range(len(self.agents)):
+            self._fill(slot)
+
+    def _fill(self, slot: int) -> None:
+        """Stacks the net in `slot`."""
+        if self._stack is not None and self.agents[slot]:
+            self._stack.reserve(num_slots_for(slot + 1))
+            self._stack.put(slot, self._pool.policy(self.agents[slot]))
+
+    def groups(self, slots: npt.NDArray[np.int64]) -> list[Group]:
+        """The calls that play the rows of a lane, whose slots (n,) these are."""
+        rows = np.argsort(slots, kind="stable")
+        rows = rows[slots[rows] != NO_SLOT]
+        counts = np.bincount(slots[rows], minlength=1)
+        if not len(rows):
+            return []
+        if self._stack is None:
+            parts = np.split(rows, counts.cumsum()[:-1])
+            return [Group(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
+        num_slots, width = stacked_shape(len(counts), int(counts.max()), self._device)
+        places = np.full((num_slots, width), len(slots))
+        within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
+        places[slots[rows], within] = rows
+        return [Group(NO_SLOT, self._to_device(places.ravel()), num_slots)]
+
+    def weights(self, groups: Sequence[Group]) -> list[Tensor]:
+        """All that the nets of these groups read."""
+        if self._stack is not None:
+            return [*self._stack.tensors()] if groups else []
+        policies = [self._pool.policy(self.agents[group.slot]) for group in groups]
+        return [parameter for policy in policies for parameter in policy.parameters()]
+
+    def step(
+        self,
+        group: Group,
+        obs: Tensor,
+        state: PolicyState,
+        mask: Tensor | None,
+        generator: torch.Generator,
+        *,
+        greedy: bool = False,
+    ) -> Tensor:
+        """The actions (n, A) of a group's nets on obs (n, obs_size), drawn, or the likeliest ones when `greedy`."""
+        given: dict[str, Any] = {"mask": mask, "rows": group.rows, "generator": generator, "greedy": greedy}
+        if group.slot != NO_SLOT or self._stack is None:
+            return self._pool.policy(self.agents[group.slot]).step(obs, state, **given)[0]
+        return self._stack.step(obs, state, num_slots=group.num_slots, **given)[0]
+
+    def _to_device(self, rows: npt.NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(rows).to(self._device, non_blocking=True)
+
+
+def stacked_shape(num_nets: int, most_rows: int, device: torch.device) -> tuple[int, int]:
+    """The slots, and the rows of each, of a stacked step of so many nets, the fullest of which has `most_rows`."""
+    if device.type != "cuda":
+        return num_nets, most_rows
+    slots = num_nets if num_nets < SLOT_STEP else _round_up(num_nets, SLOT_STEP)
+    return slots, _round_up(most_rows, ROW_STEP)
+
+
+def num_slots_for(num_nets: int) -> int:
+    """The slots of a stack that holds so many nets, padding included."""
+    return _round_up(num_nets, SLOT_STEP)
+
+
+def _round_up(number: int, step: int) -> int:
+    return -(-number // step) * step

@@ -1,0 +1,272 @@
+"""Plays `T` steps of `B` rows: the learner's seats, the frozen nets', and the bots inside the game. A row changes its
+opponent only where its own match ends.
+
+The rows lie in one lane or in two equal ones, each with a batch of matches of its own. With two, the games of one step
+in a worker thread while the nets of the other run; what is played is the same as with both in turn in one thread, since
+all that is drawn is drawn in the main thread, lane by lane. On a GPU the main thread only ever waits for a game, the
+worker for the actions that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+
+from league.config import Config
+from league.device import autocast
+from league.errors import GuardError
+from league.play.findings import Finding, check_finite
+from league.play.graphs import StepGraphs
+from league.play.lanes import Lane, Step
+from league.play.moving import Taken, regrouped
+from league.play.opponents import Matchmaker, Opponents
+from league.play.randomness import take_generator
+from league.play.record import Record
+from league.play.strict import StrictMasks
+from league.types import (
+    BOT_PREFIX,
+    MatchBatch,
+    MatchResult,
+    Policy,
+    PolicyStack,
+    Rollout,
+)
+
+OVERLAP_ROWS = 1_024
+"""On CUDA, from so many rows on, halving them costs the nets less than the games' time that it hides."""
+
+
+class Collector:
+    """The training matches of one run, in lanes.
+
+    Args:
+        batches: the matches, one batch a lane, with equally many rows; reset by `start`. With two, their games and nets
+            overlap.
+        policy: the learner's network, played as it is now.
+        pool: draws the opponents and holds the frozen nets. All frozen nets share the learner's architecture.
+        weights: reward term -> weight; the learner's reward is the weighted sum.
+        run, game_id: written into every match row.
+        generator: draws the actions, on the policy's device.
+        precision: as `learner.precision`.
+        stack: plays the frozen nets in one call; without it each plays its rows in a call of its own.
+        graphs: replays the nets' step as CUDA graphs; needs a `stack`, without which no two steps are alike.
+        strict: checked before every step, one a lane, if given.
+        ticks_per_step: of the game, to tell where in its match something was found.
+    """
+
+    def __init__(
+        self,
+        batches: Sequence[MatchBatch],
+        policy: Policy,
+        pool: Matchmaker,
+        *,
+        weights: Mapping[str, float],
+        run: str,
+        game_id: str,
+        generator: torch.Generator,
+        precision: str = "float32",
+        stack: PolicyStack | None = None,
+        graphs: StepGraphs[Step] | None = None,
+        strict: Sequence[StrictMasks] = (),
+        ticks_per_step: int = 1,
+    ) -> None:
+        self.policy, self.pool = policy, pool
+        self.run, self.game_id = run, game_id
+        self.generator, self.precision = generator, precision
+        self.device, self.spec = generator.device, batches[0].spec
+        self.is_stacked = stack is not None
+        """Whether the frozen nets play in one call."""
+        self.has_graphs = graphs is not None
+        """Whether the nets' steps are to be replayed as CUDA graphs."""
+        self.nets = Opponents(pool, stack, self.device)
+        self._ticks_per_step = ticks_per_step
+        self.finished: list[MatchResult] = []
+        """Matches that ended in the rollout under way, or in the last one."""
+        self._weights = np.array([weights.get(term, 0.0) for term in self.spec.reward_terms], np.float32)
+        width = batches[0].num_rows
+        self.lanes = [
+            Lane(batch, i * width, policy, self.nets, generator, precision, graphs, strict[i] if strict else None)
+            for i, batch in enumerate(batches)
+        ]
+        self.worker = ThreadPoolExecutor(1, "games") if len(self.lanes) > 1 else None
+        """Steps the games while nets run; None plays games and nets in turn, which gives the same rollouts."""
+
+    @property
+    def num_rows(self) -> int:
+        """B, of all lanes."""
+        return sum(lane.num_rows for lane in self.lanes)
+
+    def start(self, seed: int, updates_made: int = 0) -> None:
+        """Begins every row's first match; the pool must have targets."""
+        seeds = np.random.SeedSequence(seed).generate_state(self.num_rows, np.uint64).astype(np.uint64)
+        for lane in self.lanes:
+            stop = lane.first_row + lane.num_rows
+            lane.batch.reset(seed if len(self.lanes) == 1 else seeds[lane.first_row : stop])
+            lane.is_first[:] = True
+            lane.begin_matches(np.arange(lane.num_rows), self.pool, updates_made)
+
+    def opponents_in_use(self) -> set[str]:
+        """The opponents that rows play now."""
+        return {opponent for lane in self.lanes for opponent in lane.opponents}
+
+    def collect(self, num_steps: int, update: int) -> Rollout:
+        """Plays `num_steps` steps of every row for the update number `update`, counted from 1.
+
+        Match rows carry it; the learner's weights are those after `update` - 1 updates.
+
+        Raises:
+            GuardError: the game gave a number that is not finite, or `strict` found something; the collector has
+                `finished` and is of no more use.
+        """
+        first, *others = (lane.state for lane in self.lanes)
+        record = Record(num_steps, self.num_rows, first.join(others), self.device)
+        games: dict[int, Future[None]] = {}
+        self.finished = record.finished
+        for lane in self.lanes:
+            lane.ordinals[:] = 0
+        try:
+            for lane in self.lanes:
+                check_finite(lane.batch, is_played=False)
+            with autocast(self.device, self.precision):
+                for t in range(num_steps + 1):
+                    for lane in self.lanes:
+                        if t > 0:
+                            games.pop(lane.first_row).result()
+                            self._settle(lane, t - 1, update, record)
+                        if t < num_steps:
+                            record.keep(t, lane, lane.think())
+                            games[lane.first_row] = self._submit(lane.play)
+                        else:
+                            record.keep_last(lane)
+        except Finding as finding:
+            raise self._stopped_by(finding, update) from None
+        finally:
+            for game in games.values():  # after an error: no game is left stepping
+                game.exception()
+        return record.rollout()
+
+    def _stopped_by(self, finding: Finding, update: int) -> GuardError:
+        """The finding with its match."""
+        lane = next(lane for lane in self.lanes if lane.batch is finding.batch)
+        found = lane.evidence(finding, self.run, self._ticks_per_step)
+        agents = " against ".join(_short(agent, self.run) for agent in found["agents"])
+        role = "the learner" if found["agents"][finding.seat] == self.run else "its opponent"
+        message = (
+            f"{finding.kind}: {self.spec.name}, match {update}.{found['row']}.{found['ordinal']} of {agents}, seed"
+            f" {found['seed']}, tick {found['tick']} (step {found['step']}), seat {finding.seat} ({role}):"
+            f" {finding.text}"
+        )
+        match = {"message": message, "kind": finding.kind, "run": self.run, "game_id": self.game_id, "update": update}
+        return GuardError(message, finding.kind, {**match, **found})
+
+    def _submit(self, play: Callable[[], None]) -> Future[None]:
+        if self.worker is not None:
+            return self.worker.submit(play)
+        play()
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def _settle(self, lane: Lane, t: int, update: int, record: Record) -> None:
+        """What the game's step brought, once it is done: rewards, matches that ended, and those that begin instead."""
+        batch = lane.batch
+        lane.steps += 1
+        lane.sums += batch.reward_terms
+        ends = batch.terminated | batch.truncated
+        reward = batch.reward_terms[np.arange(lane.num_rows), lane.seats] @ self._weights
+        record.keep_game(t, lane, reward, ends, lane.cut_values())
+        lane.is_first = ends.copy()
+        ended = np.flatnonzero(ends)
+        if len(ended):
+            record.finished += [lane.finish_match(row, self.run, update, self.game_id) for row in ended.tolist()]
+            lane.begin_matches(ended, self.pool, updates_made=update - 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs to play the very same next step."""
+        return {
+            "generator": self.generator.get_state(),
+            "nets": list(self.nets.agents),
+            "lanes": [lane.state_dict() for lane in self.lanes],
+        }
+
+    def load_state_dict(self, state: dict[str, Any], seed: int = 0) -> Taken:
+        """The inverse of `state_dict`, as far as that can be where the state is of another device, other lanes or rows.
+
+        seed: of the actions, where the generator's state is another kind of device's.
+
+        Returns:
+            What was taken over; where matches are `lost` the collector must `start`.
+        """
+        is_reseeded = not take_generator(self.generator, state["generator"], seed)
+        widths, num_saved = (
+            [lane.num_rows for lane in self.lanes],
+            sum(len(lane["opponents"]) for lane in state["lanes"]),
+        )
+        lanes = regrouped(state["lanes"], widths, self.lanes[0].batch, self.policy)
+        if lanes is None or not all(lane.takes(saved) for lane, saved in zip(self.lanes, lanes, strict=True)):
+            return Taken(0, num_saved, is_reseeded, is_regrouped=False)
+        self.nets.restore(state["nets"], np.concatenate([lane["slots"] for lane in lanes]))
+        for lane, saved in zip(self.lanes, lanes, strict=True):
+            lane.load_state_dict(saved)
+        return Taken(num_saved, 0, is_reseeded, is_regrouped=len(lanes) != len(state["lanes"]))
+
+
+def _short(agent: str, run: str) -> str:
+    """An agent to be read: of a snapshot, the beginning of its hash."""
+    is_name = agent == run or agent.startswith(BOT_PREFIX)
+    return (agent if is_name else agent[:12]) or "an opponent not drawn yet"
+
+
+def num_lanes(config: Config, device: torch.device) -> int:
+    """2 where games and nets shall overlap and the rows can be halved, else 1."""
+    wanted = config.learner.overlap
+    if wanted == "auto":
+        wanted = device.type == "cuda" and config.env.rows >= OVERLAP_ROWS
+    return 2 if wanted and config.env.rows % 2 == 0 else 1
+
+
+def make_collector(
+    config: Config,
+    device: torch.device,
+    policy: Policy,
+    pool: Matchmaker,
+    *,
+    make_batch: Callable[[int], MatchBatch],
+    make_stack: Callable[[], PolicyStack | None],
+    run: str,
+    game_id: str,
+    seed: int,
+    say: Callable[[str], None],
+) -> Collector:
+    """The collector of a run's settings, with the lanes and calls that suit the device.
+
+    Args:
+        config, device, policy, pool, run, game_id: the run's.
+        make_batch: a batch of the game with the given number of rows.
+        make_stack: makes what plays the frozen nets in one call; None where that would be slower.
+        seed: of the actions drawn.
+        say: is told what cannot be had.
+    """
+    lanes, learner = num_lanes(config, device), config.learner
+    batches = [make_batch(config.env.rows // lanes) for _ in range(lanes)]
+    generator = torch.Generator(device).manual_seed(seed)
+    ticks = config.env.options.get("ticks_per_step", 1)
+    has_graphs = learner.compile == "graphs" or (device.type == "cuda" and learner.compile != "off")
+    return Collector(
+        batches,
+        policy,
+        pool,
+        weights=config.rewards,
+        run=run,
+        game_id=game_id,
+        generator=generator,
+        precision=learner.precision,
+        stack=make_stack(),
+        graphs=StepGraphs(generator, learner.precision, say) if has_graphs else None,
+        strict=[StrictMasks(b, make_batch(b.num_rows)) for b in batches] if config.env.strict_masks else (),
+        ticks_per_step=ticks if isinstance(ticks, int) else 1,
+    )

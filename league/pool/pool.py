@@ -1,0 +1,347 @@
+"""The pool: who can be played, which frozen nets are in memory now, and who meets a row at its next match.
+
+Targets are the nets that a row may draw at its match boundary. New targets are drawn only when every net outside the
+targets has drained (no row plays it any more), so at most 2K nets are live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from league.config import SELF_PLAY, PoolConfig
+from league.maths.davidson import Prior
+from league.maths.metagame import Crosstable, nash, shrunk_scores
+from league.maths.ratings import ELO_START, PairCounts, bradley_terry, expected_score
+from league.pool import samplers as matchmaking
+from league.pool.samplers import draw_targets
+from league.types import DRAW, MatchResult, Policy
+
+Floats = npt.NDArray[np.float64]
+
+
+class Results:
+    """What this run's training games say, kept as counts: all that a sampler may know.
+
+    The learner's weights change while its opponents' do not, so its games are kept twice. Against each opponent they
+    are kept as the learner's own, and fade: a game counts half after `half_life` steps. And they are kept for ever as
+    games of the snapshot that the learner was last frozen into, a player that does not change; these are rated.
+
+    Args:
+        half_life: in steps.
+        kappa: games that the rating model's prediction counts for, and those that a new snapshot is imagined to have
+            drawn with its parent.
+    """
+
+    def __init__(self, half_life: float, kappa: int) -> None:
+        self._half_life, self._kappa = half_life, kappa
+        self._own: dict[str, list[float]] = {}
+        """Opponent -> the learner's wins, draws and losses, faded."""
+        self._fixed: dict[tuple[str, str], list[int]] = {}
+        """The agents of seats 0 and 1 -> wins, draws and losses of seat 0."""
+        self.measured: dict[str, dict[str, float]] = {}
+        """Snapshot -> each older one -> what it gains on that a match, in weighted reward (`payoff_games.py`)."""
+
+    def fade(self, steps: int) -> None:
+        """`steps` of training make what the learner's older games say of it less sure."""
+        factor = 0.5 ** (steps / self._half_life)
+        for counts in self._own.values():
+            counts[:] = [factor * count for count in counts]
+
+    def add(self, result: MatchResult, learner: str, newest: str) -> None:
+        """Counts one game of `learner`, which was last frozen into the snapshot `newest`."""
+        seat = result.agents.index(learner)
+        opponent = result.agents[1 - seat]
+        own = self._own.setdefault(opponent, [0.0, 0.0, 0.0])
+        own[1 if result.winner == DRAW else 0 if result.winner == seat else 2] += 1.0
+        if opponent != newest:  # else a game of an agent against itself, which says nothing of its strength
+            agents = (newest, opponent) if seat == 0 else (opponent, newest)
+            fixed = self._fixed.setdefault(agents, [0, 0, 0])
+            fixed[1 if result.winner == DRAW else 0 if result.winner == 0 else 2] += 1
+
+    def forget_own(self) -> None:
+        """Drops the learner's own games, as when it starts again; those of its snapshots stay."""
+        self._own = {}
+
+    def own(self, members: Sequence[str]) -> Floats:
+        """(N, 3): the learner's wins, draws and losses against each, faded."""
+        return np.array([self._own.get(member, (0.0, 0.0, 0.0)) for member in members]).reshape(-1, 3)
+
+    def ratings(self, snapshots: Sequence[str], parents: Mapping[str, str | None] | None = None) -> dict[str, float]:
+        """Bradley-Terry ratings, in Elo points, of every snapshot and every bot that was met.
+
+        A snapshot starts from its parent's rating: without a game it has it, and its first games are weighed against
+        `kappa` drawn ones with its nearest ancestor that has played.
+
+        snapshots: the learner was last frozen into the last. parents: of each; without them the one before it.
+        """
+        if parents is None:
+            parents = dict(zip(snapshots, [None, *snapshots], strict=False))
+        rows = [(*agents, *counts) for agents, counts in self._fixed.items()]
+        seat0, seat1, wins, draws, losses = zip(*rows, strict=True) if rows else ((),) * 5
+        columns = (np.array(column, np.int64) for column in (wins, draws, losses))
+        played = {*seat0, *seat1}
+        ancestors = {snapshot: _ancestor(snapshot, parents, played) for snapshot in snapshots}
+        links = [(a, snapshot) for snapshot, a in ancestors.items() if a is not None and snapshot in played]
+        rated = bradley_terry(PairCounts(seat0, seat1, *columns), lineage=links, prior=Prior(lineage=self._kappa))
+        ratings = dict(zip(rated.agents, rated.rating.tolist(), strict=True))
+        inherited = {snapshot: ratings.get(a, ELO_START) if a else ELO_START for snapshot, a in ancestors.items()}
+        return inherited | ratings
+
+    def gaps(
+        self, members: Sequence[str], snapshots: Sequence[str], parents: Mapping[str, str | None] | None = None
+    ) -> Floats:
+        """(N,): how many Elo points the learner is above each member; 0 for one that nothing is known of."""
+        ratings = self.ratings(snapshots, parents)
+        learner = ratings[snapshots[-1]]
+        return np.array([learner - ratings.get(member, learner) for member in members])
+
+    def expected(
+        self, members: Sequence[str], snapshots: Sequence[str], parents: Mapping[str, str | None] | None = None
+    ) -> Floats:
+        """(N,): the learner's score against each member as the ratings expect it."""
+        return np.array([expected_score(gap, 0.0) for gap in self.gaps(members, snapshots, parents)])
+
+    def win_rates(
+        self, members: Sequence[str], snapshots: Sequence[str], parents: Mapping[str, str | None] | None = None
+    ) -> Floats:
+        """(N,): the learner's expected score against each member, from its own games and the ratings."""
+        own = self.own(members)
+        expected = self.expected(members, snapshots, parents)
+        return shrunk_scores(own[:, 0] + 0.5 * own[:, 1], own.sum(axis=1), expected, self._kappa)
+
+    def payoff(
+        self, members: Sequence[str], snapshots: Sequence[str], parents: Mapping[str, str | None] | None = None
+    ) -> Floats:
+        """(N, N) margins between the members, without a gap.
+
+        In weighted reward where they were measured (of snapshots all pairs are, or none); else in win-rates: their
+        training games, shrunk towards the ratings.
+        """
+        if self.measured.keys() & {*members}:
+            known = np.array([[self.measured.get(a, {}).get(b, 0.0) for b in members] for a in members])
+            return np.asarray(known - known.T, np.float64)
+        place = {member: i for i, member in enumerate(members)}
+        wins = np.zeros((len(members), len(members)), np.int64)
+        draws = np.zeros_like(wins)
+        for (a, b), counts in self._fixed.items():
+            if a in place and b in place:
+                i, j = place[a], place[b]
+                wins[i, j] += counts[0]
+                wins[j, i] += counts[2]
+                draws[i, j] += counts[1]
+                draws[j, i] += counts[1]
+        gaps = self.gaps(members, snapshots, parents)
+        expected = np.array([[expected_score(b, a) for b in gaps] for a in gaps])
+        return Crosstable(tuple(members), wins, draws).payoff(expected, self._kappa)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All counts."""
+        return {
+            "own": {agent: list(counts) for agent, counts in self._own.items()},
+            "fixed": [[*agents, *counts] for agents, counts in self._fixed.items()],
+            "measured": {agent: dict(margins) for agent, margins in self.measured.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._own = {agent: list(counts) for agent, counts in state["own"].items()}
+        self._fixed = {(a, b): list(counts) for a, b, *counts in state["fixed"]}
+        self.measured = {agent: dict(margins) for agent, margins in state["measured"].items()}
+
+
+def _ancestor(snapshot: str, parents: Mapping[str, str | None], played: set[str]) -> str | None:
+    """The nearest ancestor that has played."""
+    ancestor = parents.get(snapshot)
+    while ancestor is not None and ancestor not in played:
+        ancestor = parents.get(ancestor)
+    return ancestor
+
+
+class Pool:
+    """Snapshots by agent id, oldest first, and the native bots of the mix.
+
+    Args:
+        config: mix, groups, samplers, number of live nets.
+        load: the frozen policy of an agent id, on the device; called once each time a net goes live.
+        rng: draws targets and opponents; its state is part of the run's.
+    """
+
+    is_shared = False
+    """Whether other learners meet this one's snapshots (`league.pool.league_pool`)."""
+    is_resetting = False
+    """Whether the learner goes back to its first weights before it plays on."""
+
+    def __init__(self, config: PoolConfig, load: Callable[[str], Policy], rng: np.random.Generator) -> None:
+        self.config = config
+        self.snapshots: list[str] = []
+        self.targets: list[str] = []
+        """As often as they are to be drawn; `live_nets` entries in all."""
+        self.odds: dict[str, dict[str, float]] = {}
+        """Group of the mix -> member -> the probability that its sampler gave it when targets were last drawn."""
+        self.results = Results(config.result_half_life, config.shrink_games)
+        self._qualities: dict[str, float] = {}
+        self._win_rates: dict[str, float] = {}
+        self._has_drawn = False
+        self._load = load
+        self._rng = rng
+        self._live: dict[str, Policy] = {}
+        self._groups = sorted(config.mix)
+        shares = np.array([config.mix[group] for group in self._groups]).cumsum()
+        self._bounds = shares / shares[-1]
+
+    def admit(self, agent_id: str) -> None:
+        """A new snapshot joins; rows meet it once it is drawn as a target."""
+        if agent_id not in self.snapshots:
+            self._qualities[agent_id] = max((self._qualities[s] for s in self.snapshots), default=0.0)
+            self.snapshots.append(agent_id)
+
+    def refresh_targets(self, in_use: set[str]) -> None:
+        """Drops the nets that nobody plays and nobody may draw; draws new targets once no other net is left.
+
+        That is when every group's odds are worked out anew.
+        """
+        drained = self._live.keys() - in_use - set(self.targets)
+        for agent_id in drained:
+            del self._live[agent_id]
+        self._has_drawn = set(self._live) <= set(self.targets)
+        if self._has_drawn:
+            self._work_out_odds()
+            odds = self.odds[SELF_PLAY]
+            self.targets = draw_targets(list(odds), np.array(list(odds.values())), self.config.live_nets, self._rng)
+            for agent_id in [a for a in self._live if a not in self.targets and a not in in_use]:
+                del self._live[agent_id]
+
+    def draw(self) -> str:
+        """The opponent of a match that begins: a bot's name (`bot:NAME`) or a target's agent id."""
+        group = self._groups[int(self._bounds.searchsorted(self._rng.random(), side="right"))]
+        if group == SELF_PLAY:
+            return self.targets[int(self._rng.integers(len(self.targets)))]
+        if group in self.config.groups:
+            odds = self.odds[group]
+            return str(self._rng.choice(list(odds), p=list(odds.values())))
+        return group
+
+    def group_of(self, opponent: str) -> str:
+        """The group of the mix that an opponent was drawn from."""
+        for group, members in self.config.groups.items():
+            if opponent in members and group in self.config.mix:
+                return group
+        return opponent if opponent in self.config.mix else SELF_PLAY
+
+    def record(self, finished: Iterable[MatchResult], learner: str, steps: int) -> None:
+        """Takes in the training matches that ended in one update, and what its `steps` make of the older ones."""
+        self.results.fade(steps)
+        for result in finished:
+            self.results.add(result, learner, self.lineage()[0][-1])
+            seat = result.agents.index(learner)
+            if result.winner == seat:
+                self._lower_quality(result.agents[1 - seat])
+
+    def metrics(self) -> dict[str, float]:
+        """How wide the samplers spread: a figure each time that targets have been drawn, else none.
+
+        `pool/spread`: snapshots that as even odds would be spread over (the exponential of their entropy).
+        """
+        if not self._has_drawn:
+            return {}
+        odds = np.array(list(self.odds[SELF_PLAY].values()))
+        return {"pool/spread": float(np.exp(-np.sum(odds * np.log(np.maximum(odds, 1e-300)))))}
+
+    def agent_metrics(self) -> dict[tuple[str, str], float]:
+        """Whom the samplers want, by name and agent id: figures each time that targets have been drawn, else none.
+
+        `pool/odds`: the probability within its group, where above 0. `pool/win_rate`: the learner's expected score,
+        where a sampler asked for it.
+        """
+        if not self._has_drawn:
+            return {}
+        found = {("pool/odds", a): p for members in self.odds.values() for a, p in members.items() if p > 0.0}
+        return found | {("pool/win_rate", agent): rate for agent, rate in self._win_rates.items()}
+
+    def policy(self, agent_id: str) -> Policy:
+        """The frozen net of a snapshot, loaded when it is first needed."""
+        if agent_id not in self._live:
+            self._live[agent_id] = self._load(agent_id)
+        return self._live[agent_id]
+
+    def lineage(self) -> tuple[Sequence[str], Mapping[str, str | None] | None]:
+        """The snapshots that are rated, the learner's newest last, and their parents, as `Results.ratings` has them."""
+        return self.snapshots, None
+
+    def rivals(self) -> dict[str, str]:
+        """Snapshots of others that an evaluation meets, too: agent id -> name."""
+        return {}
+
+    @property
+    def live(self) -> list[str]:
+        """The agent ids of the nets in memory."""
+        return list(self._live)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs, the RNG included."""
+        return {
+            "snapshots": list(self.snapshots),
+            "targets": list(self.targets),
+            "live": list(self._live),
+            "rng": self._rng.bit_generator.state,
+            "odds": {group: dict(members) for group, members in self.odds.items()},
+            "qualities": dict(self._qualities),
+            "results": self.results.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`; the live nets are loaded again."""
+        self.snapshots = list(state["snapshots"])
+        self.targets = list(state["targets"])
+        self._live = {agent_id: self._load(agent_id) for agent_id in state["live"]}
+        self._rng.bit_generator.state = state["rng"]
+        self.odds = {group: dict(members) for group, members in state["odds"].items()}
+        self._qualities = dict(state["qualities"])
+        self.results.load_state_dict(state["results"])
+
+    def _members(self, group: str) -> Sequence[str]:
+        return self.snapshots if group == SELF_PLAY else self.config.groups[group]
+
+    def _sampler(self, group: str) -> str:
+        return self.config.sampler if group == SELF_PLAY else self.config.group_sampler
+
+    def _work_out_odds(self) -> None:
+        self._win_rates = {}
+        for group in [SELF_PLAY, *(g for g in self._groups if g in self.config.groups)]:
+            self.odds[group] = dict(zip(self._members(group), self._weights(group).tolist(), strict=True))
+
+    def _weights(self, group: str) -> Floats:
+        """The probabilities (N,) of a group's members."""
+        config, members, sampler = self.config, self._members(group), self._sampler(group)
+        windows = {"uniform": len(members), "latest": 1, "recent": config.recent_window}
+        if sampler in windows:
+            return matchmaking.newest(len(members), windows[sampler])
+        if sampler == "quality":
+            weights = matchmaking.by_quality(self._qualities_of(members))
+        elif sampler == "rating":
+            weights = matchmaking.by_rating(self.results.gaps(members, *self.lineage()), config.rating_width)
+        elif sampler == "nash":
+            weights = nash(self.results.payoff(members, *self.lineage())).rows
+        else:
+            rates = self.results.win_rates(members, *self.lineage())
+            self._win_rates |= dict(zip(members, rates.tolist(), strict=True))
+            weights = matchmaking.pfsp(rates, sampler)
+        return matchmaking.with_uniform(weights, config.epsilon)
+
+    def _qualities_of(self, members: Sequence[str]) -> Floats:
+        return np.array([self._qualities.get(member, 0.0) for member in members])
+
+    def _lower_quality(self, opponent: str) -> None:
+        """After a win over `opponent`, if its group is sampled by quality."""
+        group = self.group_of(opponent)
+        if group not in (SELF_PLAY, *self.config.groups) or self._sampler(group) != "quality":
+            return
+        members = self._members(group)
+        odds = matchmaking.with_uniform(matchmaking.by_quality(self._qualities_of(members)), self.config.epsilon)
+        quality, chance = self._qualities.get(opponent, 0.0), float(odds[members.index(opponent)])
+        rate = self.config.quality_rate
+        self._qualities[opponent] = matchmaking.quality_after_win(quality, chance, len(members), rate)

@@ -1,0 +1,148 @@
+"""A league's file: which learners it has, in which roles, with which figures and settings.
+
+```toml
+turn_steps = 10_000          # where they take turns
+
+[config.run]                 # settings of all learners, in the sections of --config
+total_steps = 200_000        # of each
+
+[roles.main]                 # figures that differ from those of [role.main] in the hyperparameter source
+min_steps = 10_000
+
+[learners.main]
+role = "main"
+
+[learners.exploiter]
+role = "main_exploiter"
+config.learner.entropy_coefficient = 0.02    # of this learner alone
+```
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from league import config as settings
+from league.config import Layer
+from league.errors import ConfigError, nearest
+from league.pool.roles import ROLES, Role, RoleName
+
+READY = Path(__file__).with_name("leagues")
+"""The leagues that come with the library."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+KEYS = ("turn_steps", "config", "roles", "learners")
+LEARNER_KEYS = ("role", "config")
+FIXED = ("agent", "env")
+"""Sections of a learner's own config that would make another agent or game of it, with which no other could play."""
+
+
+@dataclass(frozen=True)
+class Learner:
+    """One learner: what it does, and its settings beside those of the call."""
+
+    name: str
+    role_name: RoleName
+    role: Role
+    layer: Layer
+
+
+@dataclass(frozen=True)
+class Roster:
+    """A league's file, checked."""
+
+    turn_steps: int
+    """Steps that a learner trains before it looks at the others again, and where they take turns, lets them."""
+    learners: tuple[Learner, ...]
+    """In the order of the file."""
+
+
+def ready() -> tuple[str, ...]:
+    """The names of the leagues that come with the library."""
+    return tuple(sorted(path.stem for path in READY.glob("*.toml")))
+
+
+def load(league: str | Path) -> Roster:
+    """The league of a TOML file, or one that comes with the library by its name.
+
+    Raises:
+        ConfigError: there is no such file, it is not TOML, or it says something that cannot be.
+    """
+    path = Path(league)
+    if str(league) in ready():
+        path = READY / f"{league}.toml"
+    elif not path.is_file():
+        raise ConfigError(
+            f"--league {league}: no such file, and no league of that name comes with the library"
+            f"{nearest(str(league), ready())}"
+        )
+    where = f"--league {league}"
+    table = settings.read_toml(path, "--league")
+    _need_known(table, KEYS, where)
+    turn_steps = table.get("turn_steps")
+    if type(turn_steps) is not int or turn_steps < 1:
+        raise ConfigError(f"{where}: turn_steps={turn_steps!r} must be a number of steps, at least 1; set it on top")
+    for key in ("config", "roles", "learners"):
+        if not isinstance(table.get(key, {}), dict):
+            raise ConfigError(f"{where}: {key}={table[key]!r} is not a table; write [{key}] and its keys below")
+    figures = table.get("roles", {})
+    _need_known(figures, ROLES, f"{where}: [roles]")
+    common = settings.as_layer(table.get("config", {}), f"{where}: [config]")
+    learners = tuple(_learner(name, x, figures, common, where) for name, x in table.get("learners", {}).items())
+    if not any(learner.role_name == "main" for learner in learners):
+        named = ", ".join(f"{learner.name} ({learner.role_name})" for learner in learners) or "nobody"
+        raise ConfigError(
+            f'{where}: no learner has role = "main" ({named}), so there is nobody to make strong; add one as'
+            f" [learners.NAME]"
+        )
+    return Roster(turn_steps, learners)
+
+
+def role_of(name: str, figures: dict[str, Any], where: str) -> Role:
+    """The role called `name`, `figures` laid over those of the hyperparameter source.
+
+    Raises:
+        ConfigError: an unknown figure, or one outside its rule.
+    """
+    model = ROLES[name]  # type: ignore[index]  # its callers know the name
+    _need_known(figures, model.model_fields, where)
+    try:
+        return model.model_validate(settings.role_figures()[name] | figures)
+    except ValidationError as errors:
+        error = errors.errors(include_url=False)[0]
+        if error["type"] == "value_error":
+            raise ConfigError(f"{where}: {error['ctx']['error']}") from None
+        key = str(error["loc"][0])
+        rule = error["msg"].replace("Input should be", "must be")
+        meaning = (model.model_fields[key].description or "").split("\n")[0].rstrip(".")
+        raise ConfigError(f"{where}: {key}={error['input']!r}: {rule} ({meaning}); change it in the file") from None
+
+
+def _learner(name: str, table: Any, figures: dict[str, Any], common: Layer, where: str) -> Learner:
+    here = f"{where}: [learners.{name}]"
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"{here}: a name has letters, digits, '_' and '-' only, at most 32; call it otherwise")
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where}: learners.{name}={table!r} is not a table; write [learners.{name}] and its role")
+    _need_known(table, LEARNER_KEYS, here)
+    role = table.get("role")
+    if role not in ROLES:
+        raise ConfigError(f"{here}: role={role!r} is no role{nearest(str(role), ROLES)}")
+    own = settings.as_layer(table.get("config", {}), f"{here}: config")
+    for section in FIXED:
+        if section in own:
+            raise ConfigError(
+                f"{here}: config.{section} is one for all, since they play each other; set it in [config.{section}]"
+            )
+    layer = {section: common.get(section, {}) | own.get(section, {}) for section in {**common, **own}}
+    return Learner(name, role, role_of(role, figures.get(role, {}), f"{where}: [roles.{role}]"), layer)
+
+
+def _need_known(table: dict[str, Any], known: Any, where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"{where}: {key} is not a key{nearest(key, known)}")

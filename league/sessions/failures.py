@@ -1,0 +1,305 @@
+"""Files of what a guard found in a game: written when the run stops, shown again by `league replay`.
+
+One JSON file each, with the sha256 of its content: nothing in it is run, and a damaged one is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from league.arena import film
+from league.envs import registry
+from league.errors import LeagueError, UsageError
+from league.play.findings import mask_words, place
+from league.play.strict import legal
+from league.snapshots.io import write_atomic
+from league.snapshots.manifest import GameRecord
+from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch
+
+FORMAT = 1
+MAX_BYTES = 256 * 2**20
+PICTURE_SECONDS = 1.0
+
+Count = Annotated[int, Field(ge=0)]
+Seat = Annotated[int, Field(ge=0, lt=SEATS)]
+
+
+class Model(BaseModel):
+    """Unchangeable, strict and closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Seen(Model):
+    """What both seats of the row saw and did, as the engine had it."""
+
+    obs: list[list[float]]
+    mask: list[list[bool]] | None
+    actions: list[list[int]]
+
+
+class Before(Model):
+    """The batch before the step that led there, and the actions (B, S, A) of that step."""
+
+    state: str
+    actions: list[list[list[int]]]
+
+
+class Evidence(Model):
+    """All that is known of one finding; states are base64."""
+
+    kind: Literal["strict_masks", "not_finite"]
+    what: Literal["obs", "mask", "action", "reward_terms", "final_obs"]
+    message: str
+    run: str
+    game_id: str
+    update: Count
+    """The update that the rollout was played for."""
+    row: Count
+    ordinal: Count
+    agents: Annotated[list[str], Field(min_length=SEATS, max_length=SEATS)]
+    """Seat 0's and seat 1's; empty where the opponent was not drawn yet."""
+    seed: Count | None
+    """Of the match; None where the game did not tell."""
+    step: Count
+    """Decisions made in the match."""
+    tick: Count
+    seat: Seat
+    index: Count | None
+    rows: Annotated[int, Field(ge=1, le=2**20)]
+    """Of the batch that the states are of."""
+    batch_row: Count
+    """The match's row in it."""
+    seen: Seen
+    reward_terms: list[list[float]] | None
+    state: str
+    before: Before | None
+    game: GameRecord
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a finding looks like when it is rebuilt from its file."""
+
+    path: str
+    message: str
+    run: str
+    update: int
+    row: int
+    ordinal: int
+    agents: tuple[str, str]
+    seed: int | None
+    step: int
+    tick: int
+    seat: int
+    differences: tuple[str, ...]
+    """What the engine saw in this match and what the state says, where they differ, in words."""
+    illegal: tuple[str, ...]
+    """Actions that the rebuilt mask forbids, in words."""
+    stepped: bool | None
+    """Whether making the step before once more leads to what was seen; None where it was not kept."""
+    happens_again: bool
+    """Whether this league's game still does it; of an action, whether it is still illegal."""
+
+
+def write_evidence(folder: Path, evidence: Mapping[str, Any], game: GameRecord) -> str:
+    """Writes a finding into `folder`, safe on disk when this returns, and says in words how to see it.
+
+    evidence: the fields of `Evidence` but for the game, states as bytes.
+    """
+    before = evidence["before"]
+    plain = {
+        **evidence,
+        "state": _text(evidence["state"]),
+        "before": None if before is None else {**before, "state": _text(before["state"])},
+        "game": game.model_dump(mode="json"),
+    }
+    path = folder / f"{evidence['kind']}-{evidence['update']:06d}-{evidence['row']:05d}.json"
+    head = {"format": FORMAT, "sha256": _digest(plain), "evidence": plain}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps(head).encode())
+    except OSError as error:
+        return f"its state could not be written to {path} ({error.strerror or error})"
+    return f"`league replay {path}` shows it"
+
+
+def read_evidence(path: str | Path) -> Evidence:
+    """What `write_evidence` wrote.
+
+    Raises:
+        LeagueError: the file is missing, too large, damaged or something else.
+    """
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise ValueError(f"{size:,} bytes are more than the {MAX_BYTES:,} allowed")
+        head = json.loads(path.read_bytes())
+        if head["format"] != FORMAT:
+            raise ValueError(f"format {head['format']!r}, not {FORMAT}")
+        if _digest(head["evidence"]) != head["sha256"]:
+            raise ValueError("its sha256 differs")
+        return Evidence.model_validate(head["evidence"])
+    except OSError as error:
+        raise LeagueError(f"{path}: {error.strerror or error}; give a file of RUN/failures") from None
+    except ValidationError as errors:
+        first = errors.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise LeagueError(f"{path}: no such file as `league` writes ({where}: {first['msg']})") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise LeagueError(f"{path}: damaged, or no file of RUN/failures ({reason}); take it anew") from None
+
+
+def replay(path: str | Path, out: str | Path | None = None) -> Replay:
+    """Rebuilds the batch of a finding from its file, and looks at it again.
+
+    Args:
+        path: a file of a run's folder `failures`.
+        out: a new file for pictures, if the game draws: a .png of the state, or a .gif of it and the step before.
+
+    Raises:
+        LeagueError: the file is missing or damaged, or its states do not fit the game.
+        UsageError: the game is not this league's, cannot be drawn, or the picture cannot be written.
+    """
+    found = read_evidence(path)
+    game = found.game
+    options = registry.check_options(game.name, game.options)
+    spec = registry.spec(game.name, options)
+    if registry.game_id(game.name, options) != game.game_id:
+        raise UsageError(
+            f"{path}: it is of {game.name} version {game.version}, this league's is version {spec.version}; replay it"
+            f" with the league that wrote it"
+        )
+    if found.batch_row >= found.rows or found.rows > len(found.state):
+        raise LeagueError(f"{path}: its state cannot have {found.rows:,} rows, nor a row {found.batch_row:,}")
+    if out is not None:
+        film.check(Path(out), PICTURE_SECONDS)
+    batch = registry.make(game.name, rows=found.rows, threads=1, options=options)
+    draw = registry.renderer(game.name)
+    if out is not None and draw is None:
+        raise UsageError(f"{game.name} cannot be drawn; leave --out away")
+    pictures = []
+    try:
+        stepped, recurs = _step_again(batch, found)
+        if draw is not None and out is not None and found.before is not None:
+            batch.set_state(_bytes(found.before.state))
+            pictures.append(draw(batch, found.batch_row, size=film.SIZES[Path(out).suffix]))
+        batch.set_state(_bytes(found.state))
+        if draw is not None and out is not None:
+            pictures.append(draw(batch, found.batch_row, size=film.SIZES[Path(out).suffix]))
+        differences, illegal = _differences(batch, found, registry.action_names(game.name)), _illegal(batch, found)
+    except (ValueError, IndexError) as error:
+        reason = " ".join(str(error).split())
+        raise LeagueError(f"{path}: its states do not fit {game.name} ({reason}); take it anew") from None
+    if out is not None:
+        film.save(pictures, Path(out), PICTURE_SECONDS)
+    is_bad = not np.isfinite(batch.obs[found.batch_row]).all()
+    happens_again = bool(illegal) if found.what == "action" else recurs if stepped is not None else is_bad
+    return Replay(
+        str(path),
+        found.message,
+        found.run,
+        found.update,
+        found.row,
+        found.ordinal,
+        (found.agents[0], found.agents[1]),
+        found.seed,
+        found.step,
+        found.tick,
+        found.seat,
+        differences,
+        illegal,
+        stepped,
+        happens_again,
+    )
+
+
+def _step_again(batch: MatchBatch, found: Evidence) -> tuple[bool | None, bool]:
+    """Makes the step that led to a finding: whether it leads there again, and whether that is wrong again."""
+    if found.before is None:
+        return None, False
+    batch.set_state(_bytes(found.before.state))
+    batch.actions[:] = np.array(found.before.actions, np.int32)
+    batch.step()
+    row = found.batch_row
+    obs, terms = batch.obs[row].copy(), batch.reward_terms[row].copy()
+    mask = None if batch.mask is None else batch.mask[row].copy()
+    is_same = np.array_equal(obs, _seen_obs(found), equal_nan=True) and (
+        mask is None or np.array_equal(mask, np.array(found.seen.mask))
+    )
+    numbers = [obs, terms, batch.final_obs[row]] if batch.truncated[row] else [obs, terms]
+    is_wrong = not all(np.isfinite(x).all() for x in numbers)
+    batch.set_state(batch.get_state())
+    is_stale = not np.array_equal(obs, batch.obs[row]) or (
+        mask is not None and batch.mask is not None and not np.array_equal(mask, batch.mask[row])
+    )
+    return is_same, is_wrong if found.kind == "not_finite" else is_stale
+
+
+def _differences(batch: MatchBatch, found: Evidence, names: tuple[str, ...]) -> tuple[str, ...]:
+    spec, row, lines = batch.spec, found.batch_row, []
+    obs = _seen_obs(found)
+    for seat, index in np.argwhere(obs != batch.obs[row]).tolist():
+        real = batch.obs[row, seat, index]
+        lines.append(f"seat {seat}: {place(spec, 'obs', index)} was {obs[seat, index]}, the state says {real}")
+    mask = None if found.seen.mask is None else np.array(found.seen.mask)
+    for seat in range(SEATS):
+        if mask is not None and batch.mask is not None and (mask[seat] != batch.mask[row, seat]).any():
+            seen, real = (
+                mask_words(spec.action, mask[seat], names),
+                mask_words(spec.action, batch.mask[row, seat], names),
+            )
+            lines.append(f"seat {seat}: the mask allowed {seen}; the state allows {real}")
+    return tuple(lines)
+
+
+def _illegal(batch: MatchBatch, found: Evidence) -> tuple[str, ...]:
+    """The row's actions as seen that its rebuilt mask forbids; a native bot's seat is not looked at."""
+    if batch.mask is None or found.what != "action":
+        return ()
+    row, names = found.batch_row, registry.action_names(found.game.name)
+    mask = batch.mask[row]
+    allowed = legal(batch.spec.action, np.array([found.seen.actions], np.int32), mask[None])[0]
+    return tuple(
+        f"seat {seat}: action {_action_words(batch.spec, found.seen.actions[seat], names)} where the state allows"
+        f" {mask_words(batch.spec.action, mask[seat], names)}"
+        for seat in range(SEATS)
+        if batch.controllers[row, seat] == EXTERNAL and not allowed[seat]
+    )
+
+
+def _action_words(spec: GameSpec, action: list[int], names: tuple[str, ...]) -> str:
+    if spec.action.kind == "multi_binary":
+        return mask_words(spec.action, np.array(action, np.bool_), names)
+    return str(action)
+
+
+def _seen_obs(found: Evidence) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.array(found.seen.obs, np.float32)
+
+
+def _digest(evidence: Any) -> str:
+    return hashlib.sha256(json.dumps(evidence, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _text(state: bytes) -> str:
+    return base64.b64encode(state).decode()
+
+
+def _bytes(state: str) -> bytes:
+    try:
+        return base64.b64decode(state, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"a state is not base64: {error}") from None

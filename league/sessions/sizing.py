@@ -1,0 +1,341 @@
+"""How much memory a run takes on its device, and how wide the preset `auto` makes it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from league.config import Config, Layer, snapshot_marks, steps_per_rollout
+from league.device import Memory, autocast
+from league.errors import ConfigError
+from league.play.evaluation import MAX_PAIRS
+from league.play.opponents import num_slots_for
+from league.pool.payoff_games import NETS_AT_ONCE
+from league.types import SEATS, GameSpec, Policy
+
+MINIBATCH = 8_192
+"""Samples that `auto` learns from at once, where rollouts are long enough for several such minibatches."""
+MIN_EPOCHS = 2
+MIN_ROWS, MAX_ROWS = 32, 2_048
+"""Fewer would leave a group of the mix without a row, more would make fewer than 150 updates of ten million steps."""
+ROWS_A_CORE = 8
+"""On a CPU; never fewer than `auto` starts from. Learning is the slow part there, and more rows do not speed it up."""
+ROWS_A_NET, MAX_NETS = 16, 16
+SIZED = {"env": ("rows",), "learner": ("minibatches", "epochs", "learning_rate"), "pool": ("live_nets",)}
+"""What `auto` chooses."""
+OVERHEAD = 128 * 2**20
+"""Bytes that the store, the libraries' workspaces and what allocators do not give back take at any width."""
+FLOAT = 4
+"""Bytes of a float32."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes that one policy takes, as measured on its device."""
+
+    weights: int
+    state: int
+    """What it remembers of one row."""
+    activations: int
+    """What one sample of a minibatch keeps for the backward pass."""
+    largest: int
+    """Of these, the largest tensor."""
+
+
+def measure(policy: Policy, spec: GameSpec, steps: int, precision: str, device: torch.device) -> Footprint:
+    """Learns nothing from two rows of `steps` steps and counts what that keeps for a backward pass."""
+    parameters = list(policy.parameters())
+    weights = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in parameters}
+    with autocast(device, precision):
+        state = policy.initial_state(2)
+    kept: dict[int, int] = {}
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        kept[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+        return x
+
+    obs = torch.zeros(2, steps, spec.obs_size, device=device)
+    action = torch.zeros(2, steps, spec.action.num_parts, dtype=torch.int64, device=device)
+    mask = torch.ones(2, steps, spec.action.mask_size, dtype=torch.bool, device=device)
+    is_first = torch.zeros(2, steps, dtype=torch.bool, device=device)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x), autocast(device, precision):
+        outputs = policy.sequence(obs, action, state, is_first, mask)
+    sizes = [size for pointer, size in kept.items() if pointer not in weights]
+    del outputs  # the graph kept the tensors, and with them their addresses
+    samples = 2 * steps
+    return Footprint(
+        weights=sum(weights.values()),
+        state=sum(x.numel() * x.element_size() for x in state.tensors().values()) // 2,
+        activations=sum(sizes) // samples,
+        largest=max(sizes, default=0) // samples,
+    )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes that a run takes on its device at most."""
+
+    learner: int
+    """Weights, gradients and Adam's two moments, and what weights and moments were before the update."""
+    frozen: int
+    """Live nets: the targets, and as many that drain, all once more where they play stacked."""
+    rows: int
+    """Memories and LSTM states of both seats of every row, and the copy that a rollout begins with."""
+    rollout: int
+    """What is stored of the steps."""
+    work: int
+    """The most that one act of the loop needs beside these: play, learning, evaluation, the games of
+    `pool.payoff_games` or, on a CPU, resuming."""
+
+    @property
+    def total(self) -> int:
+        """All of it, and `OVERHEAD`."""
+        return self.learner + self.frozen + self.rows + self.rollout + self.work + OVERHEAD
+
+    def describe(self) -> str:
+        """The total and the parts that matter, in words."""
+        parts = {"learner": self.learner, "live nets": self.frozen, "rows": self.rows, "rollout": self.rollout}
+        named = [
+            f"{name} {show(size)}"
+            for name, size in [*parts.items(), ("work", self.work), ("other", OVERHEAD)]
+            if size >= 2**20
+        ]
+        return f"about {show(self.total)}" + (f" ({', '.join(named)})" if named else "")
+
+
+def show(size: float) -> str:
+    """Bytes in MiB or GiB."""
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+
+
+def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch.device, rivals: int = 0) -> Estimate:
+    """What the run of `config` takes beyond what the process has already.
+
+    rivals: other learners of its league, whose newest snapshots an evaluation meets.
+
+    On a CPU the measured peak was 11 to 13 % above it for the default agent and 11 % below for a small one
+    (docs/performance.md); on CUDA it has not been measured.
+    """
+    rows, samples = config.env.rows, steps_per_rollout(config)
+    minibatch = samples // config.learner.minibatches
+    states = rows * footprint.state
+    step = FLOAT * spec.obs_size + spec.action.mask_size + 8 * spec.action.num_parts + 4 * FLOAT + 2
+    nets = 1 + rivals  # the step-0 snapshot among them
+    evaluated = SEATS * min(config.run.evaluate_games // 2, MAX_PAIRS) * (len(spec.bots) + 2 * nets)
+    measured = SEATS * min(config.pool.payoff_games // 2, MAX_PAIRS) * 2 * NETS_AT_ONCE
+    works = [
+        states,  # play: the last value is that of a copy
+        states // config.learner.minibatches
+        + minibatch * (step + footprint.activations + 2 * footprint.largest)
+        + 3 * FLOAT * samples,
+        (1 + nets) * footprint.weights + evaluated * footprint.state,
+    ]
+    if measured:
+        works.append((1 + NETS_AT_ONCE) * footprint.weights + measured * footprint.state)
+    if device.type == "cpu":
+        works.append(2 * states + 3 * footprint.weights)  # a saved state, while what it says is taken over
+    return Estimate(
+        learner=7 * footprint.weights,
+        frozen=(2 * config.pool.live_nets + num_slots_for(2 * config.pool.live_nets)) * footprint.weights,
+        rows=3 * states + footprint.state,  # stacked nets have a spare row
+        rollout=samples * step,
+        work=max(works),
+    )
+
+
+def least_weights(config: Config) -> int:
+    """Bytes of the large matrices of the network, to be known before it is made."""
+    a = config.agent
+    encoder = a.encoder_layers * (4 * a.encoder_width**2 + 2 * a.encoder_width * a.encoder_feedforward)
+    lstm = 4 * a.lstm_size * (a.lstm_size + a.observation_width)
+    return FLOAT * (lstm + (encoder if a.opponent_encoder else 0))
+
+
+def check_agent(config: Config, memory: Memory) -> None:
+    """Refuses a network that the memory could not hold, before it is made.
+
+    Raises:
+        ConfigError: with what it takes.
+    """
+    needed = 4 * least_weights(config)
+    if memory.total and needed > memory.free:
+        raise ConfigError(
+            f"agent: its weights, gradients and Adam's moments alone take over {show(needed)},"
+            f" {show(memory.free)} are free; lower agent.encoder_width or agent.lstm_size"
+        )
+
+
+def check_memory(
+    config: Config, spec: GameSpec, footprint: Footprint, memory: Memory, device: torch.device, rivals: int = 0
+) -> Estimate:
+    """The estimate, refused where it is more than the device has free.
+
+    rivals: as for `estimate`.
+
+    Raises:
+        ConfigError: with the estimate, what is free, and what to lower.
+    """
+    needed = estimate(config, spec, footprint, device, rivals)
+    if not memory.total or needed.total <= memory.free:
+        return needed
+    line = (
+        f"env.rows={config.env.rows}: this run takes {needed.describe()} of memory, {device.type} has"
+        f" {show(memory.free)} free"
+    )
+    rows = config.env.rows // 2
+    while rows >= config.learner.minibatches:
+        rows -= rows % config.learner.minibatches
+        fewer = config.model_copy(update={"env": config.env.model_copy(update={"rows": rows})})
+        if estimate(fewer, spec, footprint, device, rivals).total <= memory.free:
+            raise ConfigError(f"{line}; set env.rows={rows}")
+        rows //= 2
+    raise ConfigError(f"{line}; lower learner.rollout_steps, pool.live_nets or the sizes in [agent] as well")
+
+
+@dataclass(frozen=True)
+class DiskNeeds:
+    """Bytes that a run takes on the disk beside its rows in the store."""
+
+    state: int
+    """One saved state: weights, Adam's moments, and the memories and LSTM states of both seats of every row."""
+    states_kept: int
+    states_at_once: int
+    """While a new one is written."""
+    snapshot: int
+    num_snapshots: int
+    """That the run keeps from now on: none may go while it can go on, since its pool may draw any."""
+
+    @property
+    def least(self) -> int:
+        """Below which nothing could be saved: all states, and two snapshots."""
+        return self.states_at_once * self.state + 2 * self.snapshot
+
+    @property
+    def total(self) -> int:
+        """At the run's end."""
+        return self.states_at_once * self.state + self.num_snapshots * self.snapshot
+
+    def describe(self) -> str:
+        """The sum, in words."""
+        return (
+            f"{show(self.total)} = {self.states_at_once} states of {show(self.state)} ({self.states_kept} are kept, one"
+            f" more while it is written) + {self.num_snapshots:,} snapshots of {show(self.snapshot)}"
+        )
+
+
+def disk_needs(config: Config, footprint: Footprint, steps: int, states_kept: int, states_at_once: int) -> DiskNeeds:
+    """What the run of `config` still writes from step `steps` on; a game's own state is not counted."""
+    total = config.run.total_steps
+    marks = [mark for mark in snapshot_marks(config, total) if mark > steps]
+    is_last_a_mark = bool(marks) and marks[-1] == total
+    return DiskNeeds(
+        state=3 * footprint.weights + (2 * config.env.rows + 1) * footprint.state,
+        states_kept=states_kept,
+        states_at_once=states_at_once,
+        snapshot=footprint.weights,
+        num_snapshots=(steps == 0) + len(marks) + (not is_last_a_mark),
+    )
+
+
+def check_disk(needs: DiskNeeds, free: int, used: int, folder: str) -> str:
+    """One line of what the run takes of the disk, with a warning where that is more than is free.
+
+    Args:
+        needs: what it takes.
+        free: bytes that the disk has left.
+        used: bytes of the run's states that lie there already and will be replaced.
+        folder: where its files lie.
+
+    Raises:
+        ConfigError: not even a first state and two snapshots would fit.
+    """
+    line = f"disk: {needs.describe()}; {show(free)} free at {folder}"
+    if needs.least > free + used:
+        raise ConfigError(
+            f"{line}: too little even for {needs.states_at_once} states and 2 snapshots ({show(needs.least)}); make"
+            f" room, pass another --store, or lower env.rows, whose memories are most of a wide run's state"
+        )
+    if needs.total > free + used:
+        return f"{line}: the run will fill the disk; make room, or it ends where a snapshot finds none"
+    return line
+
+
+def auto(
+    load: Callable[[Layer], Config],
+    spec: GameSpec,
+    footprint: Footprint,
+    device: torch.device,
+    memory: Memory,
+    num_cores: int,
+) -> tuple[Layer, str]:
+    """The sizes of the preset `auto` on a device, and one line that explains them; the stage has no say.
+
+    On CUDA: as many rows as half of the memory holds. On a CPU: those that `auto` starts from, more where there are
+    many cores. The rollout is learned from in minibatches near `MINIBATCH`, but never in fewer than `auto` starts
+    from, over as many epochs as leave the number of gradient steps about the same, and at least `MIN_EPOCHS`; where
+    that makes more gradient steps, the learning rate is lowered in proportion.
+
+    Args:
+        load: the settings with a layer of sizes over the preset; what a user has set is above both.
+    """
+    start = load({})
+    on_gpu = device.type == "cuda"
+    rows = MAX_ROWS if on_gpu else max(start.env.rows, min(MAX_ROWS, _power_of_two(ROWS_A_CORE * num_cores)))
+    while True:
+        sizes = _sizes(start, load({"env": {"rows": rows}}).env.rows)
+        chosen = load(sizes)
+        most_games = chosen.run.model_copy(update={"evaluate_games": SEATS * MAX_PAIRS})  # whatever the stage's
+        taken = estimate(chosen.model_copy(update={"run": most_games}), spec, footprint, device).total
+        if rows <= MIN_ROWS or taken <= memory.total / 2 or not memory.total:
+            break
+        rows //= 2
+    room = f"it takes {show(taken)}" + (f" of {show(memory.total)}, of which half may be taken" if memory.total else "")
+    cores = "" if on_gpu else f"there are {num_cores} cores, and "
+    because = f"env.rows is set, and {room}" if chosen.env.rows != rows else f"{cores}{room}"
+    learner, minibatch = chosen.learner, steps_per_rollout(chosen) // chosen.learner.minibatches
+    steps = learner.minibatches * learner.epochs
+    return sizes, (
+        f"preset auto: {chosen.env.rows} rows x {learner.rollout_steps} steps, {learner.minibatches} minibatches of"
+        f" {minibatch:,} samples, {learner.epochs} epochs, {chosen.pool.live_nets} live nets, learning rate"
+        f" {learner.learning_rate:g} for {steps} gradient steps an update, because {because}"
+    )
+
+
+def sizes_of(config: Mapping[str, Any]) -> Layer:
+    """Of settings as JSON, those that `auto` chooses."""
+    return {section: {key: config[section][key] for key in keys} for section, keys in SIZED.items()}
+
+
+def describe(config: Config) -> str:
+    """What `auto` chooses, in words."""
+    learner = config.learner
+    return (
+        f"{config.env.rows} rows, {learner.minibatches} minibatches, {learner.epochs} epochs,"
+        f" {config.pool.live_nets} live nets, learning rate {learner.learning_rate:g}"
+    )
+
+
+def _sizes(start: Config, rows: int) -> Layer:
+    """The layer for `rows` rows."""
+    learner = start.learner
+    steps = learner.minibatches * learner.epochs
+    wanted = max(learner.minibatches, _power_of_two(rows * learner.rollout_steps // MINIBATCH))
+    minibatches = next(n for n in range(wanted, 0, -1) if rows % n == 0)
+    epochs = max(MIN_EPOCHS, min(learner.epochs, steps // minibatches))
+    return {
+        "env": {"rows": rows},
+        "learner": {
+            "minibatches": minibatches,
+            "epochs": epochs,
+            "learning_rate": learner.learning_rate * min(1.0, steps / (minibatches * epochs)),
+        },
+        "pool": {"live_nets": max(1, min(MAX_NETS, rows // ROWS_A_NET))},
+    }
+
+
+def _power_of_two(number: int) -> int:
+    """The largest that is at most `number`, and at least 1."""
+    return 1 << max(0, number.bit_length() - 1)

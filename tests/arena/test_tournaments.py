@@ -1,0 +1,215 @@
+"""Tournaments: everybody meets whom they should, games are fresh and kept in batches, and the adaptive one ends."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from league.arena import agents as agents_module
+from league.arena import tournaments
+from league.arena.tournaments import TournamentResult, tournament
+from league.boards.standings import leaderboard
+from league.errors import UsageError
+from league.signals import Interrupted, interrupt, on_signal
+from league.store.store import RunRow, SnapshotRow, Store
+
+BOTS = ["bot:constant", "bot:random", "bot:biased"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store."""
+    return Store.create(tmp_path / "league.duckdb")
+
+
+def hold(store: Store | None, *agents: str, **options: Any) -> TournamentResult:
+    """A tournament of the matrix game's bots, unless others are named."""
+    path = "nowhere.duckdb" if store is None else store.path
+    return tournament(agents or BOTS, env="matrix", device="cpu", store=path, **options)
+
+
+def rows(store: Store) -> list[tuple[Any, ...]]:
+    """Run, agents, seed and sampling of all matches."""
+    return store.query("SELECT run, seat0_agent, seat1_agent, seed, sampling FROM match ORDER BY ALL")[1]
+
+
+def test_a_round_robin_is_kept_and_rated(store: Store) -> None:
+    """Each pair plays its games in both seats of each seed; ratings are the leaderboard's, records add up."""
+    result = hold(store, games=6)
+    assert (result.format, result.ended, result.games, result.sampling) == ("round-robin", "complete", 18, "sample")
+    stored = rows(store)
+    assert {row[0] for row in stored} == {result.tournament} and len(stored) == 18
+    seatings = Counter((frozenset(row[1:3]), row[3]) for row in stored)
+    assert len(seatings) == 9 and set(seatings.values()) == {2}, "three seeds a pair, each in both seatings"
+    assert all(Counter(row[1:3] for row in stored)[a, b] == 3 for a in BOTS for b in BOTS if a != b)
+    board = {entry.agent_id: entry for entry in leaderboard(store).entries}
+    for standing in result.standings:
+        entry = board[standing.agent_id]
+        assert (standing.rating, standing.lower, standing.upper) == pytest.approx(
+            (entry.rating, entry.lower, entry.upper)
+        )
+        assert standing.games == 12 == standing.wins + standing.draws + standing.losses
+        assert (standing.rank, standing.wins, standing.losses) == (entry.rank, entry.wins, entry.losses)
+    assert len(result.encounters) == 3 and sum(e.games for e in result.encounters) == 18
+
+
+def test_a_gauntlet_is_the_first_against_the_others(store: Store) -> None:
+    """Nobody but the first meets two others, and with two seeds the third meets both."""
+    hold(store, games=2, format="gauntlet")
+    assert {frozenset(row[1:3]) for row in rows(store)} == {frozenset([BOTS[0], other]) for other in BOTS[1:]}
+    result = hold(store, games=2, format="gauntlet", seeds=2)
+    assert {(e.a, e.b) for e in result.encounters} == {(BOTS[0], BOTS[2]), (BOTS[1], BOTS[2])}
+
+
+def test_every_tournament_plays_fresh_games(store: Store, tmp_path: Path) -> None:
+    """The same call again has other seeds, which the board counts; in a store as it was they are the same again."""
+    hold(store, games=4)
+    first = rows(store)
+    hold(store, games=4)
+    both = rows(store)
+    assert len({row[3] for row in both}) == 2 * len({row[3] for row in first}) == 12
+    assert leaderboard(store).entries[0].games == 16
+    other = Store.create(tmp_path / "other.duckdb")
+    hold(other, *reversed(BOTS), games=4)
+    assert sorted(row[1:] for row in rows(other)) == sorted(row[1:] for row in first), "whatever the order of names"
+    seeded = hold(other, games=4, seed=1)
+    assert not {row[3] for row in rows(other) if row[0] == seeded.tournament} & {row[3] for row in both}
+
+
+def test_a_pairs_games_do_not_depend_on_who_else_plays(store: Store, tmp_path: Path) -> None:
+    """Two bots play the same games in a tournament of two as in one of three."""
+    hold(store, games=4)
+    other = Store.create(tmp_path / "other.duckdb")
+    hold(other, *BOTS[:2], games=4)
+    among = [row[1:] for row in rows(store) if BOTS[2] not in row]
+    assert sorted(row[1:] for row in rows(other)) == sorted(among)
+
+
+@pytest.mark.parametrize(
+    ("breaks_off", "number"), [(KeyboardInterrupt(), 2), (Interrupted(signal.SIGTERM), signal.SIGTERM)]
+)
+def test_what_is_played_is_kept(
+    breaks_off: BaseException, number: int, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal in the third batch leaves two batches in the store, level over all pairs, and a result that says so."""
+    monkeypatch.setattr(tournaments, "BATCH_PAIRS", 3)
+    calls, played = [], agents_module.play_pairings
+
+    def stop(*arguments: Any, **options: Any) -> Any:
+        calls.append(options["update"])
+        if len(calls) == 3:
+            raise breaks_off
+        return played(*arguments, **options)
+
+    monkeypatch.setattr(tournaments, "play_pairings", stop)
+    result = hold(store, games=20)
+    assert (result.ended, result.signal, result.games) == ("interrupted", number, 12) and len(rows(store)) == 12
+    assert {encounter.games for encounter in result.encounters} == {4}
+    monkeypatch.undo()
+    again = hold(store, games=20)
+    assert (again.games, again.signal) == (60, 0) and len({row[3] for row in rows(store)}) == 36
+
+
+def test_a_batch_is_stored_and_counted_or_neither(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal between the two waits until both are done: the result has as many games as the store."""
+    monkeypatch.setattr(tournaments, "BATCH_PAIRS", 3)
+    added = Store.add_matches
+
+    def add(self: Store, matches: Any) -> None:
+        added(self, matches)
+        if matches[0].update == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Store, "add_matches", add)
+    with on_signal(interrupt) as received:
+        result = hold(store, games=20)
+    assert (result.ended, result.games, received) == ("interrupted", 18, [signal.SIGTERM])
+    assert len(rows(store)) == 18
+
+
+def test_the_adaptive_one_ends_when_it_knows(store: Store) -> None:
+    """It ends as soon as no wanted interval is wider than `until`, and says what it wanted; or with its games."""
+    result = hold(store, format="adaptive", until=120.0, max_games=4000)
+    assert result.ended == "reached" and result.games < 4000
+    assert len(result.wanted) == 3 and {w.b for w in result.wanted} == {None}, "nobody is held at 1000 here"
+    for wanted in result.wanted:
+        assert wanted.difference is not None and wanted.difference.upper - wanted.difference.lower <= 120.0
+    again = hold(store, format="adaptive", until=120.0, max_games=4000)
+    assert (again.ended, again.games, again.tournament) == ("reached", 0, None), "the store knows it already"
+    more = hold(store, format="adaptive", until=1.0, max_games=10, want="order")
+    assert (more.ended, more.games, len(more.wanted)) == ("max-games", 10, 2)
+
+
+def test_the_adaptive_one_plays_the_two_that_are_compared(store: Store) -> None:
+    """For the difference of two agents they alone play while nobody else can tell of it."""
+    result = hold(store, format="adaptive", between=("bot:random", "bot:biased"), max_games=24)
+    assert [(e.a, e.b) for e in result.encounters] == [("bot:random", "bot:biased")]
+    assert [(w.a, w.b) for w in result.wanted] == [("bot:random", "bot:biased")]
+    assert [s.rating is None for s in result.standings] == [False, False, True]
+
+
+def test_it_goes_on_until_all_are_linked(store: Store) -> None:
+    """However wide intervals may be, it does not end while the prior alone says how two agents compare."""
+    result = hold(store, format="adaptive", until=100_000.0)
+    assert result.ended == "reached" and len(result.encounters) >= 2
+
+
+def test_without_a_store_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bots meet without a store, too, and are rated by these games alone."""
+    monkeypatch.chdir(tmp_path)
+    result = hold(None, games=2)
+    assert result.tournament is None and result.games == 6 and len(result.standings) == 3
+    assert not list(tmp_path.iterdir())
+
+
+def test_all_bots_enter_once(store: Store) -> None:
+    """`bots` adds whoever is not named yet; an agent that is named twice enters once."""
+    result = hold(store, "bot:biased", "bot:biased", games=2, bots=True)
+    assert sorted(standing.name for standing in result.standings) == sorted(BOTS)
+
+
+BAD: dict[str, tuple[list[str], dict[str, Any], str]] = {
+    "one agent": (["bot:random"], {}, "needs two agents at least, and bot:random is alone"),
+    "the same twice": (["bot:random", "bot:random"], {}, "bot:random is alone"),
+    "unknown bot": (["bot:random", "bot:bised"], {}, "did you mean `biased`"),
+    "unknown run": (BOTS, {"runs": ["r2"]}, "no run `r2`.*did you mean `r`"),
+    "pruned": (BOTS, {"runs": ["r"]}, "run=r: no snapshot of it has its files"),
+    "odd games": (BOTS, {"games": 3}, "games=3: .*even"),
+    "odd budget": (BOTS, {"format": "adaptive", "max_games": 3}, "max_games=3: .*even"),
+    "format": (BOTS, {"format": "swiss"}, "format=swiss: no such format.*gauntlet"),
+    "games of an adaptive one": (
+        BOTS,
+        {"format": "adaptive", "games": 2},
+        "games: adaptive takes no games.*round-robin",
+    ),
+    "budget of a round robin": (BOTS, {"max_games": 10}, "max_games: round-robin takes no max_games.*adaptive"),
+    "want": (BOTS, {"format": "adaptive", "want": "best"}, "want=best: no such goal"),
+    "want and between": (BOTS, {"format": "adaptive", "want": "all", "between": ("a", "b")}, "pass one of the two"),
+    "until": (BOTS, {"format": "adaptive", "until": 0.0}, "until=0: .*above 0"),
+    "between strangers": (
+        BOTS[:2],
+        {"format": "adaptive", "between": ("bot:biased", "bot:random")},
+        "not among the ent",
+    ),
+    "between one": (BOTS, {"format": "adaptive", "between": ("bot:random", "bot:random")}, "are the same agent"),
+    "seeds": (BOTS, {"format": "gauntlet", "seeds": 3}, "seeds=3: .*pass 1 to 2"),
+    "newest": (BOTS, {"newest": 3}, "newest=3: .*pass --run"),
+    "seed": (BOTS, {"seed": -1}, "seed=-1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_tournaments_that_cannot_be_are_refused(case: str, store: Store) -> None:
+    """One line that names the setting, the rule and the next step; nothing is stored."""
+    store.begin_run(RunRow(run="r", game="matrix", game_id="g", fingerprint="f", seed=0, stage="s", config="{}"))
+    store.add_snapshot(SnapshotRow("net-0", "r", 0, 0, "r/0", "f"))
+    store.flush(force=True)
+    store.mark_pruned("r", [0])
+    agents, options, words = BAD[case]
+    with pytest.raises(UsageError, match=words):
+        hold(store, *agents, **options)
+    assert rows(store) == []

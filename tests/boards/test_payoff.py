@@ -1,0 +1,221 @@
+"""Cross tables from the store: who met whom, what is unknown, what a partial table still says, and its picture."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from league.boards import heatmap
+from league.boards.payoff import Payoff, payoffs
+from league.boards.standings import leaderboard
+from league.errors import UsageError
+from league.printing import MATRIX_COLUMNS, print_payoff
+from league.store.store import AgentRow, RunRow, SnapshotRow, Store
+from league.types import DRAW, MatchResult
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store."""
+    return Store.create(tmp_path / "league.duckdb")
+
+
+def begin(store: Store, run: str, snapshots: int = 3, game_id: str = "g") -> None:
+    """A run of brawl whose snapshots at steps 0, 100, ... have the ids RUN0, RUN1, ..."""
+    store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}"))
+    for i in range(snapshots):
+        store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{i}", "f"))
+    store.add_agent(AgentRow("bot:based", "bot", "bot:based", game_id))
+    store.flush(force=True)
+
+
+def play(store: Store, a: str, b: str, wins: int, draws: int, losses: int, game_id: str = "g") -> None:
+    """Evaluation games between two agents in alternating seats, with a's wins, draws and losses."""
+    run = f"{a}-{b}"
+    for i, outcome in enumerate([0] * wins + [DRAW] * draws + [1] * losses):
+        seats = (a, b) if i % 2 == 0 else (b, a)
+        winner = outcome if outcome == DRAW or i % 2 == 0 else 1 - outcome
+        store.add_matches([MatchResult(run, "evaluation", 0, i, 0, game_id, seats, i, winner, "time", 1, 1, "sample")])
+
+
+def only(store: Store, run: str | None = None) -> Payoff:
+    """The one table of a store with one game, all that waits written; it must be JSON."""
+    store.flush(force=True)
+    (table,) = payoffs(store, run)
+    json.dumps(table.to_json())
+    return table
+
+
+def test_the_table_counts_both_seats_and_stands_by_rating(store: Store) -> None:
+    """SQL puts the seats together, rows are the leaderboard's ratings from best to worst, columns the same."""
+    begin(store, "r")
+    play(store, "r0", "bot:based", 3, 2, 7)
+    play(store, "r2", "r0", 8, 1, 1)
+    play(store, "r2", "bot:based", 5, 0, 5)
+    store.add_matches([MatchResult("r", "training", 1, 0, 0, "g", ("r", "r0"), 1, 0, "time", 1, 1, "sample", 0, 0)])
+    store.add_matches([MatchResult("x", "evaluation", 1, 0, 0, "g", ("r2", "r2"), 1, 0, "time", 1, 1, "sample")])
+    store.flush(force=True)
+    assert store.payoff("g") == [
+        ("bot:based", "r0", 7, 2, 3),
+        ("bot:based", "r2", 5, 0, 5),
+        ("r0", "bot:based", 3, 2, 7),
+        ("r0", "r2", 1, 1, 8),
+        ("r2", "bot:based", 5, 0, 5),
+        ("r2", "r0", 8, 1, 1),
+    ]
+    table = only(store)
+    board = {entry.agent_id: entry.rating for entry in leaderboard(store).boards[0].entries}
+    assert [row.name for row in table.rows] == ["r@200", "bot:based", "r@0"]
+    assert [row.rating for row in table.rows] == [board[a] for a in ("r2", "bot:based", "r0")]
+    assert table.score == ((None, 0.5, 0.85), (0.5, None, 8 / 12), (1.5 / 10, 4 / 12, None))
+    assert table.games == ((0, 10, 10), (10, 0, 12), (10, 12, 0))
+    assert [(row.games, row.score) for row in table.rows] == [(20, 0.675), (22, 13 / 22), (22, pytest.approx(5.5 / 22))]
+    assert table.anchor == "bot:based" and table.groups == 1 and table.num_unmet == 0
+
+
+def test_what_is_rated_is_counted_once(store: Store) -> None:
+    """A bots' game repeated, and games with the likeliest actions, change nothing: the counts are the leaderboard's."""
+    begin(store, "r")
+    play(store, "r0", "bot:based", 3, 2, 7)
+    play(store, "bot:random", "bot:based", 1, 0, 3)
+    before = only(store)
+    again = MatchResult("x", "evaluation", 0, 0, 0, "g", ("bot:random", "bot:based"), 0, 0, "time", 1, 1, "greedy")
+    greedy = MatchResult("x", "evaluation", 0, 1, 0, "g", ("r1", "r0"), 9, 0, "time", 1, 1, "greedy")
+    store.add_matches([again, greedy])
+    assert only(store) == before
+    games = {entry.agent_id: entry.games for entry in leaderboard(store).boards[0].entries}
+    assert {row.agent_id: row.games for row in before.rows} == games
+
+
+def test_a_run_shows_its_snapshots_and_whom_they_met(store: Store) -> None:
+    """Others of the game stay away, but games among those shown count; an unknown run is refused."""
+    begin(store, "a")
+    begin(store, "b")
+    play(store, "a0", "bot:based", 2, 0, 2)
+    play(store, "b0", "bot:based", 2, 0, 2)
+    play(store, "bot:based", "bot:rusher", 2, 0, 2)
+    play(store, "a1", "bot:rusher", 2, 0, 2)
+    assert {row.agent_id for row in only(store, "a").rows} == {"a0", "a1", "bot:based", "bot:rusher"}
+    assert {row.agent_id for row in only(store).rows} == {"a0", "a1", "b0", "bot:based", "bot:rusher"}
+    assert sum(map(sum, only(store, "a").games)) == 2 * 12
+    with pytest.raises(UsageError, match="no run `c`"):
+        payoffs(store, "c")
+
+
+def test_who_never_met_is_unknown_and_groups_apart_are_told(store: Store) -> None:
+    """No game is None, not a half; two groups without a game between them are counted and said."""
+    begin(store, "a")
+    play(store, "a0", "a1", 4, 0, 0)
+    play(store, "bot:x", "bot:y", 3, 2, 1)
+    table = only(store)
+    names = [row.agent_id for row in table.rows]
+    i, j = names.index("a0"), names.index("bot:x")
+    assert table.score[i][j] is None and table.score[i][names.index("a1")] == 1.0
+    assert (table.groups, table.num_unmet) == (2, 4)
+    told = " ".join(heatmap.findings(table))
+    assert "4 of 6 pairs never met" in told and "2 groups" in told
+    assert sum(row.nash for row in table.rows) == pytest.approx(1.0)
+
+
+def test_all_wins_and_empty_tables_hold(store: Store) -> None:
+    """A clean sheet has finite figures and Nash on the winner; a run without games an empty table; no run none."""
+    assert payoffs(store) == ()
+    begin(store, "a")
+    empty = only(store)
+    assert empty.rows == () and empty.num_unmet == 0 and empty.circles == ()
+    assert only(store, "a").rows == ()
+    play(store, "a0", "bot:based", 10, 0, 0)
+    table = only(store)
+    assert [row.nash for row in table.rows] == pytest.approx([1.0, 0.0])
+    assert all(np.isfinite([r.rating, r.lower, r.upper, r.alpha_rank]).all() for r in table.rows)
+    assert table.cyclic_share == pytest.approx(0.0) and table.num_cycles == 0
+
+
+def test_a_cycle_is_named_and_spread_over_by_nash(store: Store) -> None:
+    """Rock, paper, scissors: equal ratings, a third each in both mixtures, one sure cycle, not by chance."""
+    for a, b in (("bot:rock", "bot:scissors"), ("bot:scissors", "bot:paper"), ("bot:paper", "bot:rock")):
+        play(store, a, b, 36, 0, 4)
+    begin(store, "r")
+    table = only(store)
+    assert [row.nash for row in table.rows] == pytest.approx([1 / 3] * 3, abs=1e-6)
+    assert [row.alpha_rank for row in table.rows] == pytest.approx([1 / 3] * 3, abs=1e-6)
+    assert len({round(row.rating, 6) for row in table.rows}) == 1
+    assert table.cyclic_share == pytest.approx(1.0) and table.chance_mean < 0.6
+    (circle,) = table.circles
+    order = circle.names * 2
+    assert order[order.index("bot:rock") + 1] == "bot:scissors" and circle.weakest == pytest.approx(0.9)
+    assert circle.certainty > 0.999 and table.num_cycles == 1
+
+
+def test_populations_are_runs_or_the_halves_of_one(store: Store) -> None:
+    """Of one run the later snapshots against the earlier ones; of two runs one against the other."""
+    begin(store, "a", 4)
+    for older, newer in ((0, 2), (0, 3), (1, 2)):
+        play(store, f"a{newer}", f"a{older}", 18, 0, 2)
+    (halves,) = only(store).performances
+    assert (halves.a, halves.b) == ("a, later half", "a, earlier half")
+    assert 0.3 < halves.gain < 0.9 and halves.known == 0.75
+    begin(store, "b", 1)
+    play(store, "b0", "a0", 20, 0, 0)
+    found = {(p.a, p.b): p for p in only(store).performances}
+    assert set(found) == {("a", "b")} and found["a", "b"].known == 0.25
+
+
+def crowd(store: Store, size: int) -> Payoff:
+    """A table of so many snapshots, of which each met its neighbours and the last nobody but the one before."""
+    begin(store, "r", size)
+    for i in range(size - 1):
+        play(store, f"r{i + 1}", f"r{i}", 2, 1, 1)
+    return only(store)
+
+
+@pytest.mark.parametrize("size", [2, 3, 12, 50])
+def test_pictures_show_wins_losses_and_the_unknown(size: int, store: Store) -> None:
+    """Cells are blue where won and red where lost; one that never met is hatched grey, not even's white."""
+    table = crowd(store, size)
+    image = np.asarray(heatmap.draw(table)).astype(int)
+    assert image.shape[0] > size * 38 and image.shape[1] > size * 38 and max(image.shape) < 4000
+    won, lost = (heatmap.colour(x) for x in (2.5 / 4, 1.5 / 4))
+    even = heatmap.colour(0.5)
+    for shade in (won, lost):
+        assert (image == shade).all(axis=2).sum() > 100 * (size - 1)
+    assert won[2] > won[0] and lost[0] > lost[2] and min(even) > 240
+    hatched = (image == heatmap.UNKNOWN).all(axis=2).sum()
+    assert hatched > 300 * size * (size - 3), "unknown cells"
+    white = (image == even).all(axis=2)
+    for axis in (0, 1):
+        white &= np.roll(white, 1, axis) & np.roll(white, 2, axis)
+    assert not white.any(), "nobody scored a half, so no three by three pixels are white"
+
+
+def test_a_picture_of_a_crowd_has_small_cells(store: Store) -> None:
+    """With 130 agents the picture stays below 4,000 pixels; names of any length are cut."""
+    table = crowd(store, 130)
+    assert max(heatmap.draw(table).size) < 4000
+    assert len(heatmap._short("x" * 90)) == heatmap.LONGEST
+
+
+def test_pictures_that_cannot_be_written_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another kind of file, one that is there, a folder that is not, and no Pillow: one line with the next step."""
+    (tmp_path / "there.png").touch()
+    for name, words in (("a.jpg", ".png"), ("there.png", "there already"), ("none/a.png", "needs the folder")):
+        with pytest.raises(UsageError, match=words):
+            heatmap.check(tmp_path / name)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(UsageError, match="pip install pillow"):
+        heatmap.check(tmp_path / "a.png")
+
+
+def test_a_matrix_that_is_left_out_is_said(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text of more agents than its columns hold has no matrix, and names what has one; of fewer it has."""
+    for num_agents, is_wide in ((MATRIX_COLUMNS, False), (MATRIX_COLUMNS + 1, True)):
+        for i in range(num_agents - 1):
+            play(store, f"a{i:02}", f"a{i + 1:02}", 2, 1, 1)
+        print_payoff(only(store))
+        shown = capsys.readouterr().out
+        assert ("score of the row against the column" in shown) != is_wide
+        assert (f"The matrix of {num_agents} agents" in shown and "--json" in shown and "--png" in shown) == is_wide

@@ -1,0 +1,364 @@
+"""The leaderboard: names, ranks, records, one board a game, and which snapshot is best."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from league.boards.headtohead import matchup
+from league.boards.standings import best_snapshot, find_rated, leaderboard
+from league.errors import StoreError, UsageError
+from league.maths.ratings import bradley_terry, elo_series
+from league.store.exchange import import_matches
+from league.store.store import AgentRow, RatingRow, RunRow, SnapshotRow, Store
+from league.types import DRAW, MatchResult
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store."""
+    return Store.create(tmp_path / "league.duckdb")
+
+
+def begin(store: Store, run: str, game_id: str = "g", **changes: Any) -> None:
+    """A run with snapshots of step 0, 100 and 200, whose ids are RUN0, RUN1 and RUN2."""
+    store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}", **changes))
+    for i in range(3):
+        store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{i}", "f"))
+    store.add_agent(AgentRow("bot:based", "bot", "bot:based", game_id))
+    store.flush(force=True)
+
+
+def play(
+    store: Store, a: str, b: str, wins: int, draws: int, losses: int, *, run: str = "r", game_id: str = "g"
+) -> None:
+    """Evaluation games between two agents in alternating seats, with a's wins, draws and losses."""
+    start = len(store.matches(run, "evaluation"))
+    outcomes = [0] * wins + [DRAW] * draws + [1] * losses
+    for i, outcome in enumerate(outcomes):
+        seats = (a, b) if i % 2 == 0 else (b, a)
+        winner = outcome if outcome == DRAW or i % 2 == 0 else 1 - outcome
+        store.add_matches(
+            [MatchResult(run, "evaluation", 0, start + i, 0, game_id, seats, i, winner, "time", 1, 1, "sample")]
+        )
+    store.flush(force=True)
+
+
+def train(store: Store, run: str, games: list[tuple[str, int]], game_id: str = "g") -> None:
+    """Training games of a run's learner: (opponent, winner), the learner in seat 0."""
+    store.add_matches(
+        MatchResult(run, "training", i, 0, 0, game_id, (run, opponent), i, winner, "time", 1, 1, "sample", 0, i)
+        for i, (opponent, winner) in enumerate(games)
+    )
+    store.flush(force=True)
+
+
+def test_everyone_is_named_ranked_and_counted(store: Store) -> None:
+    """Snapshots show as RUN@STEP and bots by name, from best to worst, with their games; the anchor has 1000."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 14, 2, 4)
+    play(store, "r0", "bot:based", 2, 2, 16)
+    play(store, "r2", "r0", 9, 0, 1)
+    (board,) = leaderboard(store).boards
+    assert (board.game, board.game_id, board.anchor) == ("brawl", "g", "bot:based")
+    assert [(e.rank, e.name, e.kind, e.agent_id) for e in board.entries] == [
+        (1, "r@200", "snapshot", "r2"),
+        (2, "bot:based", "bot", "bot:based"),
+        (3, "r@0", "snapshot", "r0"),
+    ]
+    assert [(e.games, e.wins, e.draws, e.losses) for e in board.entries] == [
+        (30, 23, 2, 5),
+        (40, 20, 4, 16),
+        (30, 3, 2, 25),
+    ]
+    assert [e.rating for e in board.entries][1] == 1000.0
+    assert all(e.lower <= e.rating <= e.upper for e in board.entries)
+    ratings = bradley_terry(store.pair_counts("g"), "bot:based", lineage=[("r0", "r2")])
+    assert board.entries[0].rating == ratings.rating[ratings.index("r2")]
+
+
+def test_training_games_do_not_rate(store: Store) -> None:
+    """Training games show in the learner's moving Elo and record, and never in the ratings of fixed agents."""
+    begin(store, "r", steps=640)
+    play(store, "r2", "bot:based", 3, 0, 1)
+    before = leaderboard(store).entries
+    games = [("bot:based", 0), ("r0", 1), ("bot:based", DRAW), ("r0", 0), ("bot:based", 0)]
+    train(store, "r", games)
+    assert leaderboard(store).entries == before
+    (learner,) = leaderboard(store).learners
+    scores = {0: 1.0, 1: 0.0, DRAW: 0.5}
+    assert learner.elo == elo_series(("r", opponent, scores[winner]) for opponent, winner in games)[0]["r"]
+    assert (learner.games, learner.wins, learner.draws, learner.losses) == (5, 3, 1, 1)
+    assert (learner.run, learner.steps, learner.status) == ("r", 640, "unknown"), "its files are not there"
+
+
+def test_games_are_never_mixed(store: Store) -> None:
+    """Two game ids make two boards, and what happens in one changes nothing in the other."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 8, 0, 2)
+    alone = leaderboard(store).boards[0]
+    begin(store, "other", "h")
+    play(store, "other1", "bot:based", 1, 0, 9, run="other", game_id="h")
+    boards = {board.game_id: board for board in leaderboard(store).boards}
+    assert list(boards) == ["h", "g"]
+    assert boards["g"] == alone
+    assert [e.name for e in boards["h"].entries] == ["bot:based", "other@100"]
+    assert leaderboard(store, game_id="g").boards == leaderboard(store, run="r").boards == (alone,)
+    assert [e.games for e in boards["h"].entries] == [10, 10]
+
+
+def test_a_run_shows_its_agents_the_bots_and_whom_they_met(store: Store) -> None:
+    """With a run, other runs' agents that its own never met are left out; the ratings stay those of the whole game."""
+    begin(store, "r")
+    begin(store, "s")
+    play(store, "r2", "bot:based", 8, 0, 2)
+    play(store, "s1", "bot:based", 3, 0, 7, run="s")
+    play(store, "s2", "s1", 6, 0, 4, run="s")
+    play(store, "bot:random", "s1", 1, 0, 9, run="s")
+    play(store, "r2", "s1", 5, 0, 5)
+    everyone = {e.agent_id: e.rating for e in leaderboard(store).entries}
+    shown = leaderboard(store, run="r")
+    assert {e.agent_id for e in shown.entries} == {"r2", "bot:based", "bot:random", "s1"}
+    assert all(e.rating == everyone[e.agent_id] for e in shown.entries)
+    assert [e.rank for e in shown.entries] == [1, 2, 3, 4]
+    assert [learner.run for learner in shown.learners] == ["r"]
+    assert len(everyone) == 5 and len(leaderboard(store).learners) == 2
+
+
+def test_an_agent_of_two_runs_has_the_name_that_was_asked_for(store: Store) -> None:
+    """Two runs with one seed share their first snapshot: it is named after the run that is shown."""
+    for run in ("r", "s"):
+        begin(store, run)
+        store.add_snapshot(SnapshotRow("shared", run, 5, 9, "p", "f"))
+    store.flush(force=True)
+    play(store, "shared", "bot:based", 1, 0, 1)
+    assert {e.name for e in leaderboard(store, run="r").entries} == {"r@5", "bot:based"}
+    assert {e.name for e in leaderboard(store, run="s").entries} == {"s@5", "bot:based"}
+
+
+def test_agents_that_nobody_introduced_are_still_rated(store: Store) -> None:
+    """A match may name agents that the store knows nothing of: a bot by its name, others by the start of their hash."""
+    play(store, "f" * 64, "bot:new", 1, 0, 1)
+    assert {(e.name, e.kind) for e in leaderboard(store).entries} == {("f" * 12, "unknown"), ("bot:new", "bot")}
+    assert leaderboard(store).boards[0].anchor is None
+
+
+def test_an_empty_store_has_no_boards(store: Store) -> None:
+    """Before the first run there is nothing to show, and after it a board without entries."""
+    assert leaderboard(store).boards == ()
+    begin(store, "r")
+    (board,) = leaderboard(store).boards
+    assert board.entries == () and board.learners[0].elo == 1000.0
+
+
+def test_json_is_plain(store: Store) -> None:
+    """`to_json` gives what JSON can hold, and loses nothing."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 8, 0, 2)
+    train(store, "r", [("bot:based", 0)])
+    board = leaderboard(store)
+    plain = board.to_json()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert plain["boards"][0]["entries"][0]["name"] == "r@200"
+    assert plain["boards"][0]["learners"][0]["games"] == 1
+
+
+def test_unknown_names_are_refused(store: Store) -> None:
+    """A run or game id that is not there, or two that do not belong together, is one line with a suggestion."""
+    begin(store, "first")
+    with pytest.raises(UsageError, match=r"no run `frist` in .*; did you mean `first`"):
+        leaderboard(store, run="frist")
+    with pytest.raises(UsageError, match="no game id `h`"):
+        leaderboard(store, game_id="h")
+    with pytest.raises(UsageError, match="run `first` plays game id `g`, not `h`"):
+        leaderboard(store, run="first", game_id="h")
+    with pytest.raises(UsageError, match="no run `second`"):
+        best_snapshot(store, "second")
+
+
+def test_best_is_the_highest_lower_bound(store: Store) -> None:
+    """A few lucky games do not beat many good ones: the lower bound decides, among this run's snapshots only."""
+    begin(store, "r")
+    begin(store, "s")
+    play(store, "r1", "bot:based", 120, 0, 40)
+    play(store, "r2", "bot:based", 3, 0, 0)
+    play(store, "s0", "bot:based", 150, 0, 10, run="s")
+    rating = {e.agent_id: e for e in leaderboard(store).entries}
+    assert rating["r2"].rating > rating["r1"].rating and rating["r2"].lower < rating["r1"].lower
+    assert best_snapshot(store, "r") == "r1"
+    assert best_snapshot(store, "s") == "s0"
+
+
+def test_without_evaluation_the_latest_is_best(store: Store) -> None:
+    """A run without evaluation games has its latest snapshot for best; one without snapshots is refused."""
+    begin(store, "r")
+    assert best_snapshot(store, "r") == "r2"
+    store.begin_run(RunRow("bare", "brawl", "g", "f", 1, "smoke", "{}"))
+    with pytest.raises(StoreError, match=r"run `bare` in .* has no snapshot yet"):
+        best_snapshot(store, "bare")
+
+
+def test_groups_are_named_and_not_compared(store: Store) -> None:
+    """Agents that no game links have ranks and a group of their own, no likelihood over the boundary, and a note."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 8, 0, 2)
+    play(store, "r1", "bot:lone", 5, 1, 4)
+    play(store, "r0", "bot:lone", 3, 0, 7)
+    (board,) = leaderboard(store, against="bot:based").boards
+    assert [(g.number, g.anchor, g.num_agents) for g in board.groups] == [(1, "bot:based", 2), (2, None, 3)]
+    assert [(e.group, e.rank) for e in board.entries] == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)]
+    assert [e.superiority is None for e in board.entries] == [False, True, False, False, True]
+    assert [e.against is None for e in board.entries] == [False, False, True, True, True]
+    assert any("2 groups that no game links" in note for note in board.notes)
+    compared = matchup(store, "r@200", "r@100")
+    assert compared.difference is compared.predicted is compared.superiority is compared.z is None
+    assert compared.record.games == 0 and compared.record.score is None
+    assert best_snapshot(store, "r") == "r2", "only ratings of the anchor's group are compared"
+
+
+def test_notes_say_what_to_mind(store: Store) -> None:
+    """One-sided records, a missing anchor, greedy games, repeats and circles are named; an even board has no note."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 8, 0, 2)
+    assert leaderboard(store).boards[0].notes == ()
+    play(store, "r1", "bot:based", 6, 0, 0)
+    play(store, "r2", "bot:based", 8, 0, 2, run="again")
+    greedy = MatchResult("g", "evaluation", 0, 0, 0, "g", ("r2", "bot:based"), 1, 0, "time", 1, 1, "greedy")
+    store.add_matches([greedy, dataclasses.replace(greedy, row=1)])
+    store.flush(force=True)
+    notes = " | ".join(leaderboard(store).boards[0].notes)
+    assert "all games won or all lost: r@100; " in notes and "2 greedy are rated apart (--greedy)" in notes
+    assert "10 games that had been played before" in notes
+    other = leaderboard(store, sampling="greedy").boards[0]
+    assert [e.games for e in other.entries] == [1, 1] and any("26 sample" in note for note in other.notes)
+    begin(store, "ring", "h")
+    for row, (a, b) in enumerate([("ring0", "ring1"), ("ring1", "ring2"), ("ring2", "ring0")]):
+        play(store, a, b, 60, 0, 0, run=f"ring{row}", game_id="h")
+    board = leaderboard(store, game_id="h").boards[0]
+    assert "bot:based has no game here" in board.notes[0] and "circles" in board.notes[-1]
+    assert {(s.a, s.b) for s in board.surprises} == {
+        ("ring@0", "ring@100"),
+        ("ring@100", "ring@200"),
+        ("ring@200", "ring@0"),
+    }
+
+
+def test_a_rating_is_recomputed_from_rows_alone(store: Store) -> None:
+    """What was written into the rating table changes nothing, and a fresh store with the same rows agrees."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 8, 1, 2)
+    before = leaderboard(store)
+    store.add_ratings([RatingRow("r", 1, "bradley_terry", "r2", 9999.0, 0.0, 0.0, 1)])
+    store.flush(force=True)
+    assert leaderboard(store) == before
+    copy = Store.create(store.path.with_name("copy.duckdb"))
+    copy.add_matches(reversed(store.matches("r", "evaluation")))
+    copy.flush(force=True)
+    assert [e.rating for e in leaderboard(copy).entries] == [e.rating for e in before.entries]
+
+
+def test_agents_are_found_by_name_or_id(store: Store) -> None:
+    """An import goes by its name or the beginning of its id; what is ambiguous or too short is refused by name."""
+    begin(store, "r")
+    store.add_agent(AgentRow("abcdef0123456789", "import", "away@7", "g"))
+    store.add_agent(AgentRow("abcdef01ffffffff", "import", "away@8", "g"))
+    store.flush(force=True)
+    for name in ("away@7", "abcdef012"):
+        assert find_rated(store, name) == ("abcdef0123456789", "away@7")
+    assert find_rated(store, "r@100") == ("r1", "r@100") and find_rated(store, "bot:x") == ("bot:x", "bot:x")
+    for name in ("abcdef01", "abcdef0", "away"):
+        with pytest.raises(UsageError, match=f"agent '{name}': no run `{name}`"):
+            find_rated(store, name)
+
+
+def results(agents: tuple[str, str], winners: Sequence[int], run: str = "e", row: int = 0) -> list[MatchResult]:
+    """Evaluation games without a shared seed."""
+    return [
+        MatchResult(run, "evaluation", 0, row, k, "g", agents, 1000 * row + k, winner, "x", 1, 1, "sample")
+        for k, winner in enumerate(winners)
+    ]
+
+
+def ladder_file(folder: Path, flip: bool = False) -> Path:
+    """Ten agents in a ladder; every line names the winner first, or with `flip` half of the time."""
+    rng = np.random.default_rng(0)
+    lines = ["seat0,seat1,winner"]
+    for k in range(9):
+        for game in range(100):
+            won, lost = (k + 1, k) if rng.random() < 0.7 else (k, k + 1)
+            is_flipped = flip and game % 2
+            lines.append(f"a{lost},a{won},1" if is_flipped else f"a{won},a{lost},0")
+    path = folder / f"ladder{flip}.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_winners_first_is_noticed(tmp_path: Path, flip: bool) -> None:
+    """A file that names winners first rates as one that does not, and the board says what its seats are worth."""
+    store = Store.create(tmp_path / "s.duckdb")
+    assert import_matches(ladder_file(tmp_path, flip), game_id="g", store=store.path).is_listed == (not flip)
+    [board] = leaderboard(store).boards
+    assert [entry.name for entry in board.entries] == [f"a{k}" for k in range(9, -1, -1)]
+    assert board.entries[0].rating - board.entries[-1].rating > 900
+    said = [note for note in board.notes if "name winners first" in note]
+    assert len(said) == (not flip) and (board.seat is None) == (not flip)
+    assert not flip or (board.seat is not None and abs(board.seat.mean) < 100)
+
+
+def test_seats_without_both_seatings_are_said(tmp_path: Path) -> None:
+    """Where nobody met in both seatings the advantage counts as 0, and a note says that it is not known."""
+    store = Store.create(tmp_path / "s.duckdb")
+    store.add_matches(results(("bot:a", "bot:b"), [0, 0, 1, 0]))
+    store.flush(force=True)
+    [board] = leaderboard(store).boards
+    assert board.seat is None and any("met in both seatings" in note for note in board.notes)
+    store.add_matches(results(("bot:b", "bot:a"), [0, 1], row=1))
+    store.flush(force=True)
+    [board] = leaderboard(store).boards
+    assert board.seat is not None and not any("seatings" in note for note in board.notes)
+
+
+def test_the_prior_is_taken_and_said(tmp_path: Path) -> None:
+    """`prior` holds ratings together; 0 is maximum likelihood and names who is infinite; below 0 is refused."""
+    store = Store.create(tmp_path / "s.duckdb")
+    games = [("bot:a", "bot:b", [0, 0, 0, 1, 1]), ("bot:b", "bot:a", [0, 1, 0, 1]), ("bot:c", "bot:a", [0] * 6)]
+    for row, (a, b, winners) in enumerate(games):
+        store.add_matches(results((a, b), winners, row=row))
+    store.flush(force=True)
+    spans = {}
+    for prior in (None, 0.5, 4.0):
+        [board] = leaderboard(store, prior=prior).boards
+        assert board.prior == (1.25 if prior is None else prior) and len(board.entries) == 3 and not board.infinite
+        spans[board.prior] = board.entries[0].rating - board.entries[-1].rating
+    assert spans[0.5] > spans[1.25] > spans[4.0]
+    [board] = leaderboard(store, prior=0).boards
+    assert [entry.name for entry in board.entries] == ["bot:a", "bot:b"]
+    assert [(x.name, x.sign) for x in board.infinite] == [("bot:c", 1)]
+    assert any("infinitely above the others: bot:c" in note for note in board.notes)
+    json.dumps(leaderboard(store, prior=0).to_json(), allow_nan=False)
+    with pytest.raises(UsageError, match="against=bot:c: it has no finite rating with prior=0"):
+        leaderboard(store, prior=0, against="bot:c")
+    for wrong in (-1.0, math.nan, math.inf):
+        with pytest.raises(UsageError, match="is no number of imagined draws"):
+            leaderboard(store, prior=wrong)
+
+
+def test_a_chain_is_no_circle(tmp_path: Path) -> None:
+    """Neighbours alone have met, each 32 to 18 in both seatings: no note of circles, no surprising pair."""
+    store = Store.create(tmp_path / "s.duckdb")
+    names = [f"bot:{k:02d}" for k in range(20)]
+    for row, (a, b) in enumerate(pairwise(names)):
+        store.add_matches(results((b, a), [0] * 32 + [1] * 18, row=2 * row))
+        store.add_matches(results((a, b), [1] * 32 + [0] * 18, row=2 * row + 1))
+    store.flush(force=True)
+    [board] = leaderboard(store).boards
+    assert not board.surprises and board.dispersion is None and not any("circles" in note for note in board.notes)

@@ -1,0 +1,74 @@
+"""Collectors over small games and networks, and their comparison."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from league import config as settings
+from league.config import PoolConfig
+from league.envs import registry
+from league.play.rollout import Collector
+from league.policies.actor_critic import ActorCritic, Architecture
+from league.policies.stacked import StackedPolicy
+from league.pool.pool import Pool
+from league.types import Rollout
+
+WEIGHTS = {"damage_dealt": 1.0, "stock_lost": -2.0, "approach": 0.5, "payoff": 1.0}
+BRAWL = {"stocks": 1, "time_limit_seconds": 4.0}
+
+
+def pool_config(**changes: Any) -> PoolConfig:
+    """Half self-play, half a bot, two live nets, uniform; the other settings are the source's."""
+    values = {"mix": {"self_play": 0.5, "bot:random": 0.5}, "sampler": "uniform", "live_nets": 2}
+    return PoolConfig(**{**settings.load().pool.model_dump(), **values, **changes})
+
+
+def network(game: str, options: dict[str, Any], seed: int) -> ActorCritic:
+    """A small network for a game."""
+    torch.manual_seed(seed)
+    sizes = {"encoder_layers": 1, "encoder_heads": 2, "encoder_width": 16, "encoder_feedforward": 16, "latents": 2}
+    rest = {"observation_width": 16, "lstm_size": 16, "head_sizes": (8,), "opponent_encoder": True}
+    return ActorCritic(Architecture.of(registry.spec(game, options), history_tokens=5, **sizes, **rest))
+
+
+def make_collector(
+    game: str = "brawl",
+    rows: int = 12,
+    seed: int = 0,
+    lanes: int = 1,
+    stack: bool = False,
+    precision: str = "float32",
+    **options: Any,
+) -> Collector:
+    """A collector with a learner, three frozen nets and a bot in its pool, started."""
+    options = {**(BRAWL if game == "brawl" else {}), **options}
+    nets = {f"net-{i}": network(game, options, 10 + i).requires_grad_(False) for i in range(3)}
+    pool = Pool(pool_config(), nets.__getitem__, np.random.default_rng(seed))
+    for agent_id in nets:
+        pool.admit(agent_id)
+    pool.refresh_targets(set())
+    collector = Collector(
+        [registry.make(game, rows=rows // lanes, threads=1, options=options) for _ in range(lanes)],
+        network(game, options, seed),
+        pool,
+        weights=WEIGHTS,
+        run="me",
+        game_id="g",
+        generator=torch.Generator().manual_seed(seed),
+        precision=precision,
+        stack=StackedPolicy(nets["net-0"], 1) if stack else None,
+    )
+    collector.start(seed)
+    return collector
+
+
+def same(a: Rollout, b: Rollout) -> bool:
+    """Whether two rollouts are equal bit for bit."""
+    fields = ("obs", "mask", "action", "log_prob", "value", "reward", "next_value", "ends", "is_first")
+    states = [rollout.state.tensors() for rollout in (a, b)]
+    return (
+        all(x is y or torch.equal(x, y) for x, y in ((getattr(a, name), getattr(b, name)) for name in fields))
+        and all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
+        and a.finished == b.finished
+    )

@@ -1,0 +1,74 @@
+"""Short runs, stopped and resumed, and what is compared of them."""
+
+import signal
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import league
+from league.store.store import Store
+from league.training.loop import Report
+from tests.helpers.sizes import SMALL
+
+ROOT = Path(__file__).resolve().parents[2]
+SETS = (*SMALL, "pool.snapshot_every=128")
+STAGES = """
+[stage.short]
+run.total_steps = 640
+run.allow_short = true
+
+[stage.long]
+run.continues = "short"
+run.total_steps = 1_280
+run.evaluate_every = 256
+run.allow_short = true
+"""
+
+
+class Notes:
+    """A watcher that keeps what it is told and, at update `at` (0: the first it sees), interrupts with `what`."""
+
+    def __init__(self, at: int | None = None, what: int | Exception = signal.SIGINT) -> None:
+        self.said: list[str] = []
+        self.at, self.what = at, what
+
+    def report(self, report: Report) -> None:
+        """Interrupts where that is wanted."""
+        if self.at in (0, report.update):
+            if isinstance(self.what, Exception):
+                raise self.what
+            signal.raise_signal(self.what)
+
+    def evaluated(self, steps: int, opponent: str, summary: object) -> None:
+        """Ignored."""
+
+    def say(self, message: str) -> None:
+        """Kept."""
+        self.said.append(message)
+
+
+def train(folder: Path, stage: str, *more: str, notes: Notes | None = None, **arguments: Any) -> tuple[Any, list[str]]:
+    """A tiny matrix run whose store is in `folder`; its result and what was said."""
+    notes = notes or Notes()
+    store, overrides = folder / "league.duckdb", (*SETS, *more)
+    result = league.train(
+        stage, env="matrix", device="cpu", overrides=overrides, store=store, watcher=notes, **arguments
+    )
+    return result, notes.said
+
+
+def learned(folder: Path, run: str) -> tuple[list[Any], list[Any]]:
+    """What a run's learning left in the store: (step, update, agent id) of its snapshots, and its training matches."""
+    store = Store.open(folder / "league.duckdb")
+    snapshots = [(row.step, row.update, row.agent_id) for row in store.snapshots(run)]
+    matches = [
+        {**asdict(m), "run": "", "agents": [agent.replace(run, "me") for agent in m.agents]}
+        for m in store.matches(run, "training")
+    ]
+    return snapshots, matches
+
+
+def status(folder: Path, run: str) -> tuple[str, int]:
+    """A run's status and steps in the store."""
+    row = Store.open(folder / "league.duckdb").find_run(run)
+    return row.status, row.steps

@@ -1,0 +1,197 @@
+"""The schedule: everybody meets whom they should, and the adaptive one plays what a refit says is worth most."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from benchmarks.schedule import simulate
+from league.maths.davidson import Games, Model, Prior, fit
+from league.maths.ratings import PairCounts, Ratings, bradley_terry
+from league.maths.scheduling import UNIT, Information, Want, gauntlet, goals, narrowest, round_robin, spread, widths
+
+
+def made_up(seed: int, num_agents: int = 5, draws: float = 0.3) -> Games:
+    """A small league in which not everybody has met, some of whom are snapshots in a row."""
+    rng = np.random.default_rng(seed)
+    pairs = np.array([(i, j) for i in range(num_agents) for j in range(num_agents) if i != j and rng.random() < 0.5])
+    pairs = np.concatenate([pairs, [(i, i + 1) for i in range(num_agents - 1)]])
+    total = rng.integers(1, 12, len(pairs))
+    drawn = rng.binomial(total, draws)
+    won = rng.binomial(total - drawn, 0.6)
+    return Games(
+        num_agents,
+        pairs[:, 0],
+        pairs[:, 1],
+        won.astype(float),
+        drawn.astype(float),
+        (total - drawn - won).astype(float),
+        np.array([(0, 1)]),
+        np.ones(len(pairs)),
+    )
+
+
+def with_expected(games: Games, model: Model, i: int, j: int, times: float) -> Games:
+    """The same with `times` pairs of games of i and j that end just as the model expects."""
+    gap = model.strength[i] - model.strength[j]
+    win, draw, loss = model.probabilities(np.array([gap + model.seat, model.seat - gap]))
+    return replace(
+        games,
+        first=np.append(games.first, [i, j]),
+        second=np.append(games.second, [j, i]),
+        wins=np.append(games.wins, times * win),
+        draws=np.append(games.draws, times * draw),
+        losses=np.append(games.losses, times * loss),
+        seated=np.append(games.seated, [1.0, 1.0]),
+    )
+
+
+def refitted(games: Games, model: Model, i: int, j: int, times: float) -> np.ndarray:
+    """The covariance of a fit to the games and the expected ones: the slow twin of `Information.after`.
+
+    The imagined draws are held where they are.
+    """
+    again = fit(with_expected(games, model, i, j, times), Prior(), model.bonds)
+    assert again.strength == pytest.approx(model.strength, abs=1e-6), "expected games change no rating"
+    return again.covariance
+
+
+def contrast(num_agents: int, a: int, b: int) -> np.ndarray:
+    """t_a - t_b."""
+    weights = np.zeros(num_agents + 2)
+    weights[[a, b]] = 1.0, -1.0
+    return weights
+
+
+def test_everybody_meets_whom_they_should() -> None:
+    """A round robin has every pair once; a gauntlet only those of a seed against one that is none."""
+    assert round_robin(4) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    assert gauntlet(4) == [(0, 1), (0, 2), (0, 3)]
+    assert gauntlet(4, seeds=2) == [(0, 2), (0, 3), (1, 2), (1, 3)]
+
+
+def test_batches_keep_all_pairs_level() -> None:
+    """Who has most left to play plays first; nothing is handed out twice, and in the end nothing is left."""
+    left, batches = np.array([5, 2, 9]), []
+    while left.any():
+        batches.append(spread(left, 6))
+        left = left - batches[-1]
+        assert left.min() >= 0 and batches[-1].sum() <= 6
+    assert batches[0].tolist() == [1, 0, 5] and sum(batches).tolist() == [5, 2, 9]
+    assert spread(np.array([3, 3, 3]), 6).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("draws", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(4))
+def test_expected_variances_are_those_of_a_refit(seed: int, draws: float) -> None:
+    """For every pair, what the closed form expects of more games is what fitting those games anew gives."""
+    games = made_up(seed, draws=draws)
+    model = fit(games, Prior())
+    pairs = np.array(round_robin(games.num_agents))
+    information = Information.of(model, pairs)
+    wanted = contrast(games.num_agents, 0, 3)
+    for times in (1.0, 7.0):
+        gained = information.gains(model.covariance, wanted, times)
+        for p, (i, j) in enumerate(pairs.tolist()):
+            slow = refitted(games, model, i, j, times)
+            assert information.after(model.covariance, p, times) == pytest.approx(slow, abs=3e-6)
+            before = wanted @ model.covariance @ wanted
+            assert gained[p] == pytest.approx(before - wanted @ slow @ wanted, abs=3e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_pair_that_narrows_the_widest_interval_most_is_played(seed: int) -> None:
+    """The first unit goes where refits of all pairs find the narrowest; the second likewise after the first."""
+    games = made_up(seed)
+    model = fit(games, Prior())
+    pairs = np.array(round_robin(games.num_agents))
+    wanted = np.array([contrast(games.num_agents, a, b) for a, b in ((0, 1), (2, 4), (1, 3))])
+    left, given = games, np.zeros(len(pairs), np.int64)
+    for units in (1, 2):
+        now = fit(left, Prior(), model.bonds)
+        widest = wanted[np.argmax(widths(now.covariance, wanted))]
+        variances = [widest @ refitted(left, now, i, j, UNIT) @ widest for i, j in pairs.tolist()]
+        best = int(np.argmin(variances))
+        given[best] += UNIT
+        left = with_expected(left, now, *pairs[best].tolist(), UNIT)
+        assert narrowest(model, pairs, wanted, units * UNIT).tolist() == given.tolist()
+
+
+def test_nothing_is_played_once_all_is_narrow() -> None:
+    """With intervals below `until` no game is handed out; with a lower one only as many as it takes."""
+    model = fit(made_up(0), Prior())
+    pairs = np.array(round_robin(5))
+    wanted = np.array([contrast(5, 0, 1)])
+    width = widths(model.covariance, wanted)[0]
+    assert not narrowest(model, pairs, wanted, 100, until=width + 1).any()
+    some = narrowest(model, pairs, wanted, 1000, until=width / 2)
+    assert 0 < some.sum() < 1000
+    covariance, information = model.covariance, Information.of(model, pairs)
+    for pair in np.flatnonzero(some):
+        covariance = information.after(covariance, pair, some[pair])
+    assert widths(covariance, wanted)[0] <= width / 2
+
+
+def rated(strengths: list[float], games: int = 40) -> Ratings:
+    """Ratings of a, b, c, ... from a round robin that went as expected; each met each in both seats."""
+    names = "abcdefgh"[: len(strengths)]
+    rows = []
+    for i, j in combinations(range(len(names)), 2):
+        won = round(games / (1 + 10 ** ((strengths[j] - strengths[i]) / 400)))
+        rows += [(names[i], names[j], won, games - won), (names[j], names[i], games - won, won)]
+    first, second, wins, losses = zip(*rows, strict=True)
+    counts = PairCounts(first, second, np.array(wins), np.zeros(len(rows), np.int64), np.array(losses))
+    return bradley_terry(counts, "d")
+
+
+def test_goals_are_the_differences_that_one_wants_to_know() -> None:
+    """All: to the anchor or the mean. Order: neighbours. Top: only those that may be as good as the best."""
+    ratings = rated([100, 300, 290, 0])
+
+    def pairs(want: Want, entrants: str) -> list[tuple[str, str | None]]:
+        return [(goal.a, goal.b) for goal in goals(want, ratings, tuple(entrants))]
+
+    assert pairs("order", "abcd") == [("b", "c"), ("c", "a"), ("a", "d")]
+    assert pairs("top", "abcd") == [("b", "c")]
+    assert pairs("top", "bd") == []
+    assert pairs("all", "abcd") == [("b", "d"), ("c", "d"), ("a", "d")]
+    assert pairs("all", "ab") == [("b", None), ("a", None)]
+    assert [(g.a, g.b) for g in goals("all", ratings, "abcd", ("c", "a"))] == [("c", "a")]
+    for goal in goals("all", ratings, "abc") + goals("order", ratings, "abcd"):
+        assert goal.contrast.sum() == pytest.approx(0.0) and goal.is_linked
+
+
+def test_a_goal_has_the_boards_interval() -> None:
+    """The width of a goal is that of the ratings' difference, and of the board's interval to the anchor."""
+    ratings = rated([100, 300, 290, 0])
+    for goal in goals("all", ratings, "abcd"):
+        assert goal.b is not None
+        interval = ratings.difference(goal.a, goal.b)
+        width = widths(ratings.model.covariance, goal.contrast[None])[0]
+        assert width == pytest.approx(interval.upper - interval.lower)
+        i = ratings.index(goal.a)
+        assert width == pytest.approx(ratings.upper[i] - ratings.lower[i])
+
+
+def test_agents_without_games_are_wanted_first() -> None:
+    """One that has no game is rated by the prior, in a group of its own, and is the first to play."""
+    first, second = ("a", "b", "a", "c"), ("b", "a", "c", "a")
+    counts = PairCounts(first, second, np.array([9, 7, 8, 9]), np.zeros(4, np.int64), np.array([7, 9, 8, 7]))
+    ratings = bradley_terry(counts, "a", agents=["a", "new"])
+    assert ratings.agents == ("a", "b", "c", "new") and len(ratings.anchors) == 2
+    without = bradley_terry(counts, "a")
+    assert without.rating == pytest.approx(ratings.rating[:3]) and without.lower == pytest.approx(ratings.lower[:3])
+    wanted = goals("all", ratings, ratings.agents)
+    assert [goal.a for goal in wanted if not goal.is_linked] == ["new"]
+    pairs = np.array(round_robin(4))
+    given = narrowest(ratings.model, pairs, np.array([g.contrast for g in wanted]), UNIT)
+    assert "new" in {ratings.agents[i] for i in pairs[np.argmax(given)]}
+
+
+def test_the_adaptive_schedule_takes_fewer_games() -> None:
+    """For neighbours known to within 200 points a round robin takes over twice as many games (docs/ratings.md)."""
+    games = {kind: [simulate(kind, "order", seed, 200.0) for seed in range(5)] for kind in ("adaptive", "round-robin")}
+    assert sum(games["round-robin"]) > 2 * sum(games["adaptive"]), games

@@ -1,0 +1,317 @@
+"""A run moves between machines: what differs there is said, and its matches in play go on where they can."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import league
+from league import config as config_module
+from league.config import SOURCE
+from league.device import products_of
+from league.envs import registry
+from league.envs.classic.matrix import MatrixBatch, Options
+from league.errors import SnapshotError
+from league.play import randomness
+from league.play import rollout as rollout_module
+from league.play.moving import Taken
+from league.snapshots.state import load_state, save_state
+from league.store.store import Store
+from league.training import loop as training_module
+from tests.helpers.cases import cases
+from tests.helpers.rollouts import make_collector, same
+from tests.helpers.runs import STAGES, Notes, learned, status, train
+from tests.helpers.sizes import SMALL_AGENT
+
+GPU_BYTES, CPU_BYTES = 16, 5_056
+"""Of a torch generator's state."""
+SPANNING = ("env.rounds=7", "agent.opponent_encoder=true")
+"""Matches that lie across updates, between nets with a memory."""
+
+
+@pytest.fixture(autouse=True)
+def _stages(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The source with two tiny stages, of which `long` carries on `short`."""
+    path = tmp_path_factory.mktemp("source") / "hyperparameters.toml"
+    path.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
+    monkeypatch.setattr(config_module, "SOURCE", path)
+
+
+def change_state(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Writes a run's newest state as `change` leaves it."""
+    state = load_state(folder / "matrix-1" / "state")
+    change(state)
+    save_state(folder / "matrix-1" / "state", state)
+
+
+def events(folder: Path, kind: str) -> list[str]:
+    """The messages of a kind of event."""
+    return [event.message for event in Store.open(folder / "league.duckdb").events() if event.kind == kind]
+
+
+def resume(folder: Path, **more: Any) -> tuple[Any, list[str]]:
+    """Carries the run on to its update 5, or to its end from there; its result and what was said."""
+    notes = Notes(5)
+    return league.resume("matrix-1", store=folder / "league.duckdb", watcher=notes, **more), notes.said
+
+
+def across(folder: Path, update: int) -> set[tuple[int, int]]:
+    """Row and seed of the matches that began before `update` was over and ended after it."""
+    matches = Store.open(folder / "league.duckdb").matches("matrix-1", "training")
+    return {(m.row, m.seed) for m in matches if m.update > update and (m.update_begin or 0) < update}
+
+
+def from_a_gpu(state: dict[str, Any]) -> None:
+    """Makes of a CPU's state what a GPU would have saved under bf16."""
+    state["collector"]["generator"] = torch.arange(GPU_BYTES, dtype=torch.uint8)
+    state["generators"]["cuda"] = [torch.zeros(GPU_BYTES, dtype=torch.uint8)]
+    state["setting"] |= {"device": "cuda", "nets": "graphs", "products": "TF32"}
+    for lane in state["collector"]["lanes"]:
+        for memory in (lane["state"], lane["opponent_state"]):
+            memory["keys"], memory["values"] = memory["keys"].bfloat16(), memory["values"].bfloat16()
+
+
+def of_a_longer_generator(state: dict[str, Any]) -> None:
+    """Gives the state generators of more bytes than a CPU's, as another kind of device may have."""
+    state["collector"]["generator"] = torch.zeros(CPU_BYTES + 16, dtype=torch.uint8)
+    state["generators"]["torch"] = torch.zeros(CPU_BYTES + 16, dtype=torch.uint8)
+
+
+@pytest.mark.parametrize("change", [from_a_gpu, of_a_longer_generator])
+def test_a_state_of_another_device_goes_on_with_its_matches(change: Any, tmp_path: Path) -> None:
+    """A generator's state that is too small or too large is no error: seeded again, said, an event; matches go on."""
+    for folder in ("whole", "moved"):
+        (tmp_path / folder).mkdir()
+        train(tmp_path / folder, "long", *SPANNING, notes=Notes(3))
+    change_state(tmp_path / "moved", change)
+    resume(tmp_path / "whole")
+    done, said = resume(tmp_path / "moved")
+    (line,) = [line for line in said if "goes on otherwise" in line]
+    assert events(tmp_path / "moved", "moved") == [line] and done.updates == 5
+    assert "the actions' generator has another kind of state here" in line and "all 8 matches in play go on" in line
+    for words in ("device cuda -> cpu", "steps of the nets graphs -> plain", "matrix products TF32 -> "):
+        assert (words in line) == (change is from_a_gpu)
+    assert ("global generators of torch" in line) == (change is of_a_longer_generator)
+    whole, moved = (across(tmp_path / folder, 3) for folder in ("whole", "moved"))
+    assert moved == whole and len(whole) == 8, "the matches in play are the same ones"
+    probes = events(tmp_path / "moved", "probe")
+    assert len(probes) == 1 and "draws other actions" in probes[0]
+
+
+def test_a_moved_run_is_seeded_by_seed_and_update(tmp_path: Path) -> None:
+    """Moved twice from one state it is twice the same run, and not the one that drew on."""
+    found = []
+    for folder in ("whole", "a", "b"):
+        (tmp_path / folder).mkdir()
+        train(tmp_path / folder, "long", *SPANNING, notes=Notes(3))
+        if folder != "whole":
+            change_state(tmp_path / folder, from_a_gpu)
+        resume(tmp_path / folder)
+        found.append(learned(tmp_path / folder, "matrix-1"))
+    assert found[1] == found[2] != found[0]
+
+
+def test_global_generators_of_another_kind_are_seeded_and_named() -> None:
+    """Those that can be taken are, the other is seeded, whatever was drawn before."""
+    cpu = torch.device("cpu")
+    with randomness.untouched(cpu):
+        state = randomness.get_state(cpu)
+        expected = np.random.random()
+        assert randomness.set_state(state, cpu, 5) == [] and np.random.random() == expected
+        state["torch"] = torch.zeros(GPU_BYTES, dtype=torch.uint8)
+        assert randomness.set_state(state, cpu, 5) == ["torch"] and np.random.random() == expected
+        drawn = torch.rand(3)
+        assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(5)))
+
+
+# Lanes
+
+
+def with_lanes(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has `auto` decide for so many lanes, as it would on another device."""
+    monkeypatch.setattr(rollout_module, "num_lanes", lambda config, device: number)
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_matches_go_on_in_other_lanes(lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `overlap=auto` decides is no part of the fingerprint: another decision is said, and all matches go on."""
+    for folder in ("whole", "moved"):
+        (tmp_path / folder).mkdir()
+        with_lanes(lanes, monkeypatch)
+        train(tmp_path / folder, "long", *SPANNING, notes=Notes(3))
+    before = Store.open(tmp_path / "moved" / "league.duckdb").find_run("matrix-1").fingerprint
+    resume(tmp_path / "whole")
+    with_lanes(3 - lanes, monkeypatch)
+    done, said = resume(tmp_path / "moved")
+    (line,) = [line for line in said if "goes on otherwise" in line]
+    assert f"lanes {lanes} -> {3 - lanes}; all 8 matches in play go on" in line
+    assert events(tmp_path / "moved", "moved") == [line] and done.updates == 5
+    assert across(tmp_path / "moved", 3) == across(tmp_path / "whole", 3) != set()
+    assert Store.open(tmp_path / "moved" / "league.duckdb").find_run("matrix-1").fingerprint == before
+    assert load_state(tmp_path / "moved" / "matrix-1" / "state")["setting"]["lanes"] == 3 - lanes
+
+
+class Bare(MatrixBatch):
+    """A game that cannot regroup its matches, and for `is_refusing` cannot read its own states either."""
+
+    regroup: Any = None
+    is_refusing = False
+
+    def set_state(self, state: bytes) -> None:
+        """As the game has it."""
+        if self.is_refusing:
+            raise ValueError("the state is not of this version")
+        super().set_state(state)
+
+
+def test_matches_that_cannot_be_regrouped_are_lost_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A game that cannot regroup, one that refuses its state, and other rows: the number of matches lost is said."""
+    monkeypatch.setattr(registry, "make", lambda name, *, rows, threads, options: Bare(rows, Options(**options)))
+    with_lanes(2, monkeypatch)
+    train(tmp_path, "long", *SPANNING, notes=Notes(3))
+    said: list[str] = []
+    for stop, sets in ((5, ()), (7, ()), (None, ("env.rows=4",))):
+        with_lanes(1, monkeypatch)
+        monkeypatch.setattr(Bare, "is_refusing", stop == 7)
+        notes = Notes(stop)
+        league.resume("matrix-1", store=tmp_path / "league.duckdb", overrides=sets, watcher=notes)
+        said += [line for line in notes.said if "8 matches in play are lost, since they cannot" in line]
+    assert len(said) == 3 and events(tmp_path, "moved") == said
+    assert status(tmp_path, "matrix-1")[0] == "finished"
+
+
+def flat(value: Any) -> list[Any]:
+    """The leaves of a tree, arrays as bytes."""
+    if isinstance(value, dict | list):
+        items = value.values() if isinstance(value, dict) else value
+        return [leaf for item in items for leaf in flat(item)]
+    return [value.numpy().tobytes() if isinstance(value, torch.Tensor) else getattr(value, "tolist", lambda: value)()]
+
+
+@pytest.mark.parametrize("game", cases("brawl", "matrix", slow=["kuhn", "leduc"]))
+def test_regrouping_there_and_back_changes_nothing(game: str) -> None:
+    """Two lanes' matches taken over by one lane and back are, bit for bit, those that were; the next rollout, too."""
+    first = make_collector(game, lanes=2)
+    first.collect(25, 1)
+    state, pool = copy.deepcopy(first.state_dict()), first.pool.state_dict()
+    narrow, back = make_collector(game, seed=5), make_collector(game, seed=6, lanes=2)
+    for collector, given in ((narrow, state), (back, None)):
+        collector.policy.load_state_dict(first.policy.state_dict())
+        collector.pool.load_state_dict(pool)
+        taken = collector.load_state_dict(copy.deepcopy(given or narrow.state_dict()), 7)
+        assert taken == Taken(12, 0, is_reseeded=False, is_regrouped=True)
+    seen = np.concatenate([lane.batch.obs for lane in first.lanes])
+    assert np.array_equal(narrow.lanes[0].batch.obs, seen), "the rows see what they saw"
+    again = back.state_dict()
+    for lane in (*state["lanes"], *again["lanes"]):
+        for name, x in lane["opponent_state"].items():
+            lane["opponent_state"][name] = x[:, :-1] if name in ("keys", "values") else x[:-1]  # the spare row
+    assert flat({**again, "nets": None}) == flat({**state, "nets": None})
+    assert same(back.collect(30, 2), first.collect(30, 2))
+
+
+def test_bf16_memories_are_taken_over_in_float32() -> None:
+    """A GPU's memory in bf16 is what a CPU's float32 memory then holds, to the last bit."""
+    first, second = make_collector(), make_collector(seed=5)
+    first.collect(25, 1)
+    state = copy.deepcopy(first.state_dict())
+    memory = state["lanes"][0]["state"]
+    memory["keys"] = memory["keys"].bfloat16()
+    second.pool.load_state_dict(first.pool.state_dict())
+    assert second.load_state_dict(state).lost == 0
+    keys = second.lanes[0].state.tensors()["keys"]
+    assert keys.dtype == torch.float32 and torch.equal(keys, memory["keys"].float()) and keys.any()
+
+
+# Products and bits
+
+
+def test_what_a_precision_means_where() -> None:
+    """The words that a state keeps: only float32 is another thing on another device."""
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    assert [products_of(cuda, "float32", False), products_of(cpu, "float32", True)] == ["TF32", "two bf16 a number"]
+    assert {products_of(d, "bf16", True) for d in (cpu, cuda)} == {"bf16"}
+    assert {products_of(d, "highest", True) for d in (cpu, cuda)} == {products_of(cpu, "float32", False)} == {"float32"}
+
+
+def test_a_run_of_other_bits_goes_on_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--stage` and resume say it in a line and write an event, once; fingerprint and rows are those of the run."""
+    train(tmp_path, "short", *SPANNING)
+    before, now = config_module.BITS, config_module.BITS + 1
+    for module in (config_module, training_module):
+        monkeypatch.setattr(module, "BITS", now)
+    result, said = train(tmp_path, "long", *SPANNING, notes=Notes(7))
+    assert said[0].startswith("carrying on matrix-1 (short, same fingerprint and seed)")
+    (line,) = [line for line in said if "of play and learning, this library has" in line]
+    assert f"is of bits {before} of play and learning, this library has {now}:" in line
+    assert events(tmp_path, "bits") == [line] and result.status == "stopped"
+    _, said = resume(tmp_path)
+    assert (
+        not [line for line in said if "of play and learning, this library has" in line]
+        and len(events(tmp_path, "bits")) == 1
+    )
+    folders = sorted((tmp_path / "matrix-1" / "snapshots").iterdir())
+    bits = [json.loads((folder / "manifest.json").read_text())["extra"]["bits"] for folder in folders]
+    assert bits[0] == before and bits[-1] == now
+
+
+def test_a_state_from_before_bits_were_counted_goes_on(tmp_path: Path) -> None:
+    """It counts as bits 0, is said with the same words, and goes on bit for bit on the machine it was made on."""
+    for folder in ("whole", "old"):
+        (tmp_path / folder).mkdir()
+        train(tmp_path / folder, "long", *SPANNING, notes=Notes(3))
+    change_state(tmp_path / "old", lambda state: state.pop("setting"))
+    resume(tmp_path / "whole")
+    _, said = resume(tmp_path / "old")
+    (line,) = [line for line in said if "of play and learning, this library has" in line]
+    assert "bits 0 (from before they were counted)" in line and events(tmp_path / "old", "bits") == [line]
+    assert not events(tmp_path / "old", "moved")
+    assert learned(tmp_path / "old", "matrix-1") == learned(tmp_path / "whole", "matrix-1")
+
+
+def test_auto_keeps_the_sizes_of_the_device_that_a_run_began_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A longer stage on a wider machine carries the run on with its own rows, aloud; --fresh and --set do not."""
+    store, sets = tmp_path / "league.duckdb", [*SMALL_AGENT, "learner.rollout_steps=2"]
+    call = {"env": "matrix", "preset": "auto", "device": "cpu", "overrides": sets, "store": store}
+    league.train("short", **call)
+    before = Store.open(store).find_run("matrix-1")
+    monkeypatch.setattr(registry, "num_cores", lambda: 32)
+    notes = Notes(1)
+    assert league.train("long", **{**call, "overrides": [*sets, "env.rows=32"]}, watcher=notes).run == "matrix-2"
+    assert "differs in" in notes.said[0]
+    notes = Notes(1)
+    assert league.train("long", **call, fresh=True, watcher=notes).run == "matrix-3"
+    notes = Notes()
+    done = league.train("long", **call, watcher=notes)
+    assert (done.run, done.status) == ("matrix-1", "finished")
+    assert notes.said[0] == "carrying on matrix-1 (short, same fingerprint and seed) from step 640"
+    (line,) = [line for line in notes.said if "keeps the sizes" in line]
+    assert "(64 rows, " in line and "would have 256 rows, " in line and events(tmp_path, "resumed") == [line]
+    after, rows = Store.open(store).find_run("matrix-1"), json.loads(Store.open(store).find_run("matrix-3").config)
+    assert after.fingerprint == before.fingerprint and json.loads(after.config)["env"]["rows"] == 64
+    assert rows["env"]["rows"] == 256
+
+
+def test_a_state_that_cannot_be_read_is_refused_in_a_line(tmp_path: Path) -> None:
+    """Weights of another shape, or a part that is not there, name the run and what to do; the state stays."""
+    train(tmp_path, "long", notes=Notes(3))
+
+    def without_rng(state: dict[str, Any]) -> None:
+        del state["learner"]["rng"]
+
+    def of_another_shape(state: dict[str, Any]) -> None:
+        state["learner"]["policy"]["critic.0.weight"] = torch.zeros(3, 3)
+
+    for change in (without_rng, of_another_shape):
+        change_state(tmp_path, change)
+        with pytest.raises(SnapshotError, match="run=matrix-1: its state cannot be read by this league") as caught:
+            resume(tmp_path)
+        assert "\n" not in str(caught.value) and "--fresh" in str(caught.value)
+    assert load_state(tmp_path / "matrix-1" / "state")["counters"]["update"] == 3

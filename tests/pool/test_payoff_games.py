@@ -1,0 +1,140 @@
+"""Payoffs between snapshots, played out, and the equilibria that leagues with the sampler `nash` come near."""
+
+import gc
+import importlib
+import weakref
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from league.config import PoolConfig, load
+from league.envs import registry
+from league.maths.nashconv import margins, payoffs
+from league.pool import payoff_games as psro
+from league.pool.payoff_games import mean_margins
+from league.pool.pool import Pool
+from league.sessions.app import Silent, settle, wire
+from league.snapshots.state import load_state
+from league.store.store import Store
+from league.training.loop import Counters
+from league.types import MatchResult, Policy
+from tests.helpers.sizes import SMALL
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """`benchmarks.nashconv`, imported from the root."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.nashconv")
+
+
+def match(agents: tuple[str, str], payoff: tuple[float, float], win: tuple[float, float]) -> MatchResult:
+    """A match with these sums of the reward terms."""
+    rewards = {"payoff": payoff, "win": win}
+    return MatchResult("r", "evaluation", 0, 0, 0, "g", agents, 1, 0, "end", 1, 1, "sample", rewards=rewards)
+
+
+def test_mean_margins_are_of_the_weighted_rewards() -> None:
+    """Half the difference of both seats' weighted rewards, averaged over the matches with each opponent."""
+    games = [
+        match(("new", "a"), (3.0, -3.0), (1.0, -1.0)),
+        match(("a", "new"), (1.0, -1.0), (1.0, -1.0)),
+        match(("b", "new"), (-2.0, 2.0), (-1.0, 1.0)),
+    ]
+    assert mean_margins(games, "new", ["a", "b"], {"payoff": 1.0, "win": 0.5}) == {"a": (3.5 - 1.5) / 2, "b": 2.5}
+    assert mean_margins(games, "new", ["a", "b"], {"win": 2.0}) == {"a": 0.0, "b": 2.0}
+
+
+def test_measured_payoffs_are_what_the_sampler_mixes(tmp_path: Path) -> None:
+    """Where payoffs were measured, `nash` draws by them: biased rock-paper-scissors gives (1/16, 10/16, 5/16)."""
+    config: PoolConfig = load(env="matrix", overrides=["pool.sampler=nash", "pool.epsilon=0.0"]).pool
+    pool = Pool(config, lambda agent: None, np.random.default_rng(0))  # type: ignore[arg-type, return-value]
+    for name in ("rock", "paper", "scissors"):
+        pool.admit(name)
+    pool.results.measured = {"paper": {"rock": 0.5}, "scissors": {"rock": -1.0, "paper": 0.1}}
+    restored = Pool(config, pool._load, np.random.default_rng(0))
+    restored.load_state_dict(pool.state_dict())
+    for one in (pool, restored):
+        one.refresh_targets(set())
+        assert list(one.odds["self_play"].values()) == pytest.approx([1 / 16, 10 / 16, 5 / 16], abs=1e-6)
+
+
+def test_measured_payoffs_are_the_snapshots_own(bench: ModuleType, tmp_path: Path) -> None:
+    """In Kuhn poker every measured payoff is within 5 standard errors of the exact one of the two frozen strategies."""
+    store, games = tmp_path / "league.duckdb", 600
+    sets = ["run.total_steps=8192", "pool.snapshot_every=2048", f"pool.payoff_games={games}"]
+    run = bench.train("kuhn", 0, store, [*sets, "env.rows=64", "learner.learning_rate=1e-2"])
+    measured = load_state(tmp_path / run / "state")["pool"]["results"]["measured"]
+    _, strategies = bench.behaviours(store, run)
+    tree = registry.tree("kuhn", {})
+    assert tree is not None
+    exact = margins(tree, strategies)
+    names = [row.agent_id for row in bench.Store.open(store).snapshots(run)]
+    assert [len(measured.get(name, {})) for name in names[:4]] == [0, 1, 2, 3]
+    assert np.abs(exact).max() > 0.1 and np.abs(payoffs(tree, strategies)).max() > 0.1
+    for name, others in measured.items():
+        for other, margin in others.items():
+            error = 2.0 / np.sqrt(games)  # at most 2 chips a deal
+            assert abs(margin - exact[names.index(name), names.index(other)]) < 5 * error
+
+
+def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many snapshots there are: the newest and `NETS_AT_ONCE` others; all are met, each loaded once."""
+    sets = [*SMALL, "pool.sampler=nash", "pool.payoff_games=2"]
+    config, spec, device, _ = settle("smoke", "fast", "matrix", None, sets)
+    run = wire("r", config, spec, 0, device, Store.create(tmp_path / "s.duckdb"), Silent(), "f" * 64)
+    pool = Pool(config.pool, run.load_policy, np.random.default_rng(0))
+    for step in range(9):
+        with torch.no_grad():
+            next(run.policy.parameters()).add_(0.1)
+        pool.admit(run.save_snapshot(Counters(update=step, steps=step)))
+    nets, most, loaded, load_policy = weakref.WeakSet[Policy](), 0, list[str](), run.load_policy
+
+    def load_and_count(agent_id: str) -> Policy:
+        nonlocal most
+        net = load_policy(agent_id)
+        nets.add(net)
+        loaded.append(agent_id)
+        gc.collect()
+        most = max(most, len(nets))
+        return net
+
+    run.load_policy = load_and_count
+    monkeypatch.setattr(psro, "NETS_AT_ONCE", 3)
+    psro.measure_payoffs(run, pool)
+    assert most == 4 and sorted(loaded) == sorted(pool.snapshots)
+    assert list(pool.results.measured[pool.snapshots[-1]]) == pool.snapshots[:-1]
+
+
+@pytest.mark.slow
+def test_league_finds_the_equilibrium_of_biased_rock_paper_scissors(bench: ModuleType, tmp_path: Path) -> None:
+    """PSRO ends below a NashConv of 0.02, from 1/3 uniform (0.2 is where plain best responses to paper stop)."""
+    store, game = tmp_path / "league.duckdb", "biased rock-paper-scissors"
+    run = bench.train(game, 0, store)
+    points = bench.curve(game, *bench.behaviours(store, run))
+    assert points[0].newest > 0.3 and points[-1].nash < 0.02
+    assert points[-1].newest > 0.02, "the last network alone is a best response, no equilibrium"
+
+
+@pytest.mark.slow
+def test_league_comes_near_an_equilibrium_of_kuhn_poker(bench: ModuleType, tmp_path: Path) -> None:
+    """PSRO's Nash mixture ends below NashConv 0.2, from 11/12 uniform (seed 0 reaches 0.09, the worst 0.29)."""
+    store = tmp_path / "league.duckdb"
+    run = bench.train("kuhn", 0, store)
+    points = bench.curve("kuhn", *bench.behaviours(store, run))
+    assert points[0].newest > 0.8 and points[-1].nash < 0.1
+
+
+def test_picture_of_curves(bench: ModuleType) -> None:
+    """Every kind of curve is drawn in its colour, a panel a game."""
+    points = [(0, 0.9, 0.9, 0.9, 1), (100, 0.5, 0.1, 0.3, 2)]
+    one = bench.draw([{"game": "kuhn", "seed": 0, "curve": points}])
+    two = bench.draw([{"game": game, "seed": 0, "curve": points} for game in ("kuhn", "rock-paper-scissors")])
+    assert two.width > 1.8 * (one.width - 60)
+    drawn = {colour for _, colour in one.crop((0, 60, *one.size)).getcolors(1 << 20)}
+    assert set(bench.CURVES.values()) <= drawn

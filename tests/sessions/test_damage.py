@@ -1,0 +1,755 @@
+"""What happens when something breaks: a run goes on bit for bit, or says what is lost; nothing is deleted for it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+import torch
+
+import league
+from league import config as config_module
+from league.config import SOURCE
+from league.envs import registry
+from league.envs.classic.matrix import MatrixBatch
+from league.errors import ConfigError, LeagueError, SnapshotError, StoreError
+from league.play.rollout import Collector
+from league.policies.actor_critic import ActorCritic
+from league.sessions import app as app_module
+from league.sessions import sizing
+from league.sessions.recovery import lost_rows
+from league.snapshots.io import WEIGHTS
+from league.snapshots.state import INDEX, PREVIOUS, load_state, save_state
+from league.store import rows as records
+from league.store import store as store_module
+from league.store.store import Store
+from league.training import probe as probe_module
+from league.training.loop import Report
+from tests.helpers.cases import cases
+from tests.helpers.runs import ROOT, SETS, STAGES, Notes, learned, status, train
+from tests.helpers.sizes import SMALL_ROLLOUT, as_options
+from tests.helpers.stores import held, make_gate, make_match, make_run, make_snapshot, release
+
+ALWAYS = "run.checkpoint_minutes=0.0000001"
+"""A checkpoint at every update: by the clock, not by the steps."""
+METRICS = "SELECT * EXCLUDE (run) FROM metric WHERE name NOT LIKE '%seconds%' ORDER BY ALL"
+
+
+@pytest.fixture(autouse=True)
+def _stages(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The source with two tiny stages, of which `long` carries on `short`."""
+    path = tmp_path_factory.mktemp("source") / "hyperparameters.toml"
+    path.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
+    monkeypatch.setattr(config_module, "SOURCE", path)
+
+
+def resume(folder: Path, run: str = "matrix-1", notes: Notes | None = None, **more: Any) -> tuple[Any, list[str]]:
+    """Carries a run of `folder` on; its result and what was said."""
+    notes = notes or Notes()
+    return league.resume(run, store=folder / "league.duckdb", watcher=notes, **more), notes.said
+
+
+def everything(folder: Path, run: str = "matrix-1") -> tuple[Any, ...]:
+    """All that learning left: snapshots (their ids are hashes of weights), matches, and each update's measurements."""
+    return (*learned(folder, run), Store.open(folder / "league.duckdb").query(METRICS)[1])
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
+    """Everything that the long stage of the tiny agent leaves when nothing interrupts it."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    source = folder / "hyperparameters.toml"
+    source.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config_module, "SOURCE", source)
+        train(folder, "long")
+    return everything(folder)
+
+
+def flip(path: Path, place: int = -1) -> None:
+    """One bit of the byte at `place` changed."""
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def events(folder: Path) -> list[tuple[str, str]]:
+    """Kind and message of every event."""
+    return Store.open(folder / "league.duckdb").query('SELECT kind, message FROM event ORDER BY "update"')[1]
+
+
+# 2N updates are N, a stop, a resume, and N
+
+
+class Noisy(MatrixBatch):
+    """A game written elsewhere, which draws from the global generators of Python, NumPy and torch."""
+
+    def step(self) -> None:
+        """One round, with noise in the rewards."""
+        super().step()
+        noise = random.random() + np.random.rand() + float(torch.rand(()))
+        self.reward_terms[:, :, 0] += np.float32(noise)
+
+
+CASES: dict[str, tuple[str, ...]] = {
+    "plain": (),
+    "lanes": ("learner.overlap=true",),
+    "stacked bf16": ("learner.precision=bf16",),
+    "stacked bf16 lanes": ("learner.precision=bf16", "learner.overlap=true"),
+    "pfsp": ("pool.sampler=pfsp_var", "pool.live_nets=2"),
+    "quality": ("pool.sampler=quality", "pool.live_nets=2"),
+    "global generators": (),
+}
+
+
+@pytest.mark.parametrize("case", cases("plain", "stacked bf16 lanes", "global generators", slow=CASES))
+def test_stops_at_any_update_change_nothing(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped after 1, 4 and 9 of 10 updates and saved by the clock at each, a run is the one without a stop."""
+    if case == "global generators":
+        monkeypatch.setattr(registry, "make", lambda name, *, rows, threads, options: noisy(rows, options))
+        quiet = ActorCritic.step
+
+        def step(self: ActorCritic, *arguments: Any, **more: Any) -> Any:
+            action, log_prob, value = quiet(self, *arguments, **more)
+            return action, log_prob, value + torch.rand_like(value)
+
+        monkeypatch.setattr(ActorCritic, "step", step)
+    more = ("env.rounds=7", *CASES[case])
+    for folder in ("whole", "parts"):
+        (tmp_path / folder).mkdir()
+    outside = random.getstate()
+    train(tmp_path / "whole", "long", *more)
+    expected = everything(tmp_path / "whole")
+    assert len(expected[0]) == 11 and len(expected[1]) > 150 and len(expected[2]) > 100
+    assert any(match["update_begin"] < match["update_end"] for match in expected[1]), "matches across updates"
+    train(tmp_path / "parts", "long", ALWAYS, *more, notes=Notes(1))
+    for stop in (4, 9, None):
+        random.seed(stop)
+        np.random.seed(stop)
+        torch.manual_seed(stop or 0)
+        _, said = resume(tmp_path / "parts", notes=Notes(stop))
+        assert any("is, bit for bit, the one that was saved" in line for line in said), said
+    assert everything(tmp_path / "parts") == expected
+    random.setstate(outside)
+
+
+def noisy(rows: int, options: Any) -> Noisy:
+    """The noisy game with a game's options."""
+    return Noisy(rows, registry._resolve("matrix", options))
+
+
+def test_a_run_gives_the_global_generators_back(tmp_path: Path) -> None:
+    """What a process draws after a training is what it would have drawn without it."""
+    states = random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state()
+    train(tmp_path, "short", "run.total_steps=128")
+    assert random.getstate() == states[0] and torch.equal(torch.get_rng_state(), states[2])
+    assert json.dumps(np.random.get_state(legacy=False), default=str) == json.dumps(states[1], default=str)
+
+
+def test_evaluation_draws_nothing_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a game that draws globally, a run that is evaluated on the way learns what one that is not does."""
+    monkeypatch.setattr(registry, "make", lambda name, *, rows, threads, options: noisy(rows, options))
+    for folder, every in (("often", 128), ("never", 0)):
+        (tmp_path / folder).mkdir()
+        train(tmp_path / folder, "long", f"run.evaluate_every={every}", run="me")
+    assert learned(tmp_path / "often", "me") == learned(tmp_path / "never", "me")
+
+
+# The health probe
+
+
+def test_the_probe_is_the_step_that_is_played_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it foresees is, bit for bit, the first step of the next rollout, and asking changes nothing of that."""
+    foreseen: list[dict[str, Any]] = []
+    real = Collector.collect
+
+    def collect(self: Collector, num_steps: int, update: int) -> Any:
+        foreseen.append(probe_module.foresee(self))
+        rollout = real(self, num_steps, update)
+        for name in ("action", "log_prob", "value"):
+            assert torch.equal(foreseen[-1][name], getattr(rollout, name)[0]), name
+        return rollout
+
+    for folder in ("asked", "not"):
+        (tmp_path / folder).mkdir()
+    train(tmp_path / "not", "short")
+    monkeypatch.setattr(Collector, "collect", collect)
+    train(tmp_path / "asked", "short")
+    assert len(foreseen) == 5 and everything(tmp_path / "asked") == everything(tmp_path / "not")
+
+
+def test_the_probe_says_how_far_another_machine_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the first step is not the one that was saved, the sizes are said, and kept as an event; the run goes on."""
+    train(tmp_path, "long", notes=Notes(3))
+    real = probe_module.foresee
+
+    def elsewhere(collector: Collector) -> dict[str, Any]:
+        found = real(collector)
+        return {**found, "value": found["value"] + 0.25, "on": "torch 9, cpu"}
+
+    monkeypatch.setattr(probe_module, "foresee", elsewhere)
+    result, said = resume(tmp_path)
+    (line,) = [line for line in said if line.startswith("health probe")]
+    assert "0 of 8 rows act otherwise, log-probabilities by up to 0, values by up to 0.25" in line
+    assert "now on torch 9, cpu" in line and result.status == "finished"
+    assert events(tmp_path) == [("probe", line)]
+
+
+# States
+
+
+@pytest.mark.parametrize(
+    "damage", cases("data bit", "index gone", slow=("data cut", "data gone", "index bit", "index empty"))
+)
+def test_a_damaged_state_falls_back_to_the_one_before(damage: str, unbroken: Any, tmp_path: Path) -> None:
+    """The run goes on from the previous state, aloud, to the very same end; what was damaged is kept."""
+    cut = tmp_path
+    train(cut, "long", notes=Notes(3))
+    resume(cut, notes=Notes(6))
+    state = cut / "matrix-1" / "state"
+    index = state / INDEX
+    data = state / json.loads(index.read_text())["data"]
+    content = data.read_bytes()
+    {
+        "data bit": lambda: flip(data),
+        "data cut": lambda: data.write_bytes(content[: len(content) // 2]),
+        "data gone": data.unlink,
+        "index bit": lambda: flip(index, 200),
+        "index empty": lambda: index.write_bytes(b""),
+        "index gone": index.unlink,
+    }[damage]()
+    left = 3 if "gone" not in damage else 2
+    assert len(list(state.iterdir())) == left + 1
+    result, said = resume(cut, notes=Notes(4))
+    assert result.updates == 4
+    (line,) = [line for line in said if "going on from the state before it" in line]
+    assert str(data if damage == "data gone" else index) in line
+    assert events(cut)[0] == ("damage", line)
+    bad = [path for path in state.iterdir() if ".bad-" in path.name]
+    assert len(bad) == (1 if "gone" in damage else 2) and all(path.name in line for path in bad)
+    if damage == "index empty":
+        assert content in [path.read_bytes() for path in bad]
+    resume(cut)
+    assert everything(cut) == unbroken
+    assert sorted(path for path in state.iterdir() if ".bad-" in path.name) == sorted(bad)
+
+
+def test_after_a_fall_back_the_good_state_is_the_previous_one(tmp_path: Path) -> None:
+    """A state that was found damaged never takes the place of a whole one."""
+    for number in range(3):
+        save_state(tmp_path, {"x": torch.tensor([number])})
+    flip(tmp_path / json.loads((tmp_path / INDEX).read_text())["data"])
+    assert load_state(tmp_path)["x"].item() == 1
+    save_state(tmp_path, {"x": torch.tensor([3])})
+    flip(tmp_path / json.loads((tmp_path / INDEX).read_text())["data"])
+    assert load_state(tmp_path)["x"].item() == 1
+
+
+def test_two_damaged_states_are_refused_and_left(tmp_path: Path) -> None:
+    """When neither state is whole, the newest is named and no file is touched."""
+    for number in range(2):
+        save_state(tmp_path, {"x": torch.tensor([number])})
+    for path in tmp_path.glob("*.safetensors"):
+        flip(path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(SnapshotError, match=rf"{INDEX}: damaged"):
+        load_state(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert PREVIOUS in before
+
+
+def test_a_disk_that_gives_back_something_else_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new state is read back before the old one goes: a byte that changed on its way to the disk is an error."""
+    save_state(tmp_path, {"x": torch.arange(9.0)})
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    real = os.fsync
+
+    def lie(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.name == "data":
+            flip(path)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", lie)
+    with pytest.raises(SnapshotError, match="reads back otherwise: the disk is failing"):
+        save_state(tmp_path, {"x": torch.arange(8.0)})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+THRIFT = """
+import resource, sys
+from pathlib import Path
+import torch
+from league.snapshots.state import load_state, save_state
+size = 300 * 2**20
+tree = {"x": torch.ones(size // 4), "y": [torch.zeros(1000)]}
+save_state(Path(sys.argv[1]) / "first", {"y": tree["y"]})
+load_state(Path(sys.argv[1]) / "first")
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_DATA, (used + size // 2, resource.RLIM_INFINITY))
+save_state(Path(sys.argv[1]), tree)
+resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert torch.equal(load_state(Path(sys.argv[1]))["x"], tree["x"])
+print(sum(path.stat().st_size for path in Path(sys.argv[1]).glob("*.safetensors")) // 2**20)
+"""
+
+
+def python(code: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs `code` in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=cwd or ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the limit needs Linux")
+def test_a_state_is_saved_without_a_copy(tmp_path: Path) -> None:
+    """300 MiB are saved, read back and compared where only half as much memory is left."""
+    done = python(THRIFT, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "300\n"
+
+
+# What a run takes of the disk
+
+
+def test_the_disk_is_foretold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state's size and the snapshots' number and size are said before the run, and are what is there after it."""
+    (tmp_path / "runs").mkdir()
+    _, said = train(tmp_path / "runs", "long", ALWAYS, "agent.lstm_size=256")
+    (line,) = [line for line in said if line.startswith("disk: ")]
+    config = config_module.from_json(json.loads(Store.open(tmp_path / "runs" / "league.duckdb").runs()[0].config))
+    spec, device = registry.spec("matrix", config.env.options), torch.device("cpu")
+    needs = sizing.disk_needs(config, app_module._footprint(config, spec, device), 0, 2, 3)
+    assert line.startswith(f"disk: {needs.describe()}; ")
+    states = list((tmp_path / "runs" / "matrix-1" / "state").glob("*.safetensors"))
+    snapshots = list((tmp_path / "runs" / "matrix-1" / "snapshots").glob("*/*.safetensors"))
+    assert len(states) == needs.states_kept and len(snapshots) == needs.num_snapshots
+    assert [path.stat().st_size for path in states] == [pytest.approx(needs.state, rel=0.02)] * 2
+    assert [path.stat().st_size for path in snapshots] == [pytest.approx(needs.snapshot, rel=0.02)] * len(snapshots)
+    assert sizing.disk_needs(config, app_module._footprint(config, spec, device), 1_280, 2, 3).num_snapshots == 1
+
+
+def test_too_small_a_disk_is_refused_with_the_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could never be saved is refused before anything is written; what may become too much is a warning."""
+    usage = app_module.shutil.disk_usage(tmp_path)
+    config, spec, device, _ = app_module.settle("long", "fast", "matrix", None, SETS)
+    needs = sizing.disk_needs(config, app_module._footprint(config, spec, device), 0, 2, 3)
+    monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=needs.least - 1))
+    with pytest.raises(ConfigError, match=r"disk: .* = 3 states of .* \+ 11 snapshots of .*; make room") as caught:
+        train(tmp_path, "long")
+    assert "\n" not in str(caught.value) and list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=needs.least))
+    _, said = train(tmp_path, "long", notes=Notes(1))
+    assert any("the run will fill the disk" in line for line in said)
+    monkeypatch.setattr(app_module.shutil, "disk_usage", lambda path: usage._replace(free=1_000))
+    with pytest.raises(ConfigError, match="make room"):
+        resume(tmp_path)
+    assert status(tmp_path, "matrix-1") == ("stopped", 128)
+
+
+FULL = """
+import resource, sys
+from league.cli import main
+from league.training import loop as training
+
+class Squeeze(training.Recent):
+    updates = 0
+    def add(self, finished):
+        super().add(finished)
+        Squeeze.updates += 1
+        if Squeeze.updates == 3 and limit:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+limit = int(sys.argv.pop(1))
+training.Recent = Squeeze
+training.RETRY_SECONDS = 0.0
+sys.exit(main())
+"""
+QUICK = ("agent.lstm_size=512", "agent.encoder_layers=1", "agent.encoder_width=64", "agent.encoder_heads=2")
+
+
+def command() -> list[str]:
+    """`league train` of a matrix run of ten updates, as words."""
+    sets = [*SMALL_ROLLOUT, *QUICK, ALWAYS, "run.total_steps=1280", "run.verbosity=2"]
+    given = ["train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", "--store", "league.duckdb"]
+    return [*given, *as_options(sets)]
+
+
+def test_a_full_disk_stops_nothing_but_the_end(tmp_path: Path) -> None:
+    """States that do not fit are warned about and the old one stands; the end says so in a line, and room helps."""
+    whole, full = tmp_path / "whole", tmp_path / "full"
+    for folder in (whole, full):
+        folder.mkdir()
+    assert python(FULL, 0, *command(), cwd=whole).returncode == 0
+    size = max(path.stat().st_size for path in (whole / "matrix-1" / "state").glob("*.safetensors"))
+    snapshot = max(path.stat().st_size for path in (whole / "matrix-1" / "snapshots").glob("*/*.safetensors"))
+    store = (whole / "league.duckdb").stat().st_size
+    assert size * 0.9 > max(snapshot, store) + 2**18, "the limit lies between the state and the rest"
+    done = python(FULL, int(0.9 * size), *command(), cwd=full)
+    assert done.returncode == 1 and done.stdout == "" and "Traceback" not in done.stderr, done.stderr
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("no checkpoint now, but the last one")]
+    assert len(warnings) >= 5 and all("File too large" in line for line in warnings)
+    last = done.stderr.splitlines()[-1]
+    assert "the run's state cannot be written" in last and "make room, then `league resume`" in last
+    assert status(full, "matrix-1") == ("failed", 1_280)
+    resume(full)
+    assert status(full, "matrix-1") == ("finished", 1_280)
+    assert everything(full) == everything(whole)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 12 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no right to mount a small disk")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_real_small_disk(small_disk: Path, unbroken: Any) -> None:
+    """On a disk that fills, store and states included, a run fails in one line and goes on bit for bit with room."""
+    train(small_disk, "long", notes=Notes(2))
+    ballast = small_disk / "ballast"
+    with suppress(OSError), open(ballast, "wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    with pytest.raises((LeagueError, OSError)) as caught:
+        resume(small_disk)
+    assert isinstance(caught.value, LeagueError) and "\n" not in str(caught.value), caught.value
+    ballast.unlink()
+    resume(small_disk)
+    assert everything(small_disk) == unbroken
+
+
+# The store
+
+
+def test_rows_that_a_store_has_lost_are_counted(unbroken: Any, tmp_path: Path) -> None:
+    """Matches gone since the checkpoint are said with their numbers, kept as an event, and training goes on."""
+    cut = tmp_path
+    train(cut, "long", notes=Notes(6))
+    with duckdb.connect(cut / "league.duckdb") as con:
+        count = con.execute("SELECT count(*) FROM match WHERE kind = 'training'").fetchone()
+        con.execute("""DELETE FROM match WHERE kind = 'training' AND "row" = 3""")
+        con.execute("""DELETE FROM match WHERE kind = 'evaluation' AND "update" = 2 AND "row" = 0""")
+    _, said = resume(cut)
+    (line,) = [line for line in said if "has lost" in line]
+    assert count is not None and f"of {count[0]} training matches up to update 6" in line
+    assert "evaluation matches" in line and events(cut)[0] == ("damage", line)
+    snapshots, matches, metrics = everything(cut)
+    expected = unbroken
+    assert (snapshots, metrics) == (expected[0], expected[2])
+    assert matches == [m for m in expected[1] if m["row"] != 3 or m["update"] > 6]
+
+
+def test_losses_are_told_from_growth() -> None:
+    """Fewer rows than were counted are a loss, as many or more are not."""
+    saved = {"training": [10, 5], "evaluation": [4, 2]}
+    assert lost_rows("a", saved, {"training": [10, 5], "evaluation": [9, 5]}) == ""
+    lost = lost_rows("a", saved, {"training": [8, 5]})
+    assert "4 of 4 evaluation matches up to update 2 and 2 of 10 training matches up to update 5 that" in lost
+
+
+def test_lost_rows_of_snapshots_are_restored_from_their_files(unbroken: Any, tmp_path: Path) -> None:
+    """The manifests hold what the rows did: the run goes on with its whole pool, and the rows are what they were."""
+    cut = tmp_path
+    train(cut, "long", notes=Notes(6))
+    before = Store.open(cut / "league.duckdb").snapshots("matrix-1")
+    with duckdb.connect(cut / "league.duckdb") as con:
+        con.execute("DELETE FROM snapshot WHERE step IN (128, 384)")
+    _, said = resume(cut)
+    assert any("the store had lost the snapshots at 128, 384 steps; their files have them restored" in s for s in said)
+    after = Store.open(cut / "league.duckdb").snapshots("matrix-1")
+    assert [row.agent_id for row in after[: len(before)]] == [row.agent_id for row in before]
+    assert [(row.path, row.parent, row.fingerprint) for row in after[: len(before)]] == [
+        (row.path, row.parent, row.fingerprint) for row in before
+    ]
+    assert everything(cut) == unbroken
+
+
+def test_a_damaged_snapshot_is_named_and_evaluations_go_on_without(tmp_path: Path) -> None:
+    """A member of the pool that is not drawn any more is named at the start, left out of evaluations, and no more."""
+    train(tmp_path, "long", "pool.sampler=latest", notes=Notes(6))
+    folder = tmp_path / "matrix-1" / "snapshots" / f"{0:010d}"
+    flip(folder / WEIGHTS)
+    result, said = resume(tmp_path)
+    assert result.status == "finished"
+    (line,) = [line for line in said if "until it is drawn" in line]
+    assert f"{folder} is damaged" in line and ("damage", line) in events(tmp_path)
+    assert any(line.startswith(f"evaluating without matrix-1@0: {folder / WEIGHTS} is damaged") for line in said)
+
+
+def test_a_run_stops_where_it_must_play_a_damaged_snapshot(unbroken: Any, tmp_path: Path) -> None:
+    """What is drawn is never replaced by another: one line names the file, and put back it makes the run whole."""
+    cut = tmp_path
+    train(cut, "long", notes=Notes(6))
+    content = {path: path.read_bytes() for path in (cut / "matrix-1" / "snapshots").glob(f"*/{WEIGHTS}")}
+    assert len(content) == 6
+    for path in content:
+        flip(path)
+    with pytest.raises(SnapshotError, match=rf"{WEIGHTS} is damaged.*then `league resume matrix-1`") as caught:
+        resume(cut)
+    assert "\n" not in str(caught.value) and status(cut, "matrix-1") == ("failed", 768)
+    for path, data in content.items():
+        path.write_bytes(data)
+    resume(cut)
+    assert everything(cut) == unbroken
+
+
+def test_a_lost_store_is_named_with_what_is_left(tmp_path: Path) -> None:
+    """Without its store a run cannot go on, and says so; its snapshots still play, and no new run takes its place."""
+    train(tmp_path, "long", notes=Notes(2))
+    (tmp_path / "league.duckdb").unlink()
+    with pytest.raises(StoreError, match=r"no store at .*, but files of matrix-1 are beside it; put a copy") as caught:
+        resume(tmp_path)
+    assert "\n" not in str(caught.value)
+    snapshot = str(tmp_path / "matrix-1" / "snapshots" / f"{128:010d}")
+    played = league.evaluate(snapshot, "bot:random", games=2, store=tmp_path / "league.duckdb", device="cpu")
+    assert played.summary.games == 2
+    assert train(tmp_path, "long", notes=Notes(1))[0].run == "matrix-2"
+
+
+WRITE_AND_DIE = """
+import os, sys
+import duckdb
+con = duckdb.connect(sys.argv[1])
+con.execute("CHECKPOINT")
+for i in range(int(sys.argv[2])):
+    con.execute("INSERT INTO metric VALUES ('a', ?, 1, 'loss', '', 0.5)", [i])
+os._exit(9)
+"""
+
+
+def store_with_a_log(path: Path, rows: int = 40) -> Path:
+    """A store with a run whose writer was killed before its log was written into the file; returns the log."""
+    Store.create(path).begin_run(make_run())
+    assert python(WRITE_AND_DIE, path, rows).returncode == 9
+    log = path.with_name(path.name + ".wal")
+    assert log.stat().st_size > 1000
+    return log
+
+
+def test_a_killed_writers_log_is_replayed(tmp_path: Path) -> None:
+    """A whole log costs nothing."""
+    store_with_a_log(tmp_path / "s.duckdb")
+    assert Store.open(tmp_path / "s.duckdb").query("SELECT count(*) FROM metric")[1] == [(40,)]
+
+
+@pytest.mark.parametrize("where", [0.1, 0.3, 0.8, "other"])  # in the middle, half of it is replayed without a word
+def test_a_log_that_cannot_be_replayed_is_set_aside(
+    where: float | str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The store opens without it and says so once; the log is kept, byte for byte, under another name."""
+    path = tmp_path / "s.duckdb"
+    log = store_with_a_log(path)
+    if isinstance(where, str):
+        other = store_with_a_log(tmp_path / "other.duckdb")
+        log.write_bytes(other.read_bytes())
+        other.unlink()
+    else:
+        flip(log, int(where * log.stat().st_size))
+    content = log.read_bytes()
+    for _ in range(2):
+        assert [run.run for run in Store.open(path).runs()] == ["a"]
+    assert Store.open(path).query("SELECT count(*) FROM metric")[1] == [(0,)]
+    (kept,) = tmp_path.glob("s.duckdb.wal.bad-*")
+    assert kept.read_bytes() == content
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "its log cannot be replayed" in warning and kept.name in warning and "is lost" in warning
+
+
+def test_a_cut_log_is_found_by_the_counts(tmp_path: Path) -> None:
+    """DuckDB says nothing of a log that was cut off; the rows counted at the checkpoint do."""
+    path = tmp_path / "s.duckdb"
+    store = Store.create(path)
+    store.begin_run(make_run())
+    store.add_matches(make_match(row=i) for i in range(20))
+    counts = store.checkpoint("a", 1)
+    assert counts == {"training": [20, 1]} == store.row_counts("a", 1)
+    assert not path.with_name("s.duckdb.wal").exists()
+    store.add_matches(make_match(update=2, row=i) for i in range(5))
+    store.flush(force=True)
+    assert store.row_counts("a", 1) == counts and store.row_counts("a", 2) == {"training": [25, 2]}
+
+
+def test_a_store_held_for_long_stops_no_training(
+    unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While another process keeps it rows wait in memory; warnings come ever more seldom; the end is the same."""
+    path, stack = tmp_path / "league.duckdb", ExitStack()
+    monkeypatch.setattr(store_module, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.02)
+    clock = [0.0]
+    monkeypatch.setattr(store_module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
+
+    class Meddler(Notes):
+        process: Any = None
+
+        def report(self, report: Report) -> None:
+            clock[0] += 20.0
+            if report.update == 2:
+                self.process = stack.enter_context(held(path))
+            if report.update == 8:
+                monkeypatch.setattr(store_module, "LOCK_SECONDS", 30.0)
+                release(self.process)
+                self.process.wait(timeout=60)
+
+    notes = Meddler()
+    with stack:
+        train(tmp_path, "long", ALWAYS, notes=notes)
+    failed = [line for line in notes.said if line.startswith("no checkpoint now, but the last one stands: store")]
+    assert len(failed) in range(1, 7)
+    warnings = [record.getMessage() for record in caplog.records if "rows wait in memory" in record.getMessage()]
+    assert [w.split(" s:")[0].split()[-1] for w in warnings][:4] == ["5", "10", "20", "40"][: len(warnings)]
+    assert everything(tmp_path) == unbroken
+
+
+def drop_override() -> None:
+    """Takes from root the right to write what the modes forbid; anybody else never had it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(24, 1)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+
+
+def with_read_only(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python with `words` in `folder`, which is read-only with all below it meanwhile."""
+    paths = [folder, *folder.rglob("*")]
+    for path in paths:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            preexec_fn=drop_override,
+        )
+    finally:
+        for path in paths:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights are POSIX")
+def test_a_read_only_folder_can_be_read_and_says_what_cannot(tmp_path: Path) -> None:
+    """Ratings and runs are shown from it; training and resuming are one line that names the place."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    train(folder, "long", notes=Notes(3))
+    for words, code, said in (
+        (["leaderboard"], 0, ""),
+        (["runs"], 0, ""),
+        (["resume", "matrix-1"], 1, str(Path("matrix-1") / "lock")),
+        (["train", "--env", "matrix", "--stage", "smoke"], 1, "matrix-2"),
+    ):
+        done = with_read_only(folder, "-m", "league", *words, "--store", "league.duckdb")
+        assert done.returncode == code and "Traceback" not in done.stderr, (words, done.stderr)
+        assert said in done.stderr
+    resume(folder)
+
+
+def test_a_store_that_became_read_only_stops_no_training(tmp_path: Path) -> None:
+    """When the store's rights are taken away, rows wait in memory and one line at the end says what to do."""
+    code = """
+from pathlib import Path
+from league.store.store import Store, StoreError
+store = Store(Path("league.duckdb"))
+store.add_metrics("a", 1, 1, {"loss": 1.0})
+assert not store.flush() and store.num_waiting == 1
+try:
+    store.flush(force=True)
+except StoreError as error:
+    print(str(error).count(chr(10)), error)
+"""
+    Store.create(tmp_path / "runs" / "league.duckdb")
+    done = with_read_only(tmp_path / "runs", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("0 store league.duckdb cannot be used") and "rights" in done.stdout
+    assert "1 rows wait in memory" in done.stderr
+
+
+# The clock
+
+
+class Clock:
+    """A clock that jumps: back a year, forward two, and stands still in between."""
+
+    def __init__(self) -> None:
+        self.start, self.calls = datetime(2030, 1, 1, tzinfo=UTC), 0
+
+    def now(self, zone: object = None) -> datetime:
+        """The next time."""
+        self.calls += 1
+        return self.start + timedelta(days=(0, -365, 365)[self.calls // 3 % 3])
+
+
+def test_the_clock_orders_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock that jumps, a run, the run that a stage carries on, and their order are what they are without."""
+    for folder in ("steady", "jumps"):
+        (tmp_path / folder).mkdir()
+
+    def play(folder: Path) -> Any:
+        for _ in range(3):
+            train(folder, "short")
+        result, said = train(folder, "long", ALWAYS, notes=Notes(7))
+        resume(folder, result.run)
+        runs = [row.run for row in Store.open(folder / "league.duckdb").runs()]
+        return result.run, said[0], runs, everything(folder, result.run)
+
+    expected = play(tmp_path / "steady")
+    assert expected[0] == "matrix-3" and expected[2] == ["matrix-1", "matrix-2", "matrix-3"]
+    clock = Clock()
+    monkeypatch.setattr(records, "datetime", clock)
+    assert play(tmp_path / "jumps") == expected
+    assert clock.calls > 30
+
+
+def test_champions_and_attempts_are_counted_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock that is set back after each gate, the last promotion holds and the attempts after it count."""
+    store = Store.create(tmp_path / "s.duckdb")
+    store.begin_run(make_run())
+    for step in (100, 200, 300):
+        store.add_snapshot(make_snapshot(step=step))
+    store.flush(force=True)
+    times = iter(datetime(2030, 1, 1, tzinfo=UTC) - timedelta(days=n) for n in range(99))
+    monkeypatch.setattr(store_module, "now", lambda: next(times))
+    champion = None
+    for number, challenger in enumerate(("hash200", "hash300"), 1):
+        gate = store.begin_gate(make_gate(f"g{number}", challenger=challenger, begun_at=next(times)), lambda n: 0.05)
+        assert gate.attempt == 1
+        won = replace(gate, games=10, llr=3.0, decision="passed", is_promoted=True)
+        store.end_gate(won, champion)
+        champion = store.champion("a")
+        assert champion == challenger
+    for attempt in (1, 2):
+        gate = make_gate(f"late{attempt}", challenger="hash100", begun_at=next(times))
+        assert store.begin_gate(gate, lambda n: 0.05).attempt == attempt
+    assert [gate.gate for gate in store.gates("a")] == ["g1", "g2", "late1", "late2"]
+
+
+def test_names_of_evaluations_never_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At one and the same time, as after a clock was set back, two evaluations have two names."""
+    monkeypatch.setattr(records, "now", lambda: datetime(2030, 1, 1, tzinfo=UTC))
+    names = {records.unique_name("evaluation") for _ in range(100)}
+    assert len(names) == 100 and all(name.startswith("evaluation-20300101-000000-") for name in names)

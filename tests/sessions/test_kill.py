@@ -1,0 +1,269 @@
+"""kill -9 at any moment: what was written stays, nothing counts twice, and the run resumed is the run never killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from league.boards.standings import leaderboard
+from league.sessions.app import Counters
+from league.snapshots import io as snapshot_files
+from league.snapshots.state import load_state
+from league.store.store import Store
+from tests.helpers.cases import cases
+from tests.helpers.phases import HERE, Told
+from tests.helpers.sizes import SMALL, as_options
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX")
+
+STARTING = ("load a state", "wire", "delete what came after")
+TARGETS = (
+    *("play", "write rows", "save the state", "load a state", "snapshot", "evaluate", "learn", "sync a file"),
+    *("delete what came after", "wire"),
+)
+"""Where a resumed run can be killed; of these, `STARTING` come once, before it plays."""
+TABLES = {
+    "match": 'SELECT * EXCLUDE (finished_at) FROM match WHERE run = \'{run}\' ORDER BY kind, "update", "row", ordinal',
+    "metric": (
+        "SELECT * FROM metric WHERE run = '{run}' AND name NOT LIKE '%_seconds' ORDER BY \"update\", name, agent_id"
+    ),
+    "snapshot": "SELECT * EXCLUDE (created_at) FROM snapshot WHERE run = '{run}' ORDER BY step",
+    "agent": "SELECT * FROM agent ORDER BY ALL",
+}
+"""What a run leaves in the store, but for times of the clock."""
+
+
+class Case(NamedTuple):
+    """A training that is killed `kills` times."""
+
+    env: str
+    steps: int
+    kills: int
+    seconds: float
+    """A kill at a random moment comes at most so long after the start."""
+    sets: tuple[str, ...]
+
+
+CASES = [
+    pytest.param(Case("matrix", 7_680, 5, 4, ("pool.snapshot_every=512", "run.evaluate_every=640")), id="five"),
+    pytest.param(
+        Case("matrix", 100_000, 50, 4, ("pool.snapshot_every=512", "run.evaluate_every=640")),
+        id="fifty",
+        marks=[pytest.mark.slow, pytest.mark.timeout(5400)],
+    ),
+    pytest.param(
+        Case(
+            *("brawl", 12_800, 10, 8),
+            ("env.time_limit_seconds=4", "pool.snapshot_every=512", "run.evaluate_every=1280"),
+        ),
+        id="brawl",
+        marks=[pytest.mark.slow, pytest.mark.timeout(5400)],
+    ),
+]
+
+
+def rows(store: Store, table: str, run: str) -> list[tuple[Any, ...]]:
+    """A run's rows of one of `TABLES`, hashable."""
+    _, found = store.query(TABLES[table].format(run=run))
+    return [tuple(repr(x) if isinstance(x, dict | float) else x for x in row) for row in found]
+
+
+def flat(value: Any, at: str = "") -> dict[str, Any]:
+    """A state's tree as path -> plain value, arrays as bytes."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {path: leaf for key, item in items for path, leaf in flat(item, f"{at}/{key}").items()}
+    if isinstance(value, torch.Tensor):
+        value = value.numpy()
+    return {at: (str(value.dtype), value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value}
+
+
+def slow_elo(store: Store, run: str) -> float:
+    """The learner's Elo, move by move from the rows: start 1000, K = 32 (Elo 1978, section 1.4)."""
+    columns = 'seat0_agent, seat1_agent, winner, "update", "row", ordinal'
+    _, games = store.query(f"SELECT {columns} FROM match WHERE run = '{run}' AND kind = 'training'")
+    points: dict[str, float] = {}
+    for seat0, seat1, winner, *_ in sorted(games, key=lambda game: game[3:]):
+        a, b = points.get(seat0, 1000.0), points.get(seat1, 1000.0)
+        change = 32 * ({0: 1.0, 1: 0.0, None: 0.5}[winner] - 10 ** (a / 400) / (10 ** (a / 400) + 10 ** (b / 400)))
+        points[seat0], points[seat1] = a + change, b - change
+    return points[run]
+
+
+def arguments(case: Case, run: str) -> list[str]:
+    """`league` arguments that begin the run; it saves its state every few updates."""
+    sets = (*SMALL, *case.sets, f"run.total_steps={case.steps}", "run.checkpoint_minutes=0.005")
+    given = ["train", "--stage", "smoke", "--env", case.env, "--device", "cpu", "--run", run, "--quiet"]
+    return [*given, *as_options(sets)]
+
+
+def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A `league` command in `folder` that nobody disturbs."""
+    command = [sys.executable, "-m", "league", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> None:
+    """Killed at random moments and in every phase, and resumed, it ends with the rows, ratings and state of an unbroken
+    run; no row that was ever seen is lost or changed, and every snapshot of the store loads after every kill."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    whole.mkdir()
+    broken.mkdir()
+    assert call(whole, *arguments(case, "it")).returncode == 0
+    rng = random.Random(case.kills)
+    first = Told(*arguments(case, "it"), cwd=broken)
+    assert first.until("save the state", 3)
+    hits = Counter([first.kill()])
+    store = Store.open(broken / "runs" / "league.duckdb")
+    seen = {table: dict[Any, None]() for table in TABLES}
+    kept = {table: dict[Any, None]() for table in TABLES}
+    recoveries = []
+
+    for number in range(1, case.kills):
+        for table in TABLES:  # what a checkpoint covers stays from then on
+            now = rows(store, table, "it")
+            assert len(set(now)) == len(now)
+            assert kept[table].keys() <= set(now), (number, table, hits)
+            seen[table] |= dict.fromkeys(now)
+        saved = Counters(**load_state(broken / "runs" / "it" / "state")["counters"])
+        kept["match"] |= {row: None for row in seen["match"] if row[2] <= saved.update}
+        kept["metric"] |= {row: None for row in seen["metric"] if row[1] <= saved.update}
+        kept["snapshot"] |= {row: None for row in seen["snapshot"] if row[2] <= saved.update}
+        for snapshot in store.snapshots("it"):
+            manifest, _ = snapshot_files.load(broken / "runs" / snapshot.path)
+            assert manifest.agent_id == snapshot.agent_id
+
+        life = Told("resume", "it", "--quiet", cwd=broken)
+        if number % 4 == 1:
+            time.sleep(rng.uniform(0, case.seconds))
+        elif number % 4 == 3:
+            assert life.until("play")
+            time.sleep(rng.uniform(0, case.seconds / 4))
+        else:
+            target = TARGETS[number // 2 % len(TARGETS)]
+            is_there = life.until(target) if target in STARTING else life.until("play") and life.until(target)
+            assert is_there, life.seen[-5:]
+            time.sleep(rng.expovariate(1 / 0.005))
+        phase = life.kill()
+        assert phase, f"the run ended by itself before kill {number}: {life.seen[-3:]}"
+        hits[phase] += 1
+        recoveries += [seconds for seconds in [life.after("play")] if seconds is not None]
+
+    end = call(broken, "resume", "it")
+    assert end.returncode == 0, end.stderr
+    unbroken = Store.open(whole / "runs" / "league.duckdb")
+    for table in TABLES:
+        now = rows(store, table, "it")
+        assert now == rows(unbroken, table, "it"), table
+        if table != "agent":
+            assert seen[table].keys() <= set(now), table
+    states = [flat(load_state(folder / "runs" / "it" / "state")) for folder in (whole, broken)]
+    assert states[0] == states[1] and any("learner" in path for path in states[0])
+    board = leaderboard(store)
+    assert board == leaderboard(unbroken)
+    assert board.boards[0].learners[0].elo == pytest.approx(slow_elo(store, "it"), abs=1e-9)
+    files = {path.name for path in (broken / "runs" / "it" / "snapshots").iterdir()}
+    assert files == {Path(snapshot.path).name for snapshot in store.snapshots("it")}
+    where = ", ".join(f"{phase} {count}" for phase, count in sorted(hits.items()))
+    print(f"\n{case.env}: {sum(hits.values())} kills: {where}")
+    print(f"seconds to be back at play: median {statistics.median(recoveries):.2f}, worst {max(recoveries):.2f}")
+
+
+@pytest.mark.parametrize(
+    "phase",
+    cases("play", slow=["wire", "save the state", "write the run", "snapshot", "learn", "write rows"]),
+)
+def test_a_run_killed_before_its_first_state(phase: str, tmp_path: Path) -> None:
+    """`resume` says in one line what to do, `runs` that it died, and `train` begins another run that finishes."""
+    case = Case("matrix", 1_280, 0, 0, ())
+    life = Told(*arguments(case, "it"), cwd=tmp_path, hold=phase)
+    assert life.until(phase) and life.kill() == phase
+    resumed = call(tmp_path, "resume", "it")
+    last = resumed.stderr.splitlines()[-1]
+    assert resumed.returncode in (1, 2) and last.startswith("error: ") and "Traceback" not in resumed.stderr
+    assert "league train" in last or "known: none" in last
+    shown = json.loads(call(tmp_path, "runs", "--json").stdout)
+    assert [(run["run"], run["status"]) for run in shown] == [("it", "died")] * (phase not in ("wire", "write the run"))
+    again = call(tmp_path, *arguments(case, "again"), "--json")
+    assert again.returncode == 0 and json.loads(again.stdout)["status"] == "finished"
+    assert Store.open(tmp_path / "runs/league.duckdb").find_run("again").steps == 1_280
+
+
+GAMES = '{"seat0": "x", "seat1": "bot:random", "winner": 0}\n{"seat0": "bot:random", "seat1": "x", "winner": 1}\n'
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run `it` and a file of matches; nobody may change it."""
+    folder = tmp_path_factory.mktemp("trained")
+    case = Case("matrix", 1_280, 0, 0, ("pool.snapshot_every=128",))
+    assert call(folder, *arguments(case, "it")).returncode == 0
+    (folder / "games.jsonl").write_text(GAMES)
+    return folder
+
+
+@pytest.mark.parametrize(("phase", "times"), cases(("meet", 2), slow=[("meet", 1), ("end a gate", 1)]))
+def test_a_killed_gate_is_broken_off(phase: str, times: int, trained: Path, tmp_path: Path) -> None:
+    """It counts as an attempt and promotes nobody; the next gate writes that it was broken off, its games too."""
+    folder = shutil.copytree(trained, tmp_path / "copy")
+    gate = ("gate", "it", "--max-games", "200")
+    life = Told(*gate, cwd=folder)
+    assert life.until(phase, times)
+    life.kill()
+    store = Store.open(folder / "runs/league.duckdb")
+    (row,) = store.gates()
+    assert row.decision == "running" and store.champion("it") is None
+    assert store.find_run("it").status == "finished"
+    assert call(folder, *gate).returncode in (0, 3, 4)
+    first, second = store.gates()
+    assert (first.decision, first.is_promoted, first.attempt) == ("broken off", False, 1)
+    assert first.games == len(store.matches(first.gate, "evaluation")) and first.games % 2 == 0
+    assert second.attempt == 2 and second.decision in ("passed", "failed", "undecided")
+    assert not list((folder / "runs").glob(".gate*"))
+
+
+def test_a_killed_import_is_whole_or_not_there(trained: Path, tmp_path: Path) -> None:
+    """Killed before its transaction, it left nothing; killed at any time after, all; and it can be run again."""
+    rng = random.Random(1)
+    for number in range(4):
+        folder = shutil.copytree(trained, tmp_path / str(number))
+        life = Told("import", "games.jsonl", cwd=folder)
+        assert life.until("import")
+        time.sleep(rng.uniform(0, 0.06))
+        life.kill()
+        store = Store.open(folder / "runs/league.duckdb")
+        count = "SELECT (SELECT count(*) FROM match WHERE run = 'import-1'), (SELECT sum(matches) FROM import)"
+        assert store.query(count)[1] in ([(0, None)], [(2, 2)])
+        assert call(folder, "import", "games.jsonl").returncode in (0, 2)
+        assert store.query(count)[1] == [(2, 2)]
+
+
+@pytest.mark.parametrize(("phase", "times"), cases(("delete files", 3), slow=[("mark pruned", 1), ("delete files", 1)]))
+def test_a_killed_pruning_is_finished_by_the_next(phase: str, times: int, trained: Path, tmp_path: Path) -> None:
+    """No agent ever seems to have files that are gone, and pruning again leaves what pruning once leaves."""
+    folder, once = (shutil.copytree(trained, tmp_path / name) for name in ("killed", "once"))
+    prune = ("snapshots", "prune", "--keep", "1")
+    life = Told(*prune, cwd=folder)
+    assert life.until(phase, times)
+    life.kill()
+    store = Store.open(folder / "runs/league.duckdb")
+    for row in store.snapshots("it"):
+        assert row.pruned_at is not None or snapshot_files.load(folder / "runs" / row.path)[0].agent_id == row.agent_id
+    assert call(folder, *prune).returncode == call(once, *prune).returncode == 0
+    left = [sorted(path.name for path in (place / "runs/it/snapshots").iterdir()) for place in (folder, once)]
+    assert left[0] == left[1] and len(left[0]) < len(store.snapshots("it"))

@@ -1,0 +1,233 @@
+"""Signals: the first saves and ends a training, and breaks off any other command; nothing is lost, nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import league
+from league.store.store import Store
+from tests.helpers.cases import cases
+from tests.helpers.phases import HERE, Told
+from tests.helpers.sizes import SMALL, as_options
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
+
+SETS = (*SMALL, "pool.snapshot_every=128")
+TRAIN = ["train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", *as_options(SETS)]
+LONG = [*TRAIN, "--set", "run.total_steps=1000000", "--set", "run.evaluate_every=256"]
+LONG += ["--set", "run.checkpoint_minutes=0.001"]
+GAMES = '{"seat0": "x", "seat1": "bot:random", "winner": 0}\n{"seat0": "bot:random", "seat1": "x", "winner": 1}\n'
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "start_new_session": True}
+BROKEN_OFF = "interrupted; what was stored before is kept"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run `matrix-1` and a file of matches; nobody may change it."""
+    folder = tmp_path_factory.mktemp("trained")
+    league.train("smoke", env="matrix", overrides=[*SETS, "run.total_steps=1280"], store=folder / "runs/league.duckdb")
+    (folder / "games.jsonl").write_text(GAMES)
+    return folder
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path) -> Path:
+    """A copy of `trained`."""
+    return shutil.copytree(trained, tmp_path / "copy")
+
+
+def end(told: Told, *numbers: int) -> tuple[int, str, str]:
+    """Signals the whole process group as a terminal does; the exit code, stdout and stderr. Nothing may be left."""
+    for number in numbers:
+        os.killpg(told.process.pid, number)
+    out, err = told.process.communicate(timeout=120)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(told.process.pid, 0)
+    told.close()
+    return told.process.returncode, out, err
+
+
+@pytest.mark.parametrize(
+    ("phase", "number"),
+    cases(
+        ("play", signal.SIGINT),
+        ("save the state", signal.SIGTERM),
+        ("evaluate", signal.SIGHUP),
+        slow=[
+            ("learn", signal.SIGTERM),
+            ("snapshot", signal.SIGINT),
+            ("write rows", signal.SIGINT),
+            ("sync a file", signal.SIGHUP),
+        ],
+    ),
+)
+def test_a_training_is_saved_and_ends(phase: str, number: int, tmp_path: Path) -> None:
+    """In whatever phase the signal comes, the run is saved as of a whole update, and says what is next."""
+    told = Told(*LONG, cwd=tmp_path, **PIPES)
+    assert told.until("learn", 3) and told.until(phase)
+    code, out, err = end(told, number)
+    assert (code, out) == (128 + number, "") and "Traceback" not in err, err
+    assert err.splitlines()[-1] == "next: league resume matrix-1"
+    store = Store.open(tmp_path / "runs/league.duckdb")
+    row = store.find_run("matrix-1")
+    counts = store.query("SELECT max(\"update\"), sum(value) FROM metric WHERE name = 'matches'")[1]
+    assert row.status == "stopped" and counts == [(row.update, len(store.matches("matrix-1", "training")))]
+
+
+@pytest.mark.parametrize(("phase", "number"), [("wire", signal.SIGTERM), ("write the run", signal.SIGINT)])
+def test_a_training_that_has_not_begun_leaves_no_run(phase: str, number: int, tmp_path: Path) -> None:
+    """Ended before its run is in the store, it leaves no folder, so that the name stays free."""
+    code, out, err = end(begun(TRAIN, tmp_path, phase), number)
+    assert (code, out) == (128 + number, "") and err.splitlines()[-1] == BROKEN_OFF and "Traceback" not in err
+    assert not (tmp_path / "runs/matrix-1").exists() and Store.open(tmp_path / "runs/league.duckdb").runs() == []
+
+
+def begun(arguments: list[str], folder: Path, phase: str) -> Told:
+    """A command that stands still where it enters `phase`."""
+    told = Told(*arguments, cwd=folder, hold=phase, **PIPES)
+    assert told.until(phase), told.process.communicate()
+    return told
+
+
+@pytest.mark.parametrize(
+    ("phase", "command"),
+    cases(
+        ("meet", "evaluate matrix-1 --against bot:random"),
+        ("import", "import games.jsonl"),
+        ("delete files", "snapshots prune --keep 1"),
+        ("write the film", "watch bot:based --against bot:constant --out film.gif --seconds 1"),
+        slow=[
+            ("mark pruned", "snapshots prune --keep 1"),
+            ("measure", "bench env --env matrix"),
+            ("rate", "leaderboard"),
+            ("payoff", "payoff"),
+            ("read matches", "matches out.jsonl"),
+            *((phase, "gate matrix-1 --elo0 -600 --elo1 -200") for phase in ("meet", "begin a gate", "end a gate")),
+        ],
+    ),
+)
+def test_other_commands_end_in_one_line_and_can_be_run_again(phase: str, command: str, folder: Path) -> None:
+    """Ctrl+C in the middle: exit code 130, one line, no traceback; no gate seems to be played; again it works."""
+    if phase == "write the film":
+        pytest.importorskip("PIL")
+    store = Store.open(folder / "runs/league.duckdb")
+    before = store.query("SELECT count(*) FROM match")[1]
+    code, out, err = end(begun(command.split(), folder, phase), signal.SIGINT)
+    assert (code, out) == (130, "") and err.splitlines()[-1] == BROKEN_OFF and "Traceback" not in err, err
+    assert all(gate.decision == "broken off" for gate in store.gates())
+    assert phase == "end a gate" or store.query("SELECT count(*) FROM match")[1] == before
+    left = [path.name for path in (folder / "runs").iterdir() if path.name.startswith(".gate")]
+    assert left == [] and not (folder / "film.gif").exists()
+    again = subprocess.run([sys.executable, "-m", "league", *command.split()], cwd=folder, env=ENVIRONMENT)
+    assert again.returncode == 0
+
+
+@pytest.mark.parametrize("number", cases(signal.SIGTERM, slow=[signal.SIGINT, signal.SIGHUP]))
+def test_a_tournament_ends_with_its_standings(number: int, folder: Path) -> None:
+    """In the middle of a batch: those before it are stored and counted, the standings are printed, and the exit code
+    is the signal's."""
+    words = "tournament bot:constant bot:random bot:biased --env matrix --games 100000 --json"
+    told = Told(*words.split(), cwd=folder, **PIPES)
+    assert told.until("meet", 3)
+    code, out, err = end(told, number)
+    assert code == 128 + number and "Traceback" not in err, err
+    result = json.loads(out)
+    assert (result["ended"], result["signal"], len(result["standings"])) == ("interrupted", number, 3)
+    stored = Store.open(folder / "runs/league.duckdb").matches(result["tournament"], "evaluation")
+    assert result["games"] == len(stored) >= 256
+    assert all(standing["rating"] is not None for standing in result["standings"])
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.15, 0.4])
+def test_ctrl_c_while_it_starts_shows_no_traceback(seconds: float, tmp_path: Path) -> None:
+    """While python and the libraries load, Ctrl+C ends a command at once, and nothing is written."""
+    command = [sys.executable, "-X", "importtime", "-m", "league", *TRAIN]
+    process = subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:  # python's own start is not ours to mind
+        if line.split("|")[-1].strip().startswith(("json", "typer")):
+            break
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode in (-signal.SIGINT, 130) and "Traceback" not in err
+
+
+def test_a_terminal_that_goes_away_stops_the_run_saved(tmp_path: Path) -> None:
+    """When its terminal is closed the run is saved as with Ctrl+C, though nothing can be written there any more."""
+    master, slave = pty.openpty()
+
+    def take_terminal() -> None:
+        import fcntl
+        import termios
+
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    told = Told(
+        *LONG, cwd=tmp_path, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=take_terminal
+    )
+    os.close(slave)
+    assert told.until("learn", 2)
+    os.close(master)
+    assert told.process.wait(timeout=120) == 128 + signal.SIGHUP
+    told.close()
+    row = Store.open(tmp_path / "runs/league.duckdb").find_run("matrix-1")
+    assert row.status == "stopped" and row.steps > 0
+
+
+def test_a_second_signal_shows_the_cursor_again(tmp_path: Path) -> None:
+    """Quitting at once leaves a terminal whose cursor the progress bar had hidden as it was."""
+    master, slave = pty.openpty()
+    environment = {"stdout": slave, "stderr": slave, "stdin": slave, "start_new_session": True}
+    told = Told(*LONG, cwd=tmp_path, **environment)
+    os.close(slave)
+    assert told.until("learn", 2)
+    told.process.send_signal(signal.SIGSTOP)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        told.process.send_signal(number)
+    shown = b""
+    try:
+        while chunk := os.read(master, 65536):
+            shown += chunk
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    assert told.process.wait(timeout=60) in (130, 143)
+    assert shown.rfind(b"\x1b[?25h") > shown.rfind(b"\x1b[?25l") >= 0
+    told.close()
+    os.close(master)
+
+
+@pytest.mark.parametrize("how", [[], ["--json"]])
+def test_a_reader_that_leaves_is_no_error(how: list[str], folder: Path) -> None:
+    """`league query ... | head` ends without a traceback when nobody reads on."""
+    sql = "SELECT a.range, b.range FROM range(600) a, range(20) b"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "league", "query", sql, *how], cwd=folder, env=ENVIRONMENT, **PIPES, text=True
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.read(100)
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait(timeout=120) in (0, 1) and "Traceback" not in err and "Error" not in err, err
+
+
+def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
+    """A run that was started to ignore SIGHUP trains on when the terminal goes."""
+    told = Told(*LONG, cwd=tmp_path, **PIPES, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert told.until("learn", 2)
+    os.killpg(told.process.pid, signal.SIGHUP)
+    assert told.until("learn", 5)
+    assert end(told, signal.SIGINT)[0] == 130

@@ -1,0 +1,511 @@
+"""Matches from and to files: what is written is read back, equal ratings included; what is bad is one line."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from league.boards.standings import find_rated, leaderboard
+from league.errors import LeagueError, UsageError
+from league.store import exchange
+from league.store.exchange import FORMATS, export_matches, import_matches, parse
+from league.store.store import AgentRow, RunRow, SnapshotRow, Store
+from league.types import DRAW, MatchResult
+
+HASH = "ab" * 32
+
+
+def game(row: int, seats: tuple[str, str], winner: int, **changes: Any) -> MatchResult:
+    """An evaluation match of game g."""
+    played = MatchResult("e", "evaluation", 0, row, 0, "g", seats, row, winner, "time", 10, 30, "sample")
+    return replace(played, **changes)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Bots, a snapshot and an exported agent of game g, sampled and greedy games, and some that were played twice."""
+    store = Store.create(tmp_path / "a.duckdb")
+    store.begin_run(RunRow("r", "brawl", "g", "f", 1, "smoke", "{}"))
+    store.begin_run(RunRow("twin", "brawl", "g", "f", 1, "smoke", "{}"))
+    store.add_snapshot(SnapshotRow(HASH, "r", 100, 1, "r/100", "f"))
+    store.flush(force=True)
+    store.add_snapshot(SnapshotRow(HASH, "twin", 100, 1, "twin/100", "f"))
+    store.add_agent(AgentRow("bot:based", "bot", "bot:based", "g"))
+    store.flush(force=True)
+    pairs = [(HASH, "bot:based"), ("bot:based", HASH), ("import:Q", HASH), ("bot:a", "bot:based")]
+    pairs.append(("bot:a", "import:Q"))
+    store.add_agent(AgentRow("import:Q", "import", "Q", "g"))
+    store.add_agent(AgentRow("bot:a", "bot", "bot:a", "g"))
+    rows = [game(i, pairs[i % 5], (0, 1, DRAW, 0, 1, 1, DRAW)[i % 7]) for i in range(60)]
+    greedy = [replace(m, row=100 + m.row, seed=m.row // 10, sampling="greedy", winner=m.row // 10 % 2) for m in rows]
+    again = [replace(m, run="again") for m in rows[:20]]  # an evaluation repeated with its seed
+    store.add_matches([*rows, *greedy, *again])
+    store.flush(force=True)
+    return store
+
+
+def board(path: Path, sampling: Any) -> dict[str, tuple[float, ...]]:
+    """Agent id -> rating, interval and record in game g."""
+    (found,) = leaderboard(Store.open(path), sampling=sampling).boards
+    return {e.agent_id: (e.rating, e.lower, e.upper, e.wins, e.draws, e.losses) for e in found.entries}
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("names", [False, True])
+def test_an_export_imported_into_an_empty_store_rates_equally(
+    store: Store, tmp_path: Path, suffix: str, names: bool
+) -> None:
+    """Sampled and greedy boards are the same, games that count once included, whatever the format."""
+    file, other = tmp_path / f"m{suffix}", tmp_path / "b.duckdb"
+    written = export_matches(file, names=names, store=store.path)
+    assert (
+        written.matches == 48 + 24 + 17
+    )  # of nets sampled and greedy (4 pairs, 6 seeds), of bots (18 seeds, one twice)
+    done = import_matches(file, store=other)
+    assert (done.run, done.read, done.imported, done.skipped) == ("import-1", written.matches, written.matches, {})
+    ids = {HASH: "import:r@100"} if names else {}
+    for sampling in ("sample", "greedy"):
+        expected = {ids.get(agent, agent): values for agent, values in board(store.path, sampling).items()}
+        found = board(other, sampling)
+        assert found.keys() == expected.keys() and len(found) == 4
+        for agent, values in expected.items():
+            assert found[agent] == pytest.approx(values, abs=1e-6), agent
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_an_export_imported_where_it_came_from_changes_nothing(store: Store, tmp_path: Path, suffix: str) -> None:
+    """Matches that the store has are not counted again, alone or beside new ones."""
+    file = tmp_path / f"m{suffix}"
+    export_matches(file, names=True, store=store.path)
+    before = store.query("SELECT count(*) FROM match")
+    with pytest.raises(UsageError, match=r"all 89 matches are in .* already"):
+        import_matches(file, store=store.path)
+    assert store.query("SELECT count(*) FROM match") == before
+    more = {
+        ".jsonl": '{"game_id": "g", "seat0": "bot:a", "seat1": "new one", "winner": "draw"}\n',
+        ".csv": "g,bot:a,new one,draw,,,,,,,\n",
+        ".pgn": '[White "bot:a"]\n[Black "new one"]\n[Result "1/2-1/2"]\n',
+    }[suffix]
+    file.write_text(file.read_text() + more)
+    done = import_matches(file, store=store.path)
+    assert (done.imported, done.skipped, done.new) == (1, {"already in the store": 89}, ("new one",))
+    assert store.query("SELECT count(*) FROM match")[1] == [(before[1][0][0] + 1,)]
+
+
+def test_every_column_is_kept(tmp_path: Path) -> None:
+    """What a line says is in the row, and what it leaves out has the value that the page names."""
+    file = tmp_path / "m.jsonl"
+    full = {
+        **{"game_id": "h", "seat0": "A", "seat1": "bot:b", "winner": 1, "seed": 2**64 - 1, "end_reason": "knocked out"},
+        **{"steps": 7, "ticks": 21, "sampling": "greedy", "kind": "evaluation"},
+        "played_at": "2026-05-01T14:00:00+02:00",
+    }
+    least = {"game_id": "h", "seat0": "A", "seat1": HASH, "winner": "draw"}
+    file.write_text(f"{json.dumps(full)}\n\n{json.dumps(least)}\n{json.dumps(least)}\n")
+    with pytest.raises(UsageError, match="line 1: game_id='h' is not --game-id g"):
+        import_matches(file, game_id="g", store=tmp_path / "s.duckdb")
+    assert not (tmp_path / "s.duckdb").exists()
+    done = import_matches(file, run="friends", store=tmp_path / "s.duckdb")
+    assert (done.run, done.game_ids, done.joined) == ("friends", ("h",), ())
+    assert done.new == ("A", "bot:b", HASH[:12])
+    opened = Store.open(tmp_path / "s.duckdb")
+    first, second, third = opened.matches("friends", "evaluation")
+    seats, seed = ("import:A", "bot:b"), 2**64 - 1
+    assert first == MatchResult("friends", "evaluation", 0, 0, 0, "h", seats, seed, 1, "knocked out", 7, 21, "greedy")
+    assert (second.winner, second.end_reason, second.steps, second.sampling) == (DRAW, "unknown", 0, "sample")
+    assert second.seed != third.seed, "two games without a seed are two games"
+    assert second.agents == ("import:A", HASH)
+    assert str(opened.query("SELECT min(finished_at) FROM match")[1][0][0]) == "2026-05-01 12:00:00"
+    assert {(a.agent_id, a.kind, a.name) for a in opened.agents("h")} == {
+        ("import:A", "import", "A"),
+        ("bot:b", "bot", "bot:b"),
+        (HASH, "import", HASH[:12]),
+    }
+
+
+def test_names_join_the_agents_that_the_store_has(store: Store, tmp_path: Path) -> None:
+    """A snapshot by label or id, a bot, an agent from outside by name or id: each is one agent, seen once."""
+    file = tmp_path / "m.csv"
+    file.write_text(
+        f"seat0,seat1,winner\nr@100,Q,0\n{HASH},import:Q,0\nbot:based,twin@100,1\nnobody,import:nobody2,1\n"
+    )
+    done = import_matches(file, game="brawl", store=store.path)
+    assert done.new == ("nobody", "nobody2") and set(done.joined) == {"r@100", "Q", "bot:based"}
+    seats = [match.agents for match in store.matches("import-1", "evaluation")]
+    assert seats[:3] == [(HASH, "import:Q"), (HASH, "import:Q"), ("bot:based", HASH)]
+    assert seats[3] == ("import:nobody", "import:nobody2")
+
+
+def test_one_file_is_imported_once(store: Store, tmp_path: Path) -> None:
+    """The same content under any name is refused and says as what it is there; runs get names of their own."""
+    text = "seat0,seat1,winner\na,b,0\n"
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(text)
+    assert import_matches(tmp_path / "a.csv", game_id="g", store=store.path).run == "import-1"
+    with pytest.raises(UsageError, match=r"b\.csv: its content was imported before, as import-1 \(1 matches"):
+        import_matches(tmp_path / "b.csv", game_id="g", run="x", store=store.path)
+    (tmp_path / "b.csv").write_text("seat0,seat1,winner\na,b,1\n")
+    for taken in ("r", "e", "import-1"):
+        with pytest.raises(UsageError, match=f"run={taken}: that name is taken"):
+            import_matches(tmp_path / "b.csv", game_id="g", run=taken, store=store.path)
+    assert import_matches(tmp_path / "b.csv", game_id="g", store=store.path).run == "import-2"
+
+
+def rows_of(store: Store) -> list[tuple[Any, ...]]:
+    """What imports there are, and what counts: the games of each pair and outcome."""
+    imports = store.query("SELECT run, file, matches FROM import ORDER BY run")[1]
+    return [
+        *imports,
+        *store.query("SELECT seat0_agent, seat1_agent, winner, count(*) FROM match GROUP BY ALL ORDER BY ALL")[1],
+    ]
+
+
+GREW = ["a,b,0", "b,a,0", "a,c,draw", "c,b,1", "a,b,0", "b,c,1"]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [*GREW, "a,b,1"],
+        ["a,b,1", *GREW],
+        [*GREW[:2], "a,c,0", *GREW[3:], "a,b,1"],
+        [*reversed(GREW), "a,b,1"],
+        GREW[:4],
+    ],
+    ids=["grown", "prepended", "corrected", "in another order", "shortened"],
+)
+def test_a_file_that_continues_an_import_does_not_count_it_twice(later: list[str], tmp_path: Path) -> None:
+    """It is refused with the import's name and both ways on; --replace puts it in the import's place."""
+    file, path = tmp_path / "m.csv", tmp_path / "s.duckdb"
+    file.write_text("\n".join(["seat0,seat1,winner", "only here,a,0", *GREW]))
+    import_matches(file, game_id="g", store=path)
+    store = Store.open(path)
+    before = rows_of(store)
+    file.write_text("\n".join(["seat0,seat1,winner", *later]))
+    with pytest.raises(UsageError, match=r"of import-1 \(7 games of m\.csv\); pass --replace .* or --as-new"):
+        import_matches(file, game_id="g", store=path)
+    assert rows_of(store) == before
+    done = import_matches(file, game_id="g", replace=True, store=path)
+    assert (done.run, done.imported, done.replaced) == ("import-2", len(later), {"import-1": 7})
+    assert store.query("SELECT run, count(*) FROM match GROUP BY run")[1] == [("import-2", len(later))]
+    assert store.query("SELECT run, matches FROM import")[1] == [("import-2", len(later))]
+    assert {agent.name for agent in store.agents("g")} == {"a", "b", "c"}, "who played nowhere any more is gone"
+    with pytest.raises(UsageError, match="imported before, as import-2"):
+        import_matches(file, game_id="g", replace=True, store=path)
+
+
+def test_a_file_with_more_columns_continues_an_import(tmp_path: Path) -> None:
+    """The same games exported again with times and seeds are the same games, in another format, too."""
+    file, path = tmp_path / "m.csv", tmp_path / "s.duckdb"
+    file.write_text("\n".join(["seat0,seat1,winner", *GREW]))
+    import_matches(file, game_id="g", store=path)
+    seats = [row.split(",") for row in GREW]
+    lines = [
+        {"seat0": a, "seat1": b, "winner": w, "seed": i, "played_at": f"2026-01-0{i + 1}"}
+        for i, (a, b, w) in enumerate(seats)
+    ]
+    (tmp_path / "m.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(UsageError, match="of import-1"):
+        import_matches(tmp_path / "m.jsonl", game_id="g", store=path)
+    assert import_matches(tmp_path / "m.jsonl", game_id="g", replace=True, store=path).imported == 6
+    more = [*lines, lines[0] | {"played_at": "2026-02-01", "seed": 9}]
+    (tmp_path / "n.jsonl").write_text("\n".join(map(json.dumps, more)))
+    done = import_matches(tmp_path / "n.jsonl", game_id="g", store=path)
+    assert (done.imported, done.skipped) == (1, {"already in the store": 6}), "times and seeds tell which is new"
+
+
+def test_other_games_that_look_alike_have_a_way_in(tmp_path: Path) -> None:
+    """Bare results may be equal by chance: --as-new counts them; with times that differ nobody has to ask."""
+    path = tmp_path / "s.duckdb"
+    for name, text in {"a": "a,b,0\n" * 10, "b": "a,b,0\n" * 12, "c": "a,c,0\na,b,0\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(f"seat0,seat1,winner\n{text}")
+    import_matches(tmp_path / "a.csv", game_id="g", store=path)
+    with pytest.raises(UsageError, match="--as-new"):
+        import_matches(tmp_path / "b.csv", game_id="g", store=path)
+    with pytest.raises(UsageError, match="exclude each other"):
+        import_matches(tmp_path / "b.csv", game_id="g", as_new=True, replace=True, store=path)
+    assert import_matches(tmp_path / "b.csv", game_id="g", as_new=True, store=path).imported == 12
+    assert import_matches(tmp_path / "c.csv", game_id="g", store=path).imported == 2, (
+        "few are the same: no continuation"
+    )
+    with pytest.raises(UsageError, match="less than half of the games of any earlier import"):
+        (tmp_path / "d.csv").write_text("seat0,seat1,winner\nx,y,0\n")
+        import_matches(tmp_path / "d.csv", game_id="g", replace=True, store=path)
+    for day in (1, 2):
+        rows = "".join(f"p,q,{i % 2},2026-05-0{day}T10:0{i}\n" for i in range(8))
+        (tmp_path / f"day{day}.csv").write_text(f"seat0,seat1,winner,played_at\n{rows}")
+        assert import_matches(tmp_path / f"day{day}.csv", game_id="g", store=path).imported == 8
+    assert Store.open(path).query("SELECT count(*) FROM match")[1] == [(10 + 12 + 2 + 16,)]
+
+
+def test_spreadsheets_and_people_write_files_in_their_ways(tmp_path: Path) -> None:
+    """Separators, spaces, cases, results, winners by name, columns of others, empty rows, CRLF and BOM: one meaning."""
+    rows = [["-AI", "b", "1-0"], ["b", "-AI", "Draw"], ["b", "-AI", "0-1"], ["-AI", "b", "1/2-1/2"], ["b", "-AI", "b"]]
+    expected = [("-AI", "b", 0), ("b", "-AI", DRAW), ("b", "-AI", 1), ("-AI", "b", DRAW), ("b", "-AI", 0)]
+    for separator in (",", ";", "\t", " , "):
+        lines = [separator.join(["Seat0", "SEAT1", " Winner ", "Elo"]), "", *(separator.join([*r, "x"]) for r in rows)]
+        text = "\ufeff" + "\r\n".join([*lines, separator * 3, ""])
+        found = parse(text.encode(), "m.csv")
+        assert [(*g.seats, g.winner) for g in found.games] == expected, separator
+        assert found.ignored == ("Elo",) and found.games[0].line == 3
+    listed = [{"SEAT0": a, "seat1": b, "winner": w, "tags": [1, {}]} for a, b, w in rows]
+    found = parse("\n".join(map(json.dumps, listed)).encode(), "m.jsonl")
+    assert [(*g.seats, g.winner) for g in found.games] == expected and found.ignored == ("tags",)
+    found = parse(b'seat0, seat1, winner\n"x, y", "b", 0\n', "m.csv")
+    assert found.games[0].seats == ("x, y", "b")
+
+
+def test_one_name_in_two_forms_is_one_agent_and_two_cases_are_told(tmp_path: Path) -> None:
+    """Composed and decomposed letters are the same; `Bob` and `bob` are two, which is pointed out."""
+    file, path = tmp_path / "m.csv", tmp_path / "s.duckdb"
+    nfc, nfd = "Zo\u00e9", "Zoe\u0301"
+    file.write_text(f"seat0,seat1,winner\n{nfc},Bob,0\n{nfd},bob,1\n", encoding="utf-8")
+    done = import_matches(file, game_id="g", store=path)
+    assert done.new == (nfc, "Bob", "bob") and done.alike == (("Bob", "bob"),)
+    store = Store.open(path)
+    store.add_agent(AgentRow(f"import:{nfd}x", "import", f"{nfd}x", "g"))  # as an older import wrote it
+    store.flush(force=True)
+    file.write_text(f"seat0,seat1,winner\n{nfc}x,BOB,0\n", encoding="utf-8")
+    done = import_matches(file, game_id="g", store=path)
+    assert done.joined == (f"{nfd}x",) and done.alike == (("BOB", "Bob", "bob"),)
+    assert find_rated(store, nfd) == find_rated(store, nfc) == (f"import:{nfc}", nfc)
+    with pytest.raises(
+        UsageError, match=r"agent 'Bobb': no run `Bobb` and no agent of that name in .*; did you mean `Bob`"
+    ):
+        find_rated(store, "Bobb")
+
+
+def test_a_failed_import_leaves_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the last write of an import fails, its matches and its record are not there either."""
+    file = tmp_path / "m.csv"
+    file.write_text("seat0,seat1,winner\nnew,bot:based,0\n")
+    before = store.query("SELECT count(*) FROM match")[1]
+    bad = AgentRow("", "import", "", "g")
+    with monkeypatch.context() as patch, pytest.raises(Exception, match="agent_id"):
+        patch.setattr(exchange, "AgentRow", lambda *values: bad)
+        import_matches(file, game_id="g", store=store.path)
+    assert store.query("SELECT count(*) FROM match")[1] == before
+    assert store.query("SELECT count(*) FROM import")[1] == [(0,)]
+
+
+def test_pgn_games_are_read_by_their_tags(tmp_path: Path) -> None:
+    """Moves, comments, escapes, tags of others and empty games do no harm; unfinished games are counted."""
+    text = """\
+% an escape line
+[Event "x"]
+[White "A \\"the\\" \\\\ one"]
+[Black "B"]
+[Result "1-0"]
+
+1. e4 {a comment [White "no"]
+[%clk 0:01] still } e5 ; the rest { is open
+2. Nf3 1-0
+[White "B"]
+[Black "A"]
+[Result "*"]
+
+[White "B"]
+[Black "A"]
+[Result "0-1"]
+
+[White "B"]
+[Black "C"]
+[Result "1/2-1/2"]
+"""
+    found = parse(("\ufeff" + text.replace("\n", "\r\n")).encode(), "m.pgn")
+    assert found.undecided == 1 and found.ignored == ()
+    assert [(g.line, g.seats, g.winner) for g in found.games] == [
+        (2, ('A "the" \\ one', "B"), 0),
+        (14, ("B", "A"), 1),
+        (18, ("B", "C"), DRAW),
+    ]
+
+
+PGN = '[White "a"]\n[Black "b"]\n[Result "1-0"]\n'
+BAD: dict[str, tuple[str, str, list[str]]] = {
+    "empty": ("m.csv", "", ["m.csv", "no game in it"]),
+    "header alone": ("m.csv", "seat0,seat1,winner\n", ["no game in it"]),
+    "other ending": ("m.txt", "x", ["m.txt", ".jsonl, .csv, .pgn", "rename"]),
+    "unknown column": ("m.csv", "seat0,seat1,winer\n", ["line 1", "'winer'", "did you mean `winner`"]),
+    "semicolons alone": ("m.csv", ";;\n", ["no game in it"]),
+    "missing column": ("m.csv", "seat0,winner\n", ["line 1", "`seat1` is missing"]),
+    "column twice": ("m.csv", "seat0,seat1,winner,seat0\n", ["line 1", "`seat0`", "twice"]),
+    "values missing": ("m.csv", "seat0,seat1,winner\n\na,b\n", ["line 3", "2 values under 3 columns"]),
+    "open quote": ("m.csv", 'seat0,seat1,winner\na,"b,0\n', ["line 2", "not CSV"]),
+    "winner": (
+        "m.csv",
+        "seat0,seat1,winner\na,b,2\n",
+        ["line 2", "winner='2'", "0, 1, draw, 1-0, 0-1, 1/2-1/2", "seat0 or seat1"],
+    ),
+    "line after a quoted one": ("m.csv", 'seat0,seat1,winner\n"a\nx",b,0\na,b,\n', ["line 2", "cannot be seen"]),
+    "same agent": ("m.csv", "seat0,seat1,winner\na,b,0\nb,import:b,0\n", ["line 3", "'b'", "against itself"]),
+    "empty name": ("m.csv", "seat0,seat1,winner\n,b,0\n", ["line 2", "seat0=''", "is empty"]),
+    "empty bot": ("m.csv", "seat0,seat1,winner\nbot:,b,0\n", ["line 2", "seat0='bot:'", "is empty"]),
+    "two prefixes": ("m.csv", "seat0,seat1,winner\nimport:bot:x,b,0\n", ["line 2", "two prefixes", "`bot:x`"]),
+    "long name": ("m.csv", f"seat0,seat1,winner\n{'x' * 101},b,0\n", ["line 2", "seat0=", "101 letters", "100"]),
+    "formula": ("m.csv", "seat0,seat1,winner\n=A1,b,0\n", ["line 2", "'=A1'", "formula"]),
+    "a run": ("m.csv", "seat0,seat1,winner\nr,b,0\n", ["line 2", "'r'", "run `r`", "RUN@STEP"]),
+    "no snapshot": ("m.csv", "seat0,seat1,winner\nr@7,b,0\n", ["line 2", "'r@7'", "run `r`"]),
+    "training": ("m.csv", "seat0,seat1,winner,kind\na,b,0,training\n", ["line 2", "kind='training'", "evaluation"]),
+    "seed": ("m.csv", f"seat0,seat1,winner,seed\na,b,0,{2**64}\n", ["line 2", f"seed='{2**64}'", "whole number"]),
+    "sampling": ("m.csv", "seat0,seat1,winner,sampling\na,b,0,x\n", ["line 2", "sampling='x'", "sample or greedy"]),
+    "time": ("m.csv", "seat0,seat1,winner,played_at\na,b,0,now\n", ["line 2", "played_at='now'", "ISO 8601"]),
+    "no object": ("m.jsonl", "\n[]\n", ["line 2", "object"]),
+    "no JSON": ("m.jsonl", '{"seat0": "a"\n', ["line 1", "not JSON"]),
+    "key twice": ("m.jsonl", '{"seat0": "a", "seat0": "b"}', ["line 1", "twice"]),
+    "a bool": ("m.jsonl", '{"seat0": "a", "seat1": "b", "winner": true}', ["line 1", "winner='True'"]),
+    "surrogate": ("m.jsonl", '{"seat0": "\\ud800", "seat1": "b", "winner": 0}', ["line 1", "cannot be seen"]),
+    "deep": ("m.jsonl", "[" * 100_000, ["line 1", "not JSON"]),
+    "no tag": ("m.pgn", "1. e4\n" + PGN, ["line 1", "'1. e4'", "before any tag"]),
+    "broken tag": ("m.pgn", PGN + "[Seed 5]\n", ["line 4", "no tag", '[Name "value"]']),
+    "tag twice": ("m.pgn", PGN + PGN, ["line 4", "White", "twice", "empty line"]),
+    "missing tag": ("m.pgn", '\n[White "a"]\n[Black "b"]\n', ["line 2", "no tag Result"]),
+    "result": ("m.pgn", PGN.replace("1-0", "2-0"), ["line 1", "'2-0'", "1-0, 0-1, 1/2-1/2, *"]),
+    "open comment": ("m.pgn", PGN + "\n1. e4 { no end\n2. x\n", ["line 5", "never closed"]),
+    "all undecided": ("m.pgn", PGN.replace("1-0", "*"), ["none of its 1 games has a result"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_file_is_one_line(case: str, store: Store, tmp_path: Path) -> None:
+    """Each names the file, the line, the value and the rule, and the store stays byte for byte."""
+    name, text, words = BAD[case]
+    (tmp_path / name).write_text(text)
+    before = store.path.read_bytes()
+    with pytest.raises(UsageError) as refused:
+        import_matches(tmp_path / name, game_id="g", store=store.path)
+    for word in [name, *words]:
+        assert word in str(refused.value), f"{word!r} is not in {refused.value}"
+    assert store.path.read_bytes() == before
+
+
+def test_other_bad_calls_are_one_line(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encodings, missing files, folders, sizes, run names, and a game that is unknown or not told."""
+    good = tmp_path / "m.csv"
+    good.write_text("seat0,seat1,winner\na,b,0\n")
+    (tmp_path / "latin.pgn").write_bytes(PGN.replace('"b"', '"é"').encode("latin-1"))
+    (tmp_path / "folder.csv").mkdir()
+    store.add_matches([game(0, ("bot:x", "bot:y"), 0, run="h", game_id="h")])
+    store.flush(force=True)
+    calls: list[tuple[dict[str, Any], str]] = [
+        ({"file": tmp_path / "latin.pgn"}, r"latin.pgn, line 2: byte 0xe9 is not UTF-8"),
+        ({"file": tmp_path / "none.csv"}, "none.csv: no such file"),
+        ({"file": tmp_path / "folder.csv"}, "folder.csv: no such file"),
+        ({"file": "nul\0.csv"}, "no such file"),
+        ({"game_id": None}, "m.csv, line 2: nothing tells the game; pass --game or --game-id"),
+        ({"game_id": None, "game": "brwl"}, "game='brwl'.*did you mean `brawl`"),
+        ({"game": "brawl", "game_id": "h"}, "game=brawl is not game id h"),
+        ({"game_id": "=h"}, "game_id='=h'"),
+        ({"run": "../x"}, r"run='../x': letters"),
+    ]
+    for changes, words in calls:
+        with pytest.raises(UsageError, match=words):
+            import_matches(**{"file": good, "game_id": "g", "store": store.path} | changes)
+    with pytest.raises(UsageError, match="nothing tells the game"):
+        import_matches(good, store=tmp_path / "new.duckdb")
+    assert not (tmp_path / "new.duckdb").exists()
+    monkeypatch.setattr(exchange, "MAX_BYTES", 10)
+    with pytest.raises(UsageError, match="larger than"):
+        import_matches(good, game_id="g", store=store.path)
+
+
+def test_exports_that_cannot_be_are_refused(store: Store, tmp_path: Path) -> None:
+    """A file that is there stays; unknown runs, kinds and endings, and names that no file can hold, are one line."""
+    (tmp_path / "there.csv").write_text("mine")
+    calls: list[tuple[str, dict[str, Any], str]] = [
+        ("there.csv", {}, "is there already"),
+        ("m.txt", {}, "must be .jsonl, .csv, .pgn"),
+        ("no/m.csv", {}, "cannot be written"),
+        ("m.csv", {"run": "x"}, "no evaluation match with run=x"),
+        ("m.csv", {"kind": "x"}, "kind='x'"),
+    ]
+    for name, changes, words in calls:
+        with pytest.raises(UsageError, match=words):
+            export_matches(tmp_path / name, store=store.path, **changes)
+    assert (tmp_path / "there.csv").read_text() == "mine"
+    store.add_matches([game(0, ("a\nb", "bot:y"), 0, run="odd")])
+    store.flush(force=True)
+    with pytest.raises(UsageError, match="of odd has letters that cannot be seen"):
+        export_matches(tmp_path / "m.pgn", store=store.path)
+    assert not (tmp_path / "m.pgn").exists()
+
+
+def test_training_matches_are_written_but_not_taken_in(store: Store, tmp_path: Path) -> None:
+    """A learner changes as it plays, so what it did in training must not come back as something that rates."""
+    store.add_matches([game(0, ("r", "bot:based"), 0, run="r", kind="training")])
+    store.flush(force=True)
+    assert export_matches(tmp_path / "m.csv", kind="training", store=store.path).matches == 1
+    with (tmp_path / "m.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["seat0"], row["winner"], row["kind"]) == ("r", "0", "training")
+    with pytest.raises(UsageError, match="kind='training' must be evaluation"):
+        import_matches(tmp_path / "m.csv", store=tmp_path / "b.duckdb")
+
+
+tokens = st.sampled_from(
+    [
+        *exchange.COLUMNS,
+        *exchange.PGN_TAGS,
+        *("1-0", "*", "0", "draw", "a", "bot:b", ": ", "9" * 5000, "1e999", "NaN", "0001-01-01"),
+        *'",\n\r{}[] ;%\\\0\ud800\u202e',
+        *('[White "a"]\n', '[Black "b"]\n', '[Result "1-0"]\n', "seat0,seat1,winner\n"),
+        '{"seat0": "a", "seat1": "b", "winner": ',
+    ]
+)
+texts = st.lists(tokens, max_size=25).map("".join) | st.text(max_size=80)
+contents = texts.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=60)
+
+
+@settings(max_examples=400, deadline=None)
+@given(contents, st.sampled_from(list(FORMATS)))
+@example(b'{"seat0": "a", "seat1": "b", "winner": 0, "played_at": "0001-01-01T00:00:00+23:00"}', ".jsonl")
+@example(b"seat0,seat1,winner\n" + b"x" * 200_000, ".csv")
+def test_any_content_is_read_or_refused(data: bytes, suffix: str) -> None:
+    """Whatever bytes a file holds, reading it gives games whose names are clean, or an error of ours in one line."""
+    try:
+        games = parse(data, f"m{suffix}").games
+    except LeagueError as error:
+        assert str(error).startswith("m") and "\n" not in str(error)
+        return
+    for found in games:
+        assert all(not exchange.name_problem(name) for name in (*found.seats, found.end_reason))
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8) | st.sampled_from(
+    ["x'; DROP TABLE match; --", 'a"b', "$run", "NULL", "../../x", "bot:based", "r@100", HASH, "r", "import:Q", "a\\"]
+)
+
+
+def test_any_names_are_data(store: Store, tmp_path: Path) -> None:
+    """Matches of any two names are taken in and come back by export the same, or are refused in one line."""
+    numbers = itertools.count()
+
+    @settings(max_examples=25, deadline=None)
+    @given(names, names, st.sampled_from(list(FORMATS)))
+    def check(a: str, b: str, suffix: str) -> None:
+        game_id = f"game {next(numbers)}"  # nobody is known in a new game
+        file, back = tmp_path / f"in{suffix}", tmp_path / f"{game_id}{suffix}"
+        row = {"game_id": game_id, "seat0": a, "seat1": b, "winner": 0, "seed": 1, "end_reason": "x", "steps": 1}
+        row |= {"ticks": 1, "sampling": "sample", "kind": "evaluation", "played_at": "2026-01-01T00:00:00+00:00"}
+        file.write_text("".join(FORMATS[suffix].write([row])), encoding="utf-8", newline="")
+        try:
+            import_matches(file, store=store.path)
+        except UsageError as error:
+            assert f"{file}, line" in str(error)
+            return
+        export_matches(back, game_id=game_id, names=True, store=store.path)
+        (found,) = parse(back.read_bytes(), back.name).games
+        clean = [unicodedata.normalize("NFC", name.strip()) for name in (a, b)]
+        shown = [HASH[:12] if name == HASH else name.removeprefix("import:") for name in clean]
+        assert list(found.seats) == shown and found.played_at is not None
+
+    check()

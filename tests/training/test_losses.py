@@ -1,0 +1,119 @@
+"""Advantages and PPO's loss against slow twins in plain Python."""
+
+import math
+
+import pytest
+import torch
+
+from league.training.losses import ppo
+from league.training.returns import gae
+
+T, B = 13, 4
+
+
+def slow_gae(rewards, values, next_values, ends, gamma, lam):
+    """The definition: the discounted sum of later errors, forwards, up to the end of the match."""
+    out = [[0.0] * B for _ in range(T)]
+    for t in range(T):
+        for b in range(B):
+            weight = 1.0
+            for u in range(t, T):
+                out[t][b] += weight * (rewards[u][b] + gamma * next_values[u][b] - values[u][b])
+                if ends[u][b]:
+                    break
+                weight *= gamma * lam
+    return torch.tensor(out, dtype=torch.float64)
+
+
+def sample() -> dict[str, torch.Tensor]:
+    """A rollout's arrays with matches ending in the middle."""
+    generator = torch.Generator().manual_seed(0)
+    arrays = {
+        name: torch.randn(T, B, generator=generator, dtype=torch.float64)
+        for name in ("rewards", "values", "next_values")
+    }
+    return arrays | {"ends": torch.rand(T, B, generator=generator) < 0.15}
+
+
+def test_gae_equals_its_definition() -> None:
+    """The backward recursion gives the sum of the definition, matches ending inside."""
+    arrays = sample()
+    assert arrays["ends"][:-1].any()
+    fast = gae(**arrays, gamma=0.97, lam=0.9)
+    slow = slow_gae(*(arrays[k].tolist() for k in ("rewards", "values", "next_values", "ends")), 0.97, 0.9)
+    assert (fast - slow).abs().max() < 1e-12
+
+
+def test_gae_does_not_cross_a_match_end() -> None:
+    """Nothing after a match's end changes an advantage before it."""
+    arrays = sample()
+    arrays["ends"][5] = True
+    before = gae(**arrays, gamma=0.99, lam=0.95)[:6].clone()
+    arrays["rewards"][6:] += 100
+    arrays["values"][6:] -= 50
+    assert torch.equal(before, gae(**arrays, gamma=0.99, lam=0.95)[:6])
+
+
+def test_truncation_is_bootstrapped_and_termination_is_not() -> None:
+    """At an end the value of the state reached counts as given: its estimate where cut, 0 where terminated."""
+    one = torch.ones(1, 1)
+    cut = gae(one, 0 * one, 10 * one, one.bool(), gamma=0.9, lam=0.95)
+    ended = gae(one, 0 * one, 0 * one, one.bool(), gamma=0.9, lam=0.95)
+    assert cut.item() == pytest.approx(1 + 0.9 * 10) and ended.item() == pytest.approx(1)
+
+
+def test_lambda_one_is_monte_carlo() -> None:
+    """With lambda 1 the advantage plus the value is the discounted return."""
+    rewards, values = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[5.0], [7.0], [-2.0]])
+    next_values = torch.cat([values[1:], torch.zeros(1, 1)])
+    ends = torch.tensor([[False], [False], [True]])
+    returns = gae(rewards, values, next_values, ends, gamma=0.5, lam=1.0) + values
+    assert returns[:, 0].tolist() == pytest.approx([1 + 1 + 0.75, 2 + 1.5, 3])
+
+
+def test_gae_refuses_unequal_shapes() -> None:
+    """A transposed array is an error, not a broadcast."""
+    arrays = sample()
+    arrays["values"] = arrays["values"].T
+    with pytest.raises(ValueError, match="one shape"):
+        gae(**arrays, gamma=0.99, lam=0.95)
+
+
+def test_ppo_equals_its_definition() -> None:
+    """Every part of the loss equals the sum written out sample by sample."""
+    generator = torch.Generator().manual_seed(1)
+    new, old, advantage, entropy, value, target = (
+        torch.randn(3, 5, generator=generator, dtype=torch.float64) for _ in range(6)
+    )
+    loss = ppo(new, old, advantage, entropy, value, target, clip=0.2, value_coefficient=0.7, entropy_coefficient=0.03)
+    policy = square = clipped = 0.0
+    for n, o, a, v, g in zip(*(x.flatten().tolist() for x in (new, old, advantage, value, target)), strict=True):
+        ratio = math.exp(n - o)
+        policy -= min(ratio * a, min(max(ratio, 0.8), 1.2) * a) / 15
+        square += (v - g) ** 2 / 15
+        clipped += (abs(ratio - 1) > 0.2) / 15
+    assert loss.policy.item() == pytest.approx(policy)
+    assert loss.value.item() == pytest.approx(square)
+    assert loss.clip_share.item() == pytest.approx(clipped)
+    assert loss.total.item() == pytest.approx(policy + 0.7 * square - 0.03 * entropy.mean().item())
+    assert loss.approx_kl.item() >= 0
+
+
+def test_clipped_samples_push_no_further() -> None:
+    """A good action whose ratio is past the clip, and a bad one below it, get no gradient."""
+    log_prob = torch.tensor([0.5, -0.5, 0.0], requires_grad=True)
+    zeros = torch.zeros(3)
+    loss = ppo(
+        log_prob,
+        zeros,
+        torch.tensor([1.0, -1.0, 1.0]),
+        zeros,
+        zeros,
+        zeros,
+        clip=0.2,
+        value_coefficient=0.5,
+        entropy_coefficient=0.0,
+    )
+    loss.total.backward()
+    assert log_prob.grad is not None
+    assert log_prob.grad.tolist() == pytest.approx([0.0, 0.0, -1 / 3])

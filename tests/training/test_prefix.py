@@ -1,0 +1,170 @@
+"""The prefix promise: a short stage is, bit for bit, the beginning of the long one, whatever else a stage may set."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import league
+from league import config as config_module
+from league.boards.standings import leaderboard
+from league.config import SOURCE, RunConfig
+from league.snapshots.state import load_state
+from league.store.store import Store
+from league.training.loop import Report
+from tests.helpers.sizes import SMALL_AGENT
+
+SETS = (
+    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "pool.snapshot_every=256"),
+    *SMALL_AGENT,
+)
+STAGES = """
+[stage.short]
+run.total_steps = 640
+run.evaluate_games = 4
+run.allow_short = true
+run.verbosity = 2
+env.strict_masks = true
+
+[stage.long]
+run.continues = "short"
+run.total_steps = 1_280
+run.evaluate_every = 256
+run.evaluate_games = 2
+run.checkpoint_minutes = 0.001
+run.allow_short = true
+"""
+OTHERWISE = {
+    "total_steps": "run.total_steps=1024",
+    "evaluate_every": "run.evaluate_every=128",
+    "evaluate_games": "run.evaluate_games=6",
+    "checkpoint_minutes": "run.checkpoint_minutes=0.00001",
+    "verbosity": "run.verbosity=0",
+    "continues": "run.continues=test50k",
+    "allow_short": "run.allow_short=true",
+    "on_alarm": "run.on_alarm=stop",
+    "strict_masks": "env.strict_masks=true",
+}
+"""Each setting that a stage may set, otherwise than `smoke` with `SETS` has it, or at least set."""
+
+
+class StopAt:
+    """A watcher that interrupts at an update."""
+
+    def __init__(self, update: int) -> None:
+        self.update = update
+
+    def report(self, report: Report) -> None:
+        """Interrupts there."""
+        if report.update == self.update:
+            signal.raise_signal(signal.SIGINT)
+
+    def evaluated(self, steps: int, opponent: str, summary: object) -> None:
+        """Ignored."""
+
+    def say(self, message: str) -> None:
+        """Ignored."""
+
+
+def train(folder: Path, stage: str, *sets: str, env: str = "matrix", **more: Any) -> Store:
+    """A run in `folder`, and its store."""
+    league.train(stage, env=env, device="cpu", overrides=sets, store=folder / "league.duckdb", **more)
+    return Store.open(folder / "league.duckdb")
+
+
+def learned(store: Store, run: str, upto: int) -> dict[str, list[Any]]:
+    """All that a run's learning wrote up to an update: matches, snapshots, metrics but for times of the clock, Elo."""
+    columns = "* EXCLUDE (run, finished_at)"
+    where = f"run = '{run}' AND \"update\" <= {upto}"
+    _, matches = store.query(f"SELECT {columns} FROM match WHERE {where} AND kind = 'training' ORDER BY ALL")
+    _, snapshots = store.query(f'SELECT step, "update", agent_id FROM snapshot WHERE {where} ORDER BY step')
+    _, metrics = store.query(
+        f"SELECT * EXCLUDE (run) FROM metric WHERE {where} AND name NOT LIKE '%_seconds' ORDER BY ALL"
+    )
+    return {"match": list(map(repr, matches)), "snapshot": snapshots, "metric": list(map(repr, metrics))}
+
+
+def learning_state(folder: Path, run: str) -> dict[str, Any]:
+    """All that a run goes on from but what evaluation counts: learner with optimiser, pool, matches in play."""
+    state = load_state(folder / run / "state")
+    counters = {name: state["counters"][name] for name in ("update", "steps", "next_snapshot")}
+    rows = {name: count for name, count in state["rows"].items() if name != "evaluation"}
+    return flat({**state, "counters": counters, "rows": rows})
+
+
+def flat(value: Any, at: str = "") -> dict[str, Any]:
+    """A tree as path -> plain value, arrays as bytes."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {path: leaf for key, item in items for path, leaf in flat(item, f"{at}/{key}").items()}
+    if isinstance(value, torch.Tensor):
+        value = value.numpy()
+    return {at: (str(value.dtype), value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value}
+
+
+@pytest.fixture
+def _stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "hyperparameters.toml"
+    path.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
+    monkeypatch.setattr(config_module, "SOURCE", path)
+
+
+@pytest.mark.usefixtures("_stages")
+@pytest.mark.parametrize(("env", "sets"), [("matrix", SETS), ("brawl", (*SETS, "env.time_limit_seconds=2"))])
+def test_the_short_stage_is_the_long_ones_beginning(env: str, sets: tuple[str, ...], tmp_path: Path) -> None:
+    """Rows, snapshots, metrics, Elo, and the state with weights, optimiser, pool and matches in play are equal at its
+    end, though evaluation, checkpoints, talk and checks differ; carried on it ends as the long stage does."""
+    short = train(tmp_path / "short", "short", *sets, env=env)
+    cut = train(tmp_path / "cut", "long", *sets, env=env, fresh=True, watcher=StopAt(5))
+    run = f"{env}-1"
+    ended, going = learned(short, run, 5), learned(cut, run, 5)
+    last = ended["snapshot"].pop()  # of the stage's last weights, to be evaluated; it joins no pool
+    assert last[0] == 640 and ended == going and going["match"]
+    states = [learning_state(tmp_path / folder, run) for folder in ("short", "cut")]
+    assert states[0] == states[1] and len(states[0]) > 50
+    elo = [leaderboard(store).boards[0].learners[0].elo for store in (short, cut)]
+    assert elo[0] == elo[1] != 1000
+
+    carried = train(tmp_path / "short", "long", *sets, env=env)
+    league.resume(run, store=tmp_path / "cut" / "league.duckdb")
+    ended, going = learned(carried, run, 10), learned(cut, run, 10)
+    ended["snapshot"].remove(last)
+    assert ended == going and len(going["snapshot"]) == 6
+    assert learning_state(tmp_path / "short", run) == learning_state(tmp_path / "cut", run)
+
+
+def test_nothing_that_a_stage_may_set_changes_learning(tmp_path: Path) -> None:
+    """With each setting of [run] and `env.strict_masks` changed by itself, what is learned is the same."""
+    assert OTHERWISE.keys() == {*RunConfig.model_fields, "strict_masks"}, "a new setting belongs here, too"
+    base = train(tmp_path / "base", "smoke", *SETS, "run.total_steps=640", "env.strict_masks=false")
+    expected = learned(base, "matrix-1", 5)
+    assert [row[0] for row in expected["snapshot"]] == [0, 256, 512, 640]
+    for name, setting in OTHERWISE.items():
+        sets = (*SETS, "run.total_steps=640", "env.strict_masks=false", setting)
+        other = train(tmp_path / name, "smoke", *sets)
+        found = learned(other, "matrix-1", 5)
+        if name == "total_steps":  # the stage is not over there, so its last weights are no snapshot
+            found["snapshot"].append(expected["snapshot"][-1])
+        assert found == expected, name
+
+
+@pytest.mark.slow
+def test_test50k_is_the_beginning_of_10m(tmp_path: Path) -> None:
+    """The real stages on the small game: 10m cut off at 50,000 steps is test50k, and --stage 10m carries test50k on."""
+    sets = ("env.rows=32", "learner.rollout_steps=32", "learner.minibatches=2")
+    short = train(tmp_path / "short", "test50k", *sets)
+    updates = short.find_run("matrix-1").update
+    cut = train(tmp_path / "cut", "10m", *sets, "run.evaluate_games=2", watcher=StopAt(updates))
+    ended, going = learned(short, "matrix-1", updates), learned(cut, "matrix-1", updates)
+    ended["snapshot"].pop()
+    assert ended == going
+    states = [learning_state(tmp_path / folder, "matrix-1") for folder in ("short", "cut")]
+    parts = [{path: leaf for path, leaf in s.items() if path.startswith(("/learner", "/collector"))} for s in states]
+    assert parts[0] == parts[1] and len(parts[0]) > 50  # the pool's newest comes when it goes on
+    carried = train(tmp_path / "short", "10m", *sets, watcher=StopAt(updates + 5))
+    assert [(row.run, row.stage, row.update) for row in carried.runs()] == [("matrix-1", "10m", updates + 5)]
