@@ -1,8 +1,8 @@
 """The one hyperparameter source: `hyperparameters.toml` loaded into frozen, strict models (DESIGN, section 2).
 
 The models say what a setting means, its unit and its bounds; every figure is in the TOML file. Layers are applied in
-the order base, game, preset, stage, file, `--set`; a later layer wins key by key, except that `pool.mix` given as a
-table replaces the whole mix.
+the order base, game, preset, stage, file, `--set`, a game or preset after those that it inherits from; a later layer
+wins key by key, except that `pool.mix` given as a table replaces the whole mix.
 """
 
 from __future__ import annotations
@@ -313,12 +313,14 @@ def load(
     layer = layer or {}
     named = [table["env"]["name"] for table in (base, layer, file_layer) if "name" in table.get("env", {})]
     named += [value for section, key, value in sets if (section, key) == ("env", "name")]
-    game = source["game"].get(str(named[-1]), {}) if named else {}
+    game = str(named[-1]) if named else ""
 
     merged: Layer = {}
     _merge(merged, base)
-    _merge(merged, _sections(game, "game", known=set(SECTIONS) - {"run"}))
-    _merge(merged, _sections(_pick(source, "preset", preset), f"preset.{preset}", known=set(SECTIONS) - {"run"}))
+    for table in _lineage(source, "game", game) if game in source["game"] else ():
+        _merge(merged, table)
+    for table in _lineage(source, "preset", preset):
+        _merge(merged, table)
     _merge(merged, sizes or {})
     _merge(merged, _stage_layer(source, stage))
     _merge(merged, layer)
@@ -542,6 +544,30 @@ def _pick(source: Mapping[str, Any], kind: str, name: str) -> Any:
     if name not in source[kind]:
         raise ConfigError(f"--{kind} {name!r} is not a {kind}{nearest(name, source[kind])}")
     return source[kind][name]
+
+
+def _lineage(source: Mapping[str, Any], kind: str, name: str) -> list[Layer]:
+    """The layer of a game or preset after those that it inherits from, the farthest first; [run] is no part of them.
+
+    Raises:
+        ConfigError: it inherits from one that there is not, or from itself.
+    """
+    layers: dict[str, Layer] = {}
+    while True:
+        table = dict(_pick(source, kind, name))
+        parent = table.pop("inherits", None)
+        layers[name] = _sections(table, f"{kind}.{name}", known=set(SECTIONS) - {"run"})
+        if parent is None:
+            return list(reversed(layers.values()))
+        if not isinstance(parent, str) or parent not in source[kind]:
+            known = nearest(str(parent), source[kind])
+            raise ConfigError(f"{kind}.{name}.inherits={parent!r} is not a {kind} of the source{known}")
+        if parent in layers:
+            circle = " -> ".join([*layers, parent])
+            raise ConfigError(
+                f"{kind}.{name}.inherits={parent!r} makes a circle ({circle}); take one `inherits` out of it"
+            )
+        name = parent
 
 
 def _sections(table: Mapping[str, Any], where: str, known: Iterable[str] = SECTIONS) -> Layer:

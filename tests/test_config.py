@@ -1,5 +1,6 @@
 """The one hyperparameter source: layers, strictness, refusals, fingerprint and snapshot schedule."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -43,6 +44,8 @@ SPEC = GameSpec(
     tick_rate=1.0,
 )
 
+GAMES = ("brawl", "matrix", "kuhn", "leduc")
+
 
 def refusal(**arguments: Any) -> str:
     """The message of the ConfigError that `load` raises, which must be one line."""
@@ -65,6 +68,63 @@ def with_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, extra: str) -> 
     path = tmp_path / "hyperparameters.toml"
     path.write_text(SOURCE.read_text(encoding="utf-8") + extra, encoding="utf-8")
     monkeypatch.setattr(config_module, "SOURCE", path)
+
+
+def test_every_config_is_what_it_was() -> None:
+    """Stage x preset x game: the fingerprint and every resolved setting are those that runs were stored with."""
+    golden = json.loads(Path(__file__).with_name("golden").joinpath("configs.json").read_text(encoding="utf-8"))
+    named = [f"{stage} {preset} {game}" for stage in stages() for preset in presets() for game in GAMES]
+    assert set(golden) == set(named)
+    for name, (mark, digest) in golden.items():
+        stage, preset, game = name.split()
+        config = load(stage, preset, game)
+        text = json.dumps(to_json(config), sort_keys=True)
+        assert (fingerprint(config), hashlib.sha256(text.encode()).hexdigest()) == (mark, digest), name
+
+
+def test_games_and_presets_inherit_key_by_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a preset or game says lies over what it inherits, at any depth; the mix is one key."""
+    extra = """
+    [preset.wide]
+    inherits = "auto"
+    env.rows = 96
+    [game.sly]
+    inherits = "kuhn"
+    env.deals = 3
+    pool.mix = { self_play = 1.0 }
+    """
+    with_source(monkeypatch, tmp_path, extra)
+    fast, wide = load(preset="fast"), load(preset="wide")
+    assert wide.env.rows == 96 and wide.learner == fast.learner and wide.pool == fast.pool
+    kuhn, sly = load(env="kuhn"), load(env="sly")
+    assert sly.env.options == {"deals": 3, "bluff": 0.2} and sly.pool.mix == {"self_play": 1.0}
+    assert (sly.agent, sly.learner, sly.rewards) == (kuhn.agent, kuhn.learner, kuhn.rewards)
+    assert "wide" in presets()
+
+
+@pytest.mark.parametrize(
+    ("extra", "parts"),
+    [
+        ('[preset.wide]\ninherits = "fats"', ("preset.wide.inherits='fats'", "did you mean `fast`?")),
+        ("[preset.wide]\ninherits = 3", ("preset.wide.inherits=3",)),
+        ('[preset.wide]\ninherits = "wide"', ("preset.wide.inherits='wide'", "wide -> wide")),
+        (
+            '[preset.wide]\ninherits = "high"\n[preset.high]\ninherits = "wide"',
+            ("preset.high.inherits='wide'", "wide -> high -> wide"),
+        ),
+        ('[preset.wide]\ninherits = "run"\n[preset.run]\nrun.verbosity = 2', ("preset.run", "[run]")),
+    ],
+)
+def test_inheritance_that_cannot_be_is_one_line(
+    extra: str, parts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An unknown parent, a circle, and a [run] that comes by inheritance are refused by name, for games and presets."""
+    with_source(monkeypatch, tmp_path, extra)
+    message = refusal(preset="wide")
+    assert all(part in message for part in parts), message
+    with_source(monkeypatch, tmp_path, extra.replace("preset", "game"))
+    message = refusal(env="wide")
+    assert all(part.replace("preset", "game").replace("did you mean `fast`?", "known:") in message for part in parts)
 
 
 def test_starting_figures_are_the_designs() -> None:
