@@ -99,7 +99,8 @@ def train(
         raise UsageError(f"--learner {learner}: learners are a league's; pass --league, too")
     if fresh and league is not None:
         raise UsageError("--fresh: a league of a new name begins at step 0 anyway; leave it out, or pass another --run")
-    verbosity = settings.load(stage, preset, env, config, overrides or ()).run.verbosity
+    sets = settings.role_sets(overrides or ())[0] if league is not None else overrides or ()
+    verbosity = settings.load(stage, preset, env, config, sets).run.verbosity
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
         if league is not None:
             done = train_league(

@@ -264,6 +264,8 @@ SECTIONS: dict[str, type[Frozen] | None] = {
     "rewards": None,
     "run": RunConfig,
 }
+ROLE = "role"
+"""The section of a league's roles, which `league.pool.roles` checks and a league's rows keep."""
 BITS = 1
 """Raised by each change of what the same config and seed play or learn, bit for bit on a CPU (CONTRIBUTING.md). It is
 written into states and snapshots, and is no part of the fingerprint."""
@@ -306,6 +308,11 @@ def load(
     source = read_toml(SOURCE, "the hyperparameter source")
     file_layer = _sections(read_toml(Path(config_file), "--config"), f"--config {config_file}") if config_file else {}
     sets = [_parse_override(text) for text in overrides]
+    for section, key, value in sets:
+        if section == ROLE:
+            raise ConfigError(
+                f"--set role.{key}={value}: [role] is what a league's learners do; pass --league, or leave it out"
+            )
     if env is not None:
         sets.insert(0, ("env", "name", env))
 
@@ -345,6 +352,28 @@ def carried_on_stages() -> frozenset[str]:
 def role_figures() -> dict[str, dict[str, Any]]:
     """Role of a league's learner -> its figures, which `league.pool.roles` checks and explains."""
     return dict(read_toml(SOURCE, "the hyperparameter source")["role"])
+
+
+def role_sets(overrides: Iterable[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """The overrides that are settings of a run, and those of `role.ROLE.FIGURE=value`: role -> figure -> value.
+
+    Raises:
+        ConfigError: one of either kind that cannot be read.
+    """
+    others: list[str] = []
+    figures: dict[str, dict[str, Any]] = {}
+    for text in overrides:
+        section, key, value = _parse_override(text)
+        if section != ROLE:
+            others.append(text)
+            continue
+        role, dot, figure = key.partition(".")
+        if not dot or not figure:
+            raise ConfigError(
+                f"--set {text!r} is not role.ROLE.FIGURE=value; write it like --set role.main.min_games=32"
+            )
+        figures.setdefault(role, {})[figure] = value
+    return others, figures
 
 
 def as_layer(table: Mapping[str, Any], where: str) -> Layer:
@@ -595,13 +624,13 @@ def _stage_layer(source: Mapping[str, Any], stage: str) -> Layer:
 
 
 def _parse_override(text: str) -> tuple[str, str, Any]:
-    """`section.key=value` as (section, key, value)."""
+    """`section.key=value` as (section, key, value); a role of a league is a section, too."""
     path, equals, literal = text.partition("=")
     section, dot, key = path.strip().partition(".")
     if not equals or not dot or not key:
         raise ConfigError(f"--set {text!r} is not section.key=value; write it like --set learner.gamma=0.995")
-    if section not in SECTIONS:
-        raise ConfigError(f"--set {text!r}: [{section}] is not a section{nearest(section, SECTIONS)}")
+    if section not in (*SECTIONS, ROLE):
+        raise ConfigError(f"--set {text!r}: [{section}] is not a section{nearest(section, (*SECTIONS, ROLE))}")
     try:
         parsed = tomllib.loads(f"value = {literal.strip()}")
     except (ValueError, RecursionError):

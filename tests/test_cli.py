@@ -1008,3 +1008,29 @@ def test_a_wrong_call_shows_usage(arguments: list[str], call: Call, tmp_path: Pa
     """Unknown options and commands and missing ones are exit code 2 with the usage on stderr."""
     called = call(*arguments, cwd=tmp_path)
     assert (called.code, called.out) == (2, "") and "Usage" in called.err
+
+
+DUO = """
+turn_steps = 256
+config.pool = { snapshot_every = 128, snapshot_every_until = 0, snapshot_every_after = 128 }
+learners.main.role = "main"
+learners.rival.role = "league_exploiter"
+"""
+
+
+def test_what_is_set_for_a_role_is_the_leagues_for_good(call: Call, tmp_path: Path) -> None:
+    """It acts in the process that begins and in the one that resumes; another figure is another league."""
+    (tmp_path / "duo.toml").write_text(DUO)
+    stays = ["--set", "role.league_exploiter.min_steps=128", "--set", "role.league_exploiter.max_steps=256"]
+    train = [*TRAIN, "--league", "duo.toml", "--run", "L"]
+    begun = call(*train, *stays, "--learner", "main", "--quiet", cwd=tmp_path)
+    assert begun.code == 0, begun.err
+    need_refusal(call(*train), 2, "L.main is there with other settings")
+    refused = call("resume", "L", "--set", "role.main.min_games=9")
+    need_refusal(refused, 2, "role.main.min_games: a run keeps this setting")
+    resumed = call("resume", "L", "--quiet")
+    assert resumed.code == 0, resumed.err
+    columns = "SELECT step FROM snapshot WHERE run = 'L.rival' AND is_historical AND step > 0 ORDER BY step"
+    assert call("query", columns, "--json").json["rows"] == [[256], [512]]
+    alone = call(*TRAIN, *stays, "--quiet")
+    need_refusal(alone, 2, "--set role.league_exploiter.min_steps=128", "pass --league")

@@ -6,7 +6,7 @@ turn_steps = 10_000          # where they take turns
 [config.run]                 # settings of all learners, in the sections of --config
 total_steps = 200_000        # of each
 
-[roles.main]                 # figures that differ from those of [role.main] in the hyperparameter source
+[roles.main]                 # over [role.main] of the source, and under `--set role.main.min_steps=...`
 min_steps = 10_000
 
 [learners.main]
@@ -21,6 +21,7 @@ config.learner.entropy_coefficient = 0.02    # of this learner alone
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,12 +67,16 @@ def ready() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in READY.glob("*.toml")))
 
 
-def load(league: str | Path) -> Roster:
+def load(league: str | Path, sets: Mapping[str, Mapping[str, Any]] | None = None) -> Roster:
     """The league of a TOML file, or one that comes with the library by its name.
 
+    sets: role -> figure -> value, laid over the file's (`league.config.role_sets`).
+
     Raises:
-        ConfigError: there is no such file, it is not TOML, or it says something that cannot be.
+        ConfigError: there is no such file, it is not TOML, or it or `sets` says something that cannot be.
     """
+    sets = sets or {}
+    _need_known(sets, ROLES, "--set role")
     path = Path(league)
     if str(league) in ready():
         path = READY / f"{league}.toml"
@@ -92,7 +97,10 @@ def load(league: str | Path) -> Roster:
     figures = table.get("roles", {})
     _need_known(figures, ROLES, f"{where}: [roles]")
     common = settings.as_layer(table.get("config", {}), f"{where}: [config]")
-    learners = tuple(_learner(name, x, figures, common, where) for name, x in table.get("learners", {}).items())
+    learners = tuple(_learner(name, x, figures, sets, common, where) for name, x in table.get("learners", {}).items())
+    for role in sets:
+        if not any(learner.role_name == role for learner in learners):
+            raise ConfigError(f"--set role.{role}: no learner of {where} has this role; leave it out")
     if not any(learner.role_name == "main" for learner in learners):
         named = ", ".join(f"{learner.name} ({learner.role_name})" for learner in learners) or "nobody"
         raise ConfigError(
@@ -102,7 +110,7 @@ def load(league: str | Path) -> Roster:
     return Roster(turn_steps, learners)
 
 
-def role_of(name: str, figures: dict[str, Any], where: str) -> Role:
+def role_of(name: str, figures: Mapping[str, Any], where: str) -> Role:
     """The role called `name`, `figures` laid over those of the hyperparameter source.
 
     Raises:
@@ -111,7 +119,7 @@ def role_of(name: str, figures: dict[str, Any], where: str) -> Role:
     model = ROLES[name]  # type: ignore[index]  # its callers know the name
     _need_known(figures, model.model_fields, where)
     try:
-        return model.model_validate(settings.role_figures()[name] | figures)
+        return model.model_validate(settings.role_figures()[name] | dict(figures))
     except ValidationError as errors:
         error = errors.errors(include_url=False)[0]
         if error["type"] == "value_error":
@@ -119,10 +127,17 @@ def role_of(name: str, figures: dict[str, Any], where: str) -> Role:
         key = str(error["loc"][0])
         rule = error["msg"].replace("Input should be", "must be")
         meaning = (model.model_fields[key].description or "").split("\n")[0].rstrip(".")
-        raise ConfigError(f"{where}: {key}={error['input']!r}: {rule} ({meaning}); change it in the file") from None
+        raise ConfigError(f"{where}: {key}={error['input']!r}: {rule} ({meaning}); change it there") from None
 
 
-def _learner(name: str, table: Any, figures: dict[str, Any], common: Layer, where: str) -> Learner:
+def _learner(
+    name: str,
+    table: Any,
+    figures: Mapping[str, Any],
+    sets: Mapping[str, Mapping[str, Any]],
+    common: Layer,
+    where: str,
+) -> Learner:
     here = f"{where}: [learners.{name}]"
     if not NAME.fullmatch(name):
         raise ConfigError(f"{here}: a name has letters, digits, '_' and '-' only, at most 32; call it otherwise")
@@ -139,10 +154,14 @@ def _learner(name: str, table: Any, figures: dict[str, Any], common: Layer, wher
                 f"{here}: config.{section} is one for all, since they play each other; set it in [config.{section}]"
             )
     layer = {section: common.get(section, {}) | own.get(section, {}) for section in {**common, **own}}
-    return Learner(name, role, role_of(role, figures.get(role, {}), f"{where}: [roles.{role}]"), layer)
+    figures = figures.get(role, {})
+    duties = role_of(role, figures, f"{where}: [roles.{role}]")
+    if role in sets:
+        duties = role_of(role, {**figures, **sets[role]}, f"--set role.{role}")
+    return Learner(name, role, duties, layer)
 
 
-def _need_known(table: dict[str, Any], known: Any, where: str) -> None:
+def _need_known(table: Mapping[str, Any], known: Any, where: str) -> None:
     for key in table:
         if key not in known:
             raise ConfigError(f"{where}: {key} is not a key{nearest(key, known)}")

@@ -92,7 +92,7 @@ def train_league(
     Args:
         league: a TOML file (`league.pool.roster`), or the name of a league that comes with the library.
         stage, preset, env, device, config_file, overrides: as for `league.train`, for every learner; the league's file
-            lies over the stage.
+            lies over the stage. `role.ROLE.FIGURE=value` lies over what the file says of a role.
         run: the league's name; each learner is a run called LEAGUE.NAME. The next free `GAME-league-N` if not given.
             A league of that name with the same settings goes on.
         learner: trains only this one, so that each can have a process of its own; without it they take turns.
@@ -106,7 +106,8 @@ def train_league(
         StoreError, LeagueError: as `league.train`.
     """
     watcher = watcher or Silent()
-    found = roster.load(league)
+    overrides, figures = settings.role_sets(overrides)
+    found = roster.load(league, figures)
     check_seed(seed)
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
     configs = [_settle(stage, preset, env, config_file, sets, entry, found) for entry in found.learners]

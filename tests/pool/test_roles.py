@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from league import config as settings
-from league.config import PoolConfig
+from league.config import PoolConfig, role_sets
 from league.errors import ConfigError
 from league.pool.league_pool import LeaguePool, Member, start_again
 from league.pool.roles import Main, Rivals, Role, are_beaten, odds, without_monotone_tail
@@ -408,6 +408,38 @@ def test_ready_leagues_are_whole_and_a_missing_file_names_them() -> None:
         assert names == ["main", "main_exploiter", "league_exploiter", "league_exploiter"]
     with pytest.raises(ConfigError, match="did you mean `small`"):
         load("smal")
+
+
+def test_what_is_set_for_a_role_lies_over_the_leagues_file(tmp_path: Path) -> None:
+    """Figure by figure, for every learner of the role and no other."""
+    path = tmp_path / "league.toml"
+    path.write_text(MAIN + "[roles.main]\nmin_steps = 10\nmin_games = 5\n[learners.x]\nrole = 'league_exploiter'\n")
+    others, figures = role_sets(["role.main.min_games=7", "learner.gamma=0.5", "role.main.beaten_at=0.6"])
+    assert others == ["learner.gamma=0.5"]
+    (main, other), (plain, same) = load(path, figures).learners, load(path).learners
+    assert main.role.model_dump() == {**plain.role.model_dump(), "min_games": 7, "beaten_at": 0.6}
+    assert plain.role.min_steps == 10 and other == same
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("role.mian.min_games=3", "--set role: mian is not a key; did you mean `main`?"),
+        ("role.main.min_game=3", "--set role.main: min_game is not a key; did you mean `min_games`?"),
+        ("role.main.min_games=0", "--set role.main: min_games=0: must be greater than or equal to 1 (Games that"),
+        ("role.main.pfsp_share=0.4", "--set role.main: pfsp_share + verification_share + self_play_share sum to 0.9"),
+        ("role.main_exploiter.min_games=3", "--set role.main_exploiter: no learner of --league"),
+        ("role.main=3", "is not role.ROLE.FIGURE=value"),
+        ("roles.main.min_games=3", "[roles] is not a section; did you mean `role`?"),
+    ],
+)
+def test_a_role_that_cannot_be_set_so_is_one_clear_line(text: str, words: str, tmp_path: Path) -> None:
+    """An unknown role or figure, one outside its rule, and one that no learner has."""
+    path = tmp_path / "league.toml"
+    path.write_text(MAIN)
+    with pytest.raises(ConfigError) as caught:
+        load(path, role_sets([text])[1])
+    assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_learners_own_settings_lie_over_the_leagues(tmp_path: Path) -> None:
