@@ -238,6 +238,14 @@ class RunConfig(Frozen):
     """0 says nothing, 1 shows progress, 2 shows every update."""
     on_alarm: Literal["warn", "stop"]
     """Whether an alarm of league/training/guards.py is only said and written down, or also ends the run, saved."""
+    alarm_kl: Positive
+    """Nats of an update's approximate KL above which `kl_blow_up` is said; below half of it all is well again."""
+    alarm_idle_steps: Count
+    """Steps of each row without the end of a match after which `no_matches` is said; longer than a match takes."""
+    alarm_silent_matches: Count
+    """Training matches after which a reward term that never fired is named."""
+    alarm_random_steps: Annotated[int, Field(ge=0)]
+    """Steps from which on losing to `bot:random` in an evaluation is said: by then something should be learned."""
     continues: str
     """The stage whose newest finished run, of equal fingerprint and seed, this one carries on; empty for none."""
     allow_short: bool
@@ -276,8 +284,14 @@ CHANGEABLE = (
     *("learner.overlap", "learner.compile"),
     *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
     *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.verbosity", "run.on_alarm"),
+    *("run.alarm_kl", "run.alarm_idle_steps", "run.alarm_silent_matches", "run.alarm_random_steps"),
 )
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
+LATER: dict[str, dict[str, Any]] = {
+    "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000}
+}
+"""Settings that the first release did not have, as the constants that they were: an older run is read with these, and
+the fingerprint leaves one out that is still what it was, so that what learned the same before is called the same."""
 COMMON_ENV_KEYS = tuple(key for key in EnvConfig.model_fields if key != "options")
 """The keys of [env] that every game has; the others are the game's own."""
 
@@ -396,12 +410,13 @@ def to_json(config: Config) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Config:
-    """The settings kept by `to_json`.
+    """The settings kept by `to_json`, also by a library that had none of `LATER`.
 
     Raises:
         ConfigError: a key is missing, unknown or has a value outside its rule.
     """
-    return _validate(dict(data))
+    older = {name: {**table, **data[name]} for name, table in LATER.items() if isinstance(data.get(name), Mapping)}
+    return _validate({**data, **older})
 
 
 def with_options(config: Config, options: Mapping[str, Option]) -> Config:
@@ -430,6 +445,8 @@ def changed(config: Config, overrides: Iterable[str]) -> Config:
 def fingerprint(config: Config) -> str:
     """sha256, in hex, of what decides learning: everything but [run], threads, mask checks and the device."""
     data = to_json(config)
+    for section, table in LATER.items():
+        data[section] = {key: x for key, x in data[section].items() if key not in table or x != table[key]}
     del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -25,22 +25,14 @@ COLLAPSED, RECOVERED = 0.05, 0.1
 """Shares of the highest entropy that the run's play had."""
 NO_KL, NO_CLIPPING = 1e-4, 1e-3
 """Of an update that changes nothing: nats, and the share of clipped samples."""
-HIGH_KL, CALM_KL = 0.1, 0.05
-"""Nats; healthy updates stay below 0.02."""
-VIOLENT_KL = 1.0
-"""Nats; one such update is enough to be said."""
+VIOLENT = 10.0
+"""Times run.alarm_kl; one such update is enough to be said."""
 CLIPPED, UNCLIPPED = 100.0, 10.0
 """The gradient's norm as a multiple of learner.max_gradient_norm."""
 EXPLOSION = 100.0
 """Times the value loss's median in the window."""
 UNEXPLAINED, EXPLAINED = -0.5, -0.25
 """Explained variance; 0 is no better than a constant, and a healthy run starts near it."""
-IDLE_STEPS = 600
-"""Steps of each row in which no match finished. Brawl's are at most 400 long."""
-SILENT_MATCHES = 100
-"""Matches after which a reward term that never fired is named."""
-LATE_STEPS = 40_000
-"""From here on an agent that loses to random play has learned nothing."""
 SURE = 3.3
 """Standard errors by which a score lies below a half; by chance once in two thousand evaluations."""
 
@@ -97,14 +89,14 @@ class Guards:
         ]
         return [Alarm(sign.kind, sign.message) for sign in signs if self._is_new(sign)]
 
-    def judge_evaluation(self, steps: int, opponent: str, score: float, games: int) -> list[Alarm]:
+    def judge_evaluation(self, config: Config, steps: int, opponent: str, score: float, games: int) -> list[Alarm]:
         """What is new after an evaluation of `games` games against one opponent."""
         _, upper = wilson(score, games, SURE)
         message = (
             f"at step {steps:,} the agent scores {score:.0%} against {opponent} in {games} games, so it is worse than"
             f" random play; look at `league rewards`: what pays may not be what wins; begin again with other [rewards]"
         )
-        is_sick = opponent == "bot:random" and steps >= LATE_STEPS and upper < 0.5
+        is_sick = opponent == "bot:random" and steps >= config.run.alarm_random_steps and upper < 0.5
         is_well = opponent == "bot:random" and score >= 0.5
         sign = _Sign("worse_than_random", is_sick, is_well, 1, message)
         return [Alarm(sign.kind, sign.message)] if self._is_new(sign) else []
@@ -156,12 +148,12 @@ class Guards:
         return statistics.fmean(later) - statistics.fmean(earlier) > 2 * error
 
     def _kl(self, config: Config, metrics: Mapping[str, float]) -> _Sign:
-        kl = metrics["approx_kl"]
+        kl, high = metrics["approx_kl"], config.run.alarm_kl
         return _Sign(
             "kl_blow_up",
-            not kl <= HIGH_KL,
-            kl < CALM_KL,
-            FEW if kl <= VIOLENT_KL else 1,
+            not kl <= high,
+            kl < high / 2,
+            FEW if kl <= VIOLENT * high else 1,
             f"KL blew up: {kl:.2g} nats an update (healthy: below 0.02), clip share {metrics['clip_share']:.0%}: the"
             f" policy leaves what was sampled; lower learner.learning_rate={config.learner.learning_rate:g} or"
             f" learner.epochs={config.learner.epochs}, or set learner.target_kl=0.02",
@@ -227,13 +219,13 @@ class Guards:
             self._fired.extend(fired)
         no_matches = _Sign(
             "no_matches",
-            self._idle >= IDLE_STEPS,
+            self._idle >= config.run.alarm_idle_steps,
             self._idle == 0,
             1,
             f"no match finished in the last {self._idle:,} steps of each row ({self._idle * config.env.rows:,} in all);"
             f" shorten matches by the game's options (brawl: env.time_limit_seconds), or see whether the game can end",
         )
-        known = finished[0].rewards if finished and self._matches >= SILENT_MATCHES else ()
+        known = finished[0].rewards if finished and self._matches >= config.run.alarm_silent_matches else ()
         weighted = [term for term in known if config.rewards.get(term, 0.0)]
         silent = [
             _Sign(

@@ -317,7 +317,9 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
         met = [result for result in results if opponent.agent_id in result.agents]
         summary = summarise(met, newest)
         run.watcher.evaluated(counters.newest_steps, label, summary)
-        found = run.guards.judge_evaluation(counters.newest_steps, opponent.agent_id, summary.score, summary.games)
+        found = run.guards.judge_evaluation(
+            config, counters.newest_steps, opponent.agent_id, summary.score, summary.games
+        )
         alarms += _tell(run, found)
     seconds = {"evaluate_seconds": time.perf_counter() - started}
     run.store.add_metrics(run.name, counters.update, counters.steps, seconds)

@@ -21,7 +21,7 @@ from league.errors import LeagueError
 from league.play.evaluation import Summary
 from league.snapshots.state import load_state
 from league.store.store import Store
-from league.training.guards import FEW, IDLE_STEPS, LATE_STEPS, PATIENCE, SILENT_MATCHES, WINDOW, Guards
+from league.training.guards import FEW, PATIENCE, WINDOW, Guards
 from league.training.loop import Report
 from league.types import MatchResult
 
@@ -123,7 +123,7 @@ def test_a_return_that_never_changes_is_flat() -> None:
 
 def test_no_match_for_long_is_said() -> None:
     """By steps of each row; a finished match begins the count anew."""
-    guards, updates = Guards(), -(-IDLE_STEPS // CONFIG.learner.rollout_steps)
+    guards, updates = Guards(), -(-CONFIG.run.alarm_idle_steps // CONFIG.learner.rollout_steps)
 
     def idle(times: int) -> int:
         metrics = [{**HEALTHY, "reward_per_step": 0.001 * i} for i in range(times)]
@@ -141,7 +141,7 @@ def test_a_weighted_term_that_never_fires_is_said_once() -> None:
     config = CONFIG.model_copy(update={"rewards": {"payoff": 1.0, "win": 2.0, "other": 0.0}})
     guards = Guards()
     silent = match(payoff=(0.0, 1.0), win=(0.0, 0.0), other=(0.0, 0.0))
-    assert guards.judge(config, HEALTHY, [silent] * (SILENT_MATCHES - 1)) == []
+    assert guards.judge(config, HEALTHY, [silent] * (CONFIG.run.alarm_silent_matches - 1)) == []
     (alarm,) = guards.judge(config, HEALTHY, [silent])
     assert alarm.kind == "silent_reward:win" and "rewards.win (weight 2) was 0" in alarm.message
     assert guards.judge(config, HEALTHY, [silent]) == []
@@ -150,13 +150,26 @@ def test_a_weighted_term_that_never_fires_is_said_once() -> None:
 def test_losing_to_random_play_is_said_late_and_when_it_is_sure() -> None:
     """Neither early, nor by a few games, nor against another bot."""
     lost: dict[str, Any] = {"opponent": "bot:random", "score": 0.1, "games": 30}
-    assert Guards().judge_evaluation(LATE_STEPS - 1, **lost) == []
-    assert Guards().judge_evaluation(LATE_STEPS, **{**lost, "opponent": "bot:based"}) == []
-    assert Guards().judge_evaluation(LATE_STEPS, **{**lost, "score": 0.3}) == []
+    assert Guards().judge_evaluation(CONFIG, CONFIG.run.alarm_random_steps - 1, **lost) == []
+    assert Guards().judge_evaluation(CONFIG, CONFIG.run.alarm_random_steps, **{**lost, "opponent": "bot:based"}) == []
+    assert Guards().judge_evaluation(CONFIG, CONFIG.run.alarm_random_steps, **{**lost, "score": 0.3}) == []
     guards = Guards()
-    (alarm,) = guards.judge_evaluation(LATE_STEPS, **lost)
+    (alarm,) = guards.judge_evaluation(CONFIG, CONFIG.run.alarm_random_steps, **lost)
     assert alarm.kind == "worse_than_random" and "scores 10% against bot:random in 30 games" in alarm.message
-    assert guards.judge_evaluation(LATE_STEPS, **lost) == []
+    assert guards.judge_evaluation(CONFIG, CONFIG.run.alarm_random_steps, **lost) == []
+
+
+def test_a_game_of_another_scale_sets_its_own_limits() -> None:
+    """Longer matches, rarer rewards, later evaluations, wilder updates: said at these figures, not at brawl's."""
+    words = ["run.alarm_idle_steps=64", "run.alarm_silent_matches=2", "run.alarm_random_steps=5", "run.alarm_kl=0.001"]
+    config = settings.load("smoke", env="matrix", overrides=words)
+    for chosen, found in ((CONFIG, []), (config, ["no_matches", "silent_reward:payoff", "kl_blow_up"])):
+        guards = Guards()
+        alarms = [*guards.judge(chosen, HEALTHY, []), *guards.judge(chosen, HEALTHY, [])]
+        alarms += guards.judge(chosen, HEALTHY, [match(payoff=(0.0, 0.0))] * 2)
+        assert sorted(alarm.kind for alarm in alarms) == sorted(found)
+        late = guards.judge_evaluation(chosen, 5, "bot:random", 0.0, 30)
+        assert len(late) == bool(found)
 
 
 def test_what_guards_know_travels() -> None:
