@@ -7,7 +7,7 @@ C      := $(wildcard policies/*.h)
 
 .PHONY: train test slow lint types check build clean
 
-train: build
+train: $(VENV)/.built
 	$(BIN)/league train --stage $(STAGE)
 
 test: build
@@ -26,7 +26,7 @@ types: build build/typed/league
 
 check: lint types test
 
-build: $(VENV)/.built
+build: $(VENV)/.built $(VENV)/.installed
 
 # 1. A venv. Debian's python3 has no ensurepip unless python3-venv is there: then the system's pip
 #    (22.3 or later) fills the venv from outside. Nothing is installed outside .venv.
@@ -34,14 +34,19 @@ $(BIN)/python:
 	$(PY) -m venv $(VENV) || { $(PY) -m venv --clear --without-pip $(VENV) && \
 	  $(PY) -m pip --python $(BIN)/python install --quiet pip; }
 
-# 2. What it needs, and this package as an editable install (first time, or when its metadata changed).
-$(VENV)/.installed: $(BIN)/python pyproject.toml setup.py constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+# 2. What training needs, and this package as an editable install (first time, or when its metadata changed).
+$(VENV)/.runtime: $(BIN)/python pyproject.toml setup.py constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[build]'
 	touch $@ $(VENV)/.built
 
 # 3. After an edit of a .pyx only the extension is rebuilt, without pip.
-$(VENV)/.built: $(VENV)/.installed $(CYTHON) $(C)
+$(VENV)/.built: $(VENV)/.runtime $(CYTHON) $(C)
 	$(BIN)/python setup.py -q build_ext --inplace
+	touch $@
+
+# 4. What tests, linters and types need beside it.
+$(VENV)/.installed: $(VENV)/.runtime | $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[dev]'
 	touch $@
 
 # The installed layout as links, for mypy (it runs no import hooks).

@@ -1,5 +1,6 @@
 """The wheel: one top level, everything the library reads, and it works away from the checkout."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -64,3 +65,17 @@ def test_installed_wheel_works_in_a_folder_with_its_own_envs(wheel: Path, tmp_pa
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True", str(site / "league" / "__init__.py")]
+
+
+def test_training_installs_no_test_tools(tmp_path: Path) -> None:
+    """From a fresh clone `make train` takes what training needs; `make test`, `lint` and `types` the rest as well."""
+    for name in ("Makefile", "pyproject.toml", "setup.py", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    extras = {}
+    for target in ("train", "test", "lint", "types", "build"):
+        done = subprocess.run(["make", "-n", target], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("-c constraints.txt") == done.stdout.count("pip install --quiet --dis")
+        extras[target] = re.findall(r"-e '\.\[(\w+)\]'", done.stdout)
+    assert extras.pop("train") == ["build"]
+    assert all(found == ["build", "dev"] for found in extras.values()), extras
