@@ -313,7 +313,7 @@ def gate(
 def payoff(
     run: Annotated[str | None, typer.Option(help="Only this run's snapshots and whoever they met.")] = None,
     png: Annotated[
-        Path | None, typer.Option("--png", help="A new file: the table as a heat map; needs Pillow.")
+        Path | None, typer.Option("--png", help="A new file: the table as a heat map; needs matplotlib.")
     ] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
@@ -334,7 +334,7 @@ def payoff(
     if not tables:
         say("no matches yet; run `league train` first", quiet)
     if png is not None and met:
-        heatmap.draw(met[0]).save(png, optimize=True)
+        heatmap.save(met[0], png)
         others = f"; {len(met) - 1} other games are left out, --run picks one" if len(met) > 1 else ""
         say(f"{png}: {met[0].game}, {len(met[0].rows)} agents{others}", quiet)
     if as_json:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import bdtr, betaincinv, ndtr
+from scipy.special import ndtr
 
 from league.maths.davidson import Z95
 from league.maths.metagame import Crosstable, cycles, cyclic_share, cyclic_share_by_chance
@@ -127,20 +127,17 @@ def _forgetting(store: Store, run: str, game_id: str) -> Finding:
             {},
             query,
         )
-    chances = [
-        fisher(math.floor(old["points"]), old["games"], math.ceil(new["points"]), new["games"]) * len(falls)
-        for old, new in falls
-    ]
+    chances = _chances(falls) * len(falls)
     drops = [old["score"] - new["score"] for old, new in falls]
     place = min(range(len(falls)), key=lambda i: (drops[i] < FORGET_DROP, chances[i], -drops[i]))
     old, new = falls[place]
-    is_raised = chances[place] <= ALPHA and drops[place] >= FORGET_DROP
+    is_raised = bool(chances[place] <= ALPHA) and drops[place] >= FORGET_DROP
     numbers: dict[str, float | int | str] = {"against": old["against"]}
     for name, row in (("earlier", old), ("newest", new)):
         lower, upper = wilson(row["score"], row["games"])
         numbers |= {f"{name}_{key}": row[key] for key in ("step", "games", "score")}
         numbers |= {f"{name}_lower": lower, f"{name}_upper": upper}
-    numbers |= {"comparisons": len(falls), "p": min(1.0, chances[place])}
+    numbers |= {"comparisons": len(falls), "p": min(1.0, float(chances[place]))}
     sentence = (
         f"{run}@{new['step']} scores {_share(numbers, 'newest')} against {old['against']}, where {run}@{old['step']}"
         f" scored {_share(numbers, 'earlier')}"
@@ -242,13 +239,13 @@ def _passivity(store: Store, run: str, game_id: str) -> Finding:
     count, limit = (idle, IDLE_SHARE) if row["with_damage"] else (time_outs, TIME_OUT_SHARE)
     numbers: dict[str, float | int | str] = {"matches": matches}
     for name, part in (("time_outs", time_outs), *([("idle", idle)] if row["with_damage"] else [])):
-        lower, upper = exact(part, matches)
+        lower, upper = _interval(part, matches)
         numbers |= {name: part, f"{name}_share": part / matches, f"{name}_lower": lower, f"{name}_upper": upper}
     sentence = f"of {run}'s newest {matches:,} training matches {time_outs:,} ended by the clock"
     if row["with_damage"]:
         numbers["mean_damage"] = row["mean_damage"]
         sentence += f", and in {idle:,} ({_share(numbers, 'idle', 'idle_share')}) it dealt no damage"
-    is_raised = exact(count, matches, 2.0 * ALPHA)[0] > limit
+    is_raised = _interval(count, matches, 2.0 * ALPHA)[0] > limit
     return Finding("passivity", run, is_raised, sentence, numbers, query)
 
 
@@ -267,14 +264,15 @@ def _shared_seeds(store: Store, game_id: str, about: str) -> Finding | None:
     In a fair game an agent does as well from either seat, so pairs in which it did better from the first and from the
     second are equally likely, whoever plays.
     """
+    from scipy.stats import binomtest
+
     query = statement("alarm_seats", game_id=game_id)
     [row] = _rows(store, query)
     decided = row["to_first"] + row["to_second"]
     if not decided:
         return None
-    less = min(row["to_first"], row["to_second"])
-    p = min(1.0, 2.0 * float(bdtr(less, decided, 0.5)))
-    lower, upper = exact(row["to_first"], decided)
+    p = float(binomtest(row["to_first"], decided).pvalue)
+    lower, upper = _interval(row["to_first"], decided)
     numbers: dict[str, float | int | str] = {
         **row,
         "first_share": row["to_first"] / decided,
@@ -331,15 +329,23 @@ def _share(numbers: dict[str, float | int | str], name: str, value: str | None =
     return f"{share:.3f} [{lower:.3f} to {upper:.3f}]"
 
 
-def exact(count: int, total: int, alpha: float = 0.05) -> tuple[float, float]:
+def _interval(count: int, total: int, alpha: float = 0.05) -> tuple[float, float]:
     """The exact interval of a share, 95 % if not told otherwise (Clopper and Pearson 1934, Biometrika 26:404)."""
-    lower = float(betaincinv(count, total - count + 1, alpha / 2)) if count else 0.0
-    upper = float(betaincinv(count + 1, total - count, 1 - alpha / 2)) if count < total else 1.0
-    return lower, upper
+    from scipy.stats import binomtest  # loading it takes longer than most commands
+
+    interval = binomtest(count, total).proportion_ci(1.0 - alpha, method="exact")
+    return float(interval.low), float(interval.high)
 
 
-def fisher(a: int, a_of: int, b: int, b_of: int) -> float:
-    """The chance, with equal shares, that of a + b successes at least `a` fall to the first (Fisher's exact test)."""
-    successes, total = a + b, a_of + b_of
-    ways = [math.comb(a_of, k) * math.comb(b_of, successes - k) for k in range(a, min(a_of, successes) + 1)]
-    return sum(ways) / math.comb(total, successes)
+def _chances(falls: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> Floats:
+    """(F,): the chance, with equal shares, of scores at least so far apart (Fisher's exact test, one-sided).
+
+    The test counts games, so halves are rounded against the alarm. `scipy.stats.fisher_exact` is this one tail of the
+    hypergeometric distribution, a table at a time.
+    """
+    from scipy.stats import hypergeom
+
+    old = np.array([math.floor(row["points"]) for row, _ in falls])
+    new = np.array([math.ceil(row["points"]) for _, row in falls])
+    old_games, new_games = (np.array([pair[k]["games"] for pair in falls]) for k in (0, 1))
+    return np.asarray(hypergeom.sf(old - 1, old_games + new_games, old + new, old_games), np.float64)

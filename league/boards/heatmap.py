@@ -1,36 +1,44 @@
-"""A cross table as a picture: who beats whom, how many games say so, with rating, Nash and alpha-rank beside it."""
+"""A cross table as a picture: who beats whom, with rating, Nash and alpha-rank beside it; drawn by matplotlib."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+import math
+import textwrap
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from league.boards.payoff import Payoff
 from league.errors import UsageError
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-    from PIL.ImageDraw import ImageDraw
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-LOST, EVEN, WON = (165, 30, 45), (247, 247, 247), (25, 85, 155)
-"""Red to blue, told apart by the colour-blind too."""
-INK, PAPER, DIAGONAL = (25, 25, 25), (255, 255, 255), (95, 95, 95)
-UNKNOWN, HATCH = (222, 222, 222), (165, 165, 165)
-LARGE = 120
-"""With more agents than these the cells hold no figures, else the picture would be larger than viewers open."""
-MARGIN = 16
+COLOURS = "RdBu"
+"""Red where all is lost, nearly white at a half, blue where all is won: told apart by the colour-blind too."""
+UNKNOWN, ITSELF = "#a6a6a6", "#2b2b2b"
+"""Cells of two agents that never met, and of an agent against itself."""
+DPI = 100
+SMALLEST_CELL, LARGEST_CELL = 2, 56
+"""Pixels."""
+TABLE = 1800
+"""Pixels that a table of many agents takes, if its cells are not the smallest."""
+GAMES_FROM, SCORES_FROM = 40, 24
+"""Pixels of a cell from which on it has its games, and its score."""
+NAME_HEIGHT = 13
+"""Pixels that a name needs."""
 LONGEST = 30
 """Letters of a name that are shown."""
-COLUMNS = ("rating", "95 % interval", "Nash", "alpha-rank")
 
 
 def check(path: Path) -> None:
     """Refuses a picture that cannot be written, before anything is worked out.
 
     Raises:
-        UsageError: the file's kind, its place, or no Pillow.
+        UsageError: the file's kind, its folder, or no matplotlib.
     """
     if path.suffix != ".png":
         raise UsageError(f"png={path}: must end in .png; pass another --png")
@@ -38,130 +46,181 @@ def check(path: Path) -> None:
         reason = "is there already" if path.exists() else f"needs the folder {path.parent}"
         raise UsageError(f"png={path}: {reason}; nothing is overwritten or made around it, pass another --png")
     try:
-        import PIL  # noqa: F401
+        import matplotlib  # noqa: F401
     except ModuleNotFoundError:
-        raise UsageError("pictures need Pillow, which is not installed; run `pip install pillow`") from None
+        raise UsageError("heat maps need matplotlib, which is not installed; run `pip install matplotlib`") from None
 
 
-def colour(score: float) -> tuple[int, int, int]:
-    """Of a score in [0, 1]: red where all is lost, nearly white at 0.5, blue where all is won."""
-    end, share = (WON, 2 * score - 1) if score >= 0.5 else (LOST, 1 - 2 * score)
-    red, green, blue = (round(a + share * (b - a)) for a, b in zip(EVEN, end, strict=True))
-    return red, green, blue
+def save(payoff: Payoff, path: Path) -> None:
+    """Writes the picture of `draw` as a PNG.
 
-
-def draw(payoff: Payoff) -> Image:
-    """The picture: agents in the order of their ratings, the best on top and on the left; at least two of them.
-
-    A cell has the row agent's score in per cent and, below it, the games. A pair that never met is hatched.
+    Raises:
+        UsageError: the file cannot be written.
     """
-    from PIL import Image, ImageDraw
+    from matplotlib.style import context
+
+    with context(["default", {"text.parse_math": False}]):
+        figure = draw(payoff)
+        try:
+            figure.savefig(path, dpi=DPI, bbox_inches="tight", pad_inches=0.15)
+        except OSError as error:
+            raise UsageError(f"png={path}: cannot be written ({error.strerror}); pass another --png") from None
+
+
+def draw(payoff: Payoff) -> Figure:
+    """The picture: agents group by group, in each the best-rated on top and on the left; at least two of them.
+
+    Figures stand in the cells while they are large enough; where names do not fit, those of every so many ranks stand.
+    The title says which.
+    """
+    from matplotlib.figure import Figure
 
     size = len(payoff.rows)
-    cell = 12 if size > LARGE else max(38, min(72, 560 // size))
-    text = 12 if size > LARGE else 15
-    names = [_short(row.name) for row in payoff.rows]
-    name_width = max(_width(f"{len(names)}  {name}", text) for name in names) + 8
-    widths = [max(_width(c, text) for c in column) + 20 for column in zip(COLUMNS, *_figures(payoff), strict=True)]
-    left, top = MARGIN + name_width, MARGIN + 34 + name_width
-    caption = _caption(payoff)
-    right = left + size * cell + 12 + sum(widths)
-    width = max(right, MARGIN + max(_width(line, text) for line in caption), MARGIN + 560) + MARGIN
-    height = top + size * cell + 62 + len(caption) * (text + 6) + MARGIN
-    image = Image.new("RGB", (width, height), PAPER)
-    pen = ImageDraw.Draw(image)
-    title = f"{payoff.game} {payoff.game_id[:8]}: score of the row against the column, in per cent; games below"
-    pen.text((MARGIN, MARGIN), title, INK, font=_font(18))
-    _labels(image, pen, names, (left, top), cell, text)
-    _cells(pen, payoff, (left, top), cell)
-    _beside(pen, payoff, (left + size * cell + 12, top), cell, text, widths)
-    _legend(pen, (left, top + size * cell + 14))
-    for i, line in enumerate(caption):
-        pen.text((MARGIN, top + size * cell + 62 + i * (text + 6)), line, INK, font=_font(text))
+    cell = max(SMALLEST_CELL, min(LARGEST_CELL, TABLE // size))
+    side = size * cell / DPI
+    panel, gap, strip = max(1.1, min(2.2, side / 4)), 0.15, 0.18
+    width, height = side + 3 * (panel + gap) + 2 * gap + strip, side
+    figure = Figure(figsize=(width, height), dpi=DPI)
+
+    def axes(left: float, across: float, share: Axes | None = None) -> Axes:
+        return figure.add_axes((left / width, 0.0, across / width, 1.0), sharey=share)
+
+    table = axes(0.0, side)
+    image = _table(table, payoff, cell)
+    beside = [axes(side + gap + k * (panel + gap), panel, table) for k in range(3)]
+    _beside(beside, payoff, cell)
+    bar = figure.add_axes(
+        ((width - strip) / width, 1.0 - min(3.0, side) / height, strip / width, min(3.0, side) / height)
+    )
+    figure.colorbar(image, cax=bar, ticks=[0, 25, 50, 75, 100])
+    bar.set_ylabel("score of the row against the column, %\n(0 lost all, 50 even, 100 won all; draws count half)")
+    _texts(figure, table, payoff, cell)
+    return figure
+
+
+def _table(axes: Axes, payoff: Payoff, cell: int) -> Any:
+    """The cells with their figures, names on the left and on top, and lines between groups that never met."""
+    from matplotlib import colormaps
+
+    size = len(payoff.rows)
+    scores = np.array([[math.nan if x is None else 100.0 * x for x in row] for row in payoff.score])
+    image = axes.imshow(
+        scores,
+        cmap=colormaps[COLOURS].with_extremes(bad=UNKNOWN),
+        vmin=0,
+        vmax=100,
+        interpolation="nearest",
+        aspect="auto",
+    )
+    itself = np.where(np.eye(size, dtype=bool), 1.0, math.nan)
+    axes.imshow(itself, cmap=_plain(ITSELF), interpolation="nearest", aspect="auto")
+    for row, column in zip(*np.nonzero(np.isfinite(scores)), strict=True):
+        score = scores[row, column]
+        ink = "white" if abs(score - 50.0) > 33.0 else "black"
+        if cell >= GAMES_FROM:
+            axes.text(column, row - 0.14, f"{score:.0f}", ha="center", va="center", color=ink, fontsize=12)
+            games = _brief(payoff.games[row][column])
+            axes.text(column, row + 0.27, games, ha="center", va="center", color=ink, fontsize=7.5)
+        elif cell >= SCORES_FROM:
+            axes.text(column, row, f"{score:.0f}", ha="center", va="center", color=ink, fontsize=cell * 0.29)
+    shown = named(size, cell)
+    names = [f"{i + 1}  {_short(payoff.rows[i].name)}" for i in shown]
+    axes.set_yticks(shown, names, fontsize=9)
+    axes.set_xticks(shown, names, fontsize=9, rotation=90)
+    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=3)
+    for i, (above, below) in enumerate(pairwise(payoff.rows)):
+        if above.group != below.group:
+            axes.axhline(i + 0.5, color="black", linewidth=1.5)
+            axes.axvline(i + 0.5, color="black", linewidth=1.5)
     return image
 
 
-def _labels(image: Image, pen: ImageDraw, names: Sequence[str], corner: tuple[int, int], cell: int, text: int) -> None:
-    """Names with their places on the left; on top too, standing upright."""
-    from PIL import Image, ImageDraw
-
-    left, top = corner
-    for i, name in enumerate(names):
-        middle = i * cell + cell // 2
-        pen.text((left - 6, top + middle), f"{name}  {i + 1}", INK, font=_font(text), anchor="rm")
-        length = _width(f"{i + 1}  {name}", text) + 2
-        strip = Image.new("RGB", (length, text + 6), PAPER)
-        ImageDraw.Draw(strip).text((0, (text + 6) // 2), f"{i + 1}  {name}", INK, font=_font(text), anchor="lm")
-        image.paste(strip.rotate(90, expand=True), (left + middle - (text + 6) // 2, top - 6 - length))
+def named(size: int, cell: int) -> list[int]:
+    """Indices of the agents whose names are shown: all where they fit, else the ranks that a round number divides."""
+    step = _step(cell)
+    return list(range(size)) if step == 1 else sorted({0, *range(step - 1, size, step)})
 
 
-def _cells(pen: ImageDraw, payoff: Payoff, corner: tuple[int, int], cell: int) -> None:
-    left, top = corner
-    has_figures = len(payoff.rows) <= LARGE
-    for i, scores in enumerate(payoff.score):
-        for j, score in enumerate(scores):
-            x, y = left + j * cell, top + i * cell
-            if i == j:
-                pen.rectangle((x, y, x + cell - 2, y + cell - 2), DIAGONAL)
-            elif score is None:
-                _hatch(pen, x, y, cell)
-            else:
-                fill = colour(score)
-                pen.rectangle((x, y, x + cell - 2, y + cell - 2), fill)
-                if has_figures:
-                    ink = PAPER if sum(fill) < 380 else INK
-                    middle = x + cell // 2 - 1
-                    pen.text((middle, y + cell * 0.36), f"{100 * score:.0f}", ink, _font(cell * 0.38), anchor="mm")
-                    games = _brief(payoff.games[i][j])
-                    pen.text((middle, y + cell * 0.75), games, ink, _font(max(10, cell * 0.24)), anchor="mm")
+def _step(cell: int) -> int:
+    return next(step for step in (1, 2, 5, 10, 20) if step * cell >= NAME_HEIGHT)
 
 
-def _hatch(pen: ImageDraw, x: int, y: int, cell: int) -> None:
-    """An unknown cell: strokes on grey, so that it is not taken for an even score."""
-    last = cell - 2
-    pen.rectangle((x, y, x + last, y + last), UNKNOWN)
-    for offset in range(6, 2 * last, 6):
-        start, end = max(0, offset - last), min(offset, last)
-        pen.line((x + start, y + offset - start, x + end, y + offset - end), HATCH)
+def _beside(panels: list[Axes], payoff: Payoff, cell: int) -> None:
+    """Three panels with a line an agent: its rating and interval, and its shares of the two mixtures."""
+    from matplotlib.ticker import MaxNLocator
+
+    rows, places = payoff.rows, np.arange(len(payoff.rows))
+    rating = np.array([row.rating for row in rows])
+    errors = np.array([[row.rating - row.lower for row in rows], [row.upper - row.rating for row in rows]])
+    panels[0].errorbar(
+        rating,
+        places,
+        xerr=errors,
+        fmt="o",
+        color="black",
+        ecolor="#4c78a8",
+        markersize=3,
+        elinewidth=min(3.0, cell / 5),
+    )
+    for panel, shares in zip(panels[1:], ([r.nash for r in rows], [r.alpha_rank for r in rows]), strict=True):
+        bars = panel.barh(places, [100.0 * share for share in shares], height=0.7, color="#4c78a8", edgecolor="#4c78a8")
+        if cell >= SCORES_FROM:
+            panel.bar_label(bars, [percent(share) for share in shares], padding=2, fontsize=8)
+            panel.margins(x=0.45)
+        panel.set_xlim(left=0)
+    for panel, title in zip(panels, ("rating,\n95 % interval", "Nash, %", "alpha-rank, %"), strict=True):
+        panel.set_title(title, fontsize=9)
+        panel.tick_params(labelleft=False, left=False, labelsize=8)
+        panel.xaxis.set_major_locator(MaxNLocator(3, prune="upper"))
+        panel.grid(axis="x", color="#dddddd")
+        panel.set_axisbelow(True)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
 
 
-def _beside(
-    pen: ImageDraw, payoff: Payoff, corner: tuple[int, int], cell: int, text: int, widths: Sequence[int]
-) -> None:
-    left, top = corner
-    edges = [left + sum(widths[: i + 1]) for i in range(len(widths))]
-    for title, x in zip(COLUMNS, edges, strict=True):
-        pen.text((x, top - 10), title, INK, font=_font(text), anchor="rs")
-    for i, figures in enumerate(_figures(payoff)):
-        for figure, x in zip(figures, edges, strict=True):
-            pen.text((x, top + i * cell + cell // 2), figure, INK, font=_font(text), anchor="rm")
+def _texts(figure: Figure, table: Axes, payoff: Payoff, cell: int) -> None:
+    """Title, what grey and black mean, and the findings; told below and above whatever the names take."""
+    from matplotlib.patches import Patch
 
-
-def _figures(payoff: Payoff) -> list[tuple[str, ...]]:
-    return [
-        (f"{r.rating:.0f}", f"{r.lower:.0f} to {r.upper:.0f}", percent(r.nash), percent(r.alpha_rank))
-        for r in payoff.rows
-    ]
-
-
-def _legend(pen: ImageDraw, corner: tuple[int, int]) -> None:
-    x, y = corner
-    for i in range(200):
-        pen.line((x + i, y, x + i, y + 14), colour(i / 199))
-    for share in (0, 50, 100):
-        pen.text((x + 2 * share, y + 30), f"{share}", INK, font=_font(13), anchor="mm")
-    _hatch(pen, x + 240, y, 16)
-    pen.text((x + 262, y + 7), "never met", INK, font=_font(13), anchor="lm")
-    pen.rectangle((x + 350, y, x + 364, y + 14), DIAGONAL)
-    pen.text((x + 372, y + 7), "itself", INK, font=_font(13), anchor="lm")
-
-
-def _caption(payoff: Payoff) -> list[str]:
+    size, step = len(payoff.rows), _step(cell)
+    order = "by rating" if payoff.groups == 1 else f"in {payoff.groups} groups, each by rating"
+    lines = [f"{payoff.game} {payoff.game_id[:8]}: {size:,} agents, {order}; score of the row against the column"]
+    if cell >= GAMES_FROM:
+        lines.append("in the cells: score in per cent, games below")
+    elif cell >= SCORES_FROM:
+        lines.append("in the cells: score in per cent")
+    if step > 1:
+        lines.append(f"named: the first agent and every {'second' if step == 2 else f'{step}th'}")
+    longest = max(len(_short(payoff.rows[i].name)) for i in named(size, cell)) + 6
+    table.annotate(
+        "\n".join(lines),
+        (0, 1),
+        (0, 6.2 * longest + 12),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=13,
+    )
+    patches = [Patch(color=UNKNOWN, label="never met"), Patch(color=ITSELF, label="itself")]
+    table.legend(handles=patches, loc="upper left", bbox_to_anchor=(0, 0), ncols=2, frameon=False, fontsize=9)
     held = f"{payoff.anchor} is held at 1000" if payoff.anchor else "the mean is held at 1000"
-    lines = [
-        f"Bradley-Terry rating, {held}. Nash and alpha-rank: of the scores shrunk towards what the ratings expect."
+    told = [
+        f"Bradley-Terry rating, {held}. Nash and alpha-rank: of the scores shrunk towards what the ratings expect.",
+        *findings(payoff),
     ]
-    return [*lines, *findings(payoff)]
+    if payoff.groups > 1:
+        told.append("Black lines stand between the groups.")
+    wide = max(80, int(figure.get_figwidth() * 13))
+    caption = "\n".join(line for sentence in told for line in textwrap.wrap(sentence, wide))
+    table.annotate(
+        caption, (0, 0), (0, -36), xycoords="axes fraction", textcoords="offset points", fontsize=9.5, va="top"
+    )
+
+
+def _plain(colour: str) -> Any:
+    """One colour, and nothing where there is no value."""
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap([colour]).with_extremes(bad=(0, 0, 0, 0))
 
 
 def findings(payoff: Payoff) -> list[str]:
@@ -190,15 +249,5 @@ def _brief(games: int) -> str:
 
 
 def _short(name: str) -> str:
+    name = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 1]}…{name[-LONGEST // 2 :]}"
-
-
-@functools.cache
-def _font(size: float) -> Any:
-    from PIL import ImageFont
-
-    return ImageFont.load_default(size)
-
-
-def _width(text: str, size: float) -> int:
-    return int(_font(size).getlength(text)) + 1

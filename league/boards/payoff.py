@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.csgraph import connected_components
 
 from league.boards.standings import SHORT_HASH, rate_counts
 from league.maths.metagame import (
@@ -32,7 +31,8 @@ Floats = npt.NDArray[np.float64]
 class Row:
     """One agent of a cross table. Rating and 95 % interval in Elo points, as on the leaderboard.
 
-    nash, alpha_rank: its share, in [0, 1], of the two mixtures (`metagame.nash`, `metagame.alpha_rank`).
+    nash, alpha_rank: its share, in [0, 1], of the two mixtures (`metagame.nash`, `metagame.alpha_rank`). group: counted
+    from 1; agents of different groups are not rated against each other.
     """
 
     agent_id: str
@@ -44,6 +44,7 @@ class Row:
     score: float
     nash: float
     alpha_rank: float
+    group: int
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,10 @@ class Performance:
 
 @dataclass(frozen=True)
 class Payoff:
-    """The cross table of one game, best-rated agent first.
+    """The cross table of one game, group by group, in each the best-rated agent first.
 
     score[i][j]: the mean score of agent i against j, a draw as half a win; None where they never met. games: likewise.
-    groups: sets of agents with no game between them; above 1, the ratings across are the prior's guess.
+    groups: sets of agents that no chain of games links; above 1, the ratings across are the prior's guess.
     cyclic_share: see `metagame.cyclic_share`; chance_mean and chance_p: its mean where a ranking explains all, and how
     often it is then at least as large. num_cycles: 3-cycles that the results show; `circles` has the surest.
     """
@@ -140,7 +141,8 @@ def _payoff(
     populations: Mapping[str, Sequence[str]],
 ) -> Payoff:
     rating = dict(zip(ratings.agents, ratings.rating.tolist(), strict=True))
-    agents = sorted({agent for agent, *_ in met}, key=lambda agent: (-rating[agent], agent))
+    group = dict(zip(ratings.agents, ratings.group.tolist(), strict=True))
+    agents = sorted({agent for agent, *_ in met}, key=lambda agent: (group[agent], -rating[agent], agent))
     table = _crosstable(agents, met)
     expected = ratings.scores(agents)
     margins = table.payoff(expected) if agents else np.zeros((0, 0))
@@ -155,7 +157,7 @@ def _payoff(
         rows=_rows(agents, called, table, ratings, margins),
         score=tuple(tuple(None if math.isnan(x) else x for x in row) for row in table.score.tolist()),
         games=tuple(map(tuple, table.games.tolist())),
-        groups=int(connected_components(table.games > 0)[0]) if agents else 0,
+        groups=len({group[agent] for agent in agents}),
         cyclic_share=share,
         chance_mean=float(chance.mean()) if len(chance) else float("nan"),
         chance_p=float((1 + np.sum(chance >= share)) / (1 + len(chance))),
@@ -186,6 +188,8 @@ def _rows(
     mixture, shares = nash(margins).rows, alpha_rank(margins)
     games = table.games.sum(axis=1)
     points = (table.wins + 0.5 * table.draws).sum(axis=1)
+    groups = sorted({int(ratings.group[ratings.index(agent)]) for agent in agents})
+    ranks = {group: number for number, group in enumerate(groups, 1)}
     return tuple(
         Row(
             agent_id=agent,
@@ -197,6 +201,7 @@ def _rows(
             score=float(points[i] / games[i]),
             nash=float(mixture[i]),
             alpha_rank=float(shares[i]),
+            group=ranks[ratings.group[ratings.index(agent)]],
         )
         for i, agent in enumerate(agents)
     )

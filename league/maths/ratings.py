@@ -281,7 +281,11 @@ def _exchanged(s: Surprise) -> Surprise:
 
 
 def wilson(score: float, games: float, z: float = Z95) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide."""
+    """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide.
+
+    scipy.stats.binomtest(...).proportion_ci(method="wilson") gives the same for whole numbers, and takes no others: a
+    drawn game is half a success, and `league.pool.roles` adds fractions of imagined games.
+    """
     centre = (score + z * z / (2 * games)) / (1 + z * z / games)
     half = z / (1 + z * z / games) * math.sqrt(score * (1 - score) / games + z * z / (4 * games * games))
     return max(0.0, centre - half), min(1.0, centre + half)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, fisher_exact
 
-from league.boards.alarms import ALPHA, Finding, Kind, alarms, exact, fisher, sound, statement
+from league.boards.alarms import ALPHA, Finding, Kind, alarms, sound, statement
 from league.cli import main
 from league.store.store import RunRow, SnapshotRow, Store
 from league.types import DRAW, MatchResult
@@ -286,15 +287,39 @@ def test_names_are_data(tmp_path: Path) -> None:
     assert store.query(query)[1] == [(0, 0, 0, 0, None)] and "\n" not in query
 
 
-def test_exact_figures_are_scipys() -> None:
-    """Clopper and Pearson's interval and Fisher's test, against scipy.stats."""
-    for count, total in ((0, 7), (3, 20), (50, 50), (130, 400)):
-        interval = binomtest(count, total).proportion_ci(0.95, "exact")
-        assert exact(count, total) == pytest.approx((interval.low, interval.high), abs=1e-9)
-    for table in ((9, 10, 3, 10), (30, 40, 31, 44), (0, 5, 2, 6), (200, 400, 120, 300)):
-        a, a_of, b, b_of = table
-        expected = fisher_exact([[a, a_of - a], [b, b_of - b]], "greater").pvalue
-        assert fisher(*table) == pytest.approx(expected) and 0.0 < ALPHA < 1.0 and math.isfinite(expected)
+@pytest.mark.parametrize(("new", "old"), [((3, 10), (9, 10)), ((8, 60), (58, 60)), ((300, 400), (380, 400))])
+def test_figures_are_those_of_the_tests_that_are_named(
+    new: tuple[int, int], old: tuple[int, int], tmp_path: Path
+) -> None:
+    """Forgetting: Fisher's test of the two scores. Passivity: Clopper and Pearson's interval of the time-outs."""
+    store = make_store(tmp_path)
+    met = [
+        MatchResult(
+            "e", "evaluation", i, k, 0, "r-g", (f"r-{i}", "bot:based"), k, int(k >= won), "time", 9, 9, "sample"
+        )
+        for i, (won, games) in ((2, old), (SNAPSHOTS - 1, new))
+        for k in range(games)
+    ]
+    fill(store, met + trainings(np.random.default_rng(0), 0.3, 0.6))
+    forgetting, shown = found(store)["forgetting"], found(store)["passivity"].numbers
+    expected = fisher_exact([[old[0], old[1] - old[0]], [new[0], new[1] - new[0]]], "greater").pvalue
+    assert forgetting.numbers["p"] == pytest.approx(expected) and forgetting.is_raised == (expected <= ALPHA)
+    count, total = int(shown["time_outs"]), int(shown["matches"])
+    interval = binomtest(count, total).proportion_ci(0.95, "exact")
+    assert (shown["time_outs_lower"], shown["time_outs_upper"]) == pytest.approx((interval.low, interval.high))
+    assert 0 < count < total == 200
+
+
+def test_only_alarms_load_scipys_statistics() -> None:
+    """They take a second or more to load, which no other command should wait for."""
+    code = "import sys, league.boards.alarms, league.boards.standings, league.boards.payoff, league.arena.tournaments"
+    loaded = subprocess.run(
+        [sys.executable, "-c", f"{code}; print('scipy.stats' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert loaded.stdout.strip() == "False"
 
 
 def outside(store: Store, seat: float, games: int = 40, seed: int = 0) -> Finding:

@@ -7,7 +7,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from matplotlib import colormaps
+from matplotlib.colors import to_rgb
+from matplotlib.text import Text
+from PIL import Image
 
 from league.boards import heatmap
 from league.boards.payoff import Payoff, payoffs
@@ -16,6 +21,8 @@ from league.errors import UsageError
 from league.printing import MATRIX_COLUMNS, print_payoff
 from league.store.store import AgentRow, RunRow, SnapshotRow, Store
 from league.types import DRAW, MatchResult
+
+Shades = npt.NDArray[np.uint8]
 
 
 @pytest.fixture
@@ -173,40 +180,100 @@ def crowd(store: Store, size: int) -> Payoff:
     return only(store)
 
 
-@pytest.mark.parametrize("size", [2, 3, 12, 50])
-def test_pictures_show_wins_losses_and_the_unknown(size: int, store: Store) -> None:
-    """Cells are blue where won and red where lost; one that never met is hatched grey, not even's white."""
+def pixels(table: Payoff, folder: Path) -> Shades:
+    """(H, W, 3) uint8: the picture as it is written."""
+    heatmap.save(table, folder / "table.png")
+    return np.asarray(Image.open(folder / "table.png").convert("RGB"))
+
+
+def words(table: Payoff) -> list[str]:
+    """Everything that is written in a picture."""
+    return [text.get_text() for text in heatmap.draw(table).findobj(Text) if text.get_visible() and text.get_text()]
+
+
+@pytest.mark.parametrize("size", [2, 3, 12, 40])
+def test_pictures_show_wins_losses_and_the_unknown(size: int, store: Store, tmp_path: Path) -> None:
+    """Cells are blue where won and red where lost; one that never met is grey, not even's white."""
     table = crowd(store, size)
-    image = np.asarray(heatmap.draw(table)).astype(int)
-    assert image.shape[0] > size * 38 and image.shape[1] > size * 38 and max(image.shape) < 4000
-    won, lost = (heatmap.colour(x) for x in (2.5 / 4, 1.5 / 4))
-    even = heatmap.colour(0.5)
-    for shade in (won, lost):
-        assert (image == shade).all(axis=2).sum() > 100 * (size - 1)
-    assert won[2] > won[0] and lost[0] > lost[2] and min(even) > 240
-    hatched = (image == heatmap.UNKNOWN).all(axis=2).sum()
-    assert hatched > 300 * size * (size - 3), "unknown cells"
-    white = (image == even).all(axis=2)
-    for axis in (0, 1):
-        white &= np.roll(white, 1, axis) & np.roll(white, 2, axis)
-    assert not white.any(), "nobody scored a half, so no three by three pixels are white"
+    image = pixels(table, tmp_path)
+    cell = heatmap.LARGEST_CELL if size < 32 else heatmap.TABLE // size
+    assert min(image.shape[:2]) > size * cell and max(image.shape[:2]) < 4000
+    shade = colormaps[heatmap.COLOURS]
+    for score in (2.5 / 4, 1.5 / 4):
+        painted = (image == np.array(shade(score, bytes=True)[:3])).all(axis=2).sum()
+        assert painted > 0.5 * cell * cell * (size - 1)
+    won, lost = (shade(score) for score in (1.0, 0.0))
+    assert won[2] > won[0] and lost[0] > lost[2] and min(shade(0.5)[:3]) > 0.95
+    for colour, cells in ((heatmap.UNKNOWN, (size - 1) * (size - 2)), (heatmap.ITSELF, size)):
+        painted = (image == np.array(to_rgb(colour)) * 255).all(axis=2).sum()
+        assert 0.9 * cells * cell * cell <= painted <= 1.1 * cells * cell * cell + 1000, colour
 
 
-def test_a_picture_of_a_crowd_has_small_cells(store: Store) -> None:
-    """With 130 agents the picture stays below 4,000 pixels; names of any length are cut."""
-    table = crowd(store, 130)
-    assert max(heatmap.draw(table).size) < 4000
-    assert len(heatmap._short("x" * 90)) == heatmap.LONGEST
+@pytest.mark.parametrize("size", [8, 50, 150])
+def test_a_picture_says_what_it_has(size: int, store: Store) -> None:
+    """The title names figures only where there are some, and says which names are left out."""
+    table = crowd(store, size)
+    told = words(table)
+    [title] = [text for text in told if f"{size} agents, by rating" in text]
+    assert ("per cent" in title) == (size < 150) and ("games below" in title) == (size == 8)
+    assert (told.count("62") == size - 1) == (size < 150) and (told.count("4") >= 2 * (size - 1)) == (size == 8)
+    expected = range(size) if size < 150 else [0, *range(1, size, 2)]
+    for i in expected:
+        assert told.count(f"{i + 1}  {table.rows[i].name}") == 2, "on the left and on top"
+    assert ("every second" in title) == (size == 150)
+    assert not {f"{i + 1}  {row.name}" for i, row in enumerate(table.rows) if i not in set(expected)} & set(told)
+    assert {"never met", "itself"} <= set(told) and any("score of the row against the column, %" in t for t in told)
+
+
+def test_groups_stand_apart_in_a_picture(store: Store) -> None:
+    """Agents that no chain of games links stand group by group, the better-rated group's agents not between."""
+    begin(store, "r", 2)
+    play(store, "r1", "r0", 9, 0, 1)
+    play(store, "bot:x", "bot:y", 3, 1, 2)
+    play(store, "bot:y", "bot:z", 3, 1, 2)
+    table = only(store)
+    groups = [row.group for row in table.rows]
+    assert groups == [1, 1, 1, 2, 2] and table.groups == 2
+    ratings = [row.rating for row in table.rows]
+    assert ratings[3] > ratings[0] > ratings[1] > ratings[2] > ratings[4]
+    axes = heatmap.draw(table).axes[0]
+    assert [line.get_ydata()[0] for line in axes.lines if line.get_xdata()[0] == 0] == [2.5]
+    assert any("5 agents, in 2 groups, each by rating" in text for text in words(table))
+
+
+@pytest.mark.slow
+def test_a_picture_of_a_thousand_agents_has_every_cell(store: Store, tmp_path: Path) -> None:
+    """Two pixels a cell, a name for every tenth agent, and nothing that needs a viewer for giants."""
+    table = crowd(store, 1000)
+    image = pixels(table, tmp_path)
+    assert 2000 < max(image.shape) < 4000
+    shown = [text for text in words(table) if "r@" in text]
+    assert len(shown) == 2 * 101
+    painted = (image == np.array(to_rgb(heatmap.ITSELF)) * 255).all(axis=2).sum()
+    assert painted >= 3 * 1000
+
+
+def test_names_are_drawn_as_they_are(store: Store, tmp_path: Path) -> None:
+    """A name is neither a formula nor a line break, and one of any length is cut."""
+    begin(store, "r")
+    for name in ("$x^{", "a\nb", "y" * 90):
+        store.add_agent(AgentRow(f"id {name}", "import", name, "g"))
+        play(store, f"id {name}", "r0", 3, 1, 2)
+    table = only(store)
+    assert pixels(table, tmp_path).size
+    told = " ".join(words(table))
+    assert "$x^{" in told and "a\N{REPLACEMENT CHARACTER}b" in told
+    assert len(heatmap._short("y" * 90)) == heatmap.LONGEST
 
 
 def test_pictures_that_cannot_be_written_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another kind of file, one that is there, a folder that is not, and no Pillow: one line with the next step."""
+    """Another kind of file, one that is there, a folder that is not, and no matplotlib: one line with the next step."""
     (tmp_path / "there.png").touch()
     for name, words in (("a.jpg", ".png"), ("there.png", "there already"), ("none/a.png", "needs the folder")):
         with pytest.raises(UsageError, match=words):
             heatmap.check(tmp_path / name)
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(UsageError, match="pip install pillow"):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UsageError, match="pip install matplotlib"):
         heatmap.check(tmp_path / "a.png")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binomtest
 
 from league.envs import registry
 from league.errors import UsageError
@@ -244,6 +245,8 @@ def test_wilson_interval_has_the_published_values() -> None:
     }
     for (successes, trials), interval in published.items():
         assert wilson(successes / trials, trials) == pytest.approx(interval, abs=5e-5)
+        exact = binomtest(successes, trials).proportion_ci(method="wilson")
+        assert wilson(successes / trials, trials) == pytest.approx((exact.low, exact.high))
 
 
 @pytest.mark.parametrize("games", [0, -2, 7])
