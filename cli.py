@@ -34,8 +34,8 @@ from league.printing import (
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
 if TYPE_CHECKING:
-    from league.sessions.app import TrainResult
     from league.sessions.leagues import LeagueResult
+    from league.sessions.session import TrainResult
 
 app = typer.Typer(
     help="Train an agent against its own past and scripted bots; rank everyone with error bars.",

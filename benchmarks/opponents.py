@@ -22,7 +22,8 @@ from league.play.opponents import Group, Opponents
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
-from league.sessions.app import architecture_of, settle
+from league.sessions.app import settle
+from league.sessions.shelf import architecture_of
 
 NETS = (1, 4, 16)
 

@@ -27,7 +27,8 @@ from league.policies import linear as linear_module
 from league.policies.actor_critic import ActorCritic
 from league.policies.linear import linear
 from league.policies.lstm import lstm_cell
-from league.sessions.app import architecture_of, settle
+from league.sessions.app import settle
+from league.sessions.shelf import architecture_of
 
 
 def median_us(call: Callable[[], object], repeats: int = 200) -> float:

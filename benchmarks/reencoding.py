@@ -16,7 +16,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,9 @@ from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.attention import attend, rotate, rotation_at, split
 from league.policies.opponent_encoder import OpponentEncoder
-from league.sessions.app import Silent, architecture_of, settle
+from league.sessions.app import settle
+from league.sessions.session import Silent
+from league.sessions.shelf import architecture_of
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.loop import Counters, Report, Run, train
@@ -206,19 +208,37 @@ def say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
+class Memory:
+    """A shelf that keeps snapshots in memory and no state; see `league.training.loop.Shelf`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._frozen: dict[str, ActorCritic] = {}
+
+    def load_policy(self, agent_id: str) -> ActorCritic:
+        """One of the snapshots."""
+        return self._frozen[agent_id]
+
+    def add_snapshot(self, policy: ActorCritic, counters: Counters) -> str:
+        """A copy of the policy."""
+        agent_id = f"{self._name}@{counters.steps}"
+        self._frozen[agent_id] = copy.deepcopy(policy).requires_grad_(False)
+        return agent_id
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        """Ignored: nothing goes on from it."""
+
+    def write_evidence(self, evidence: Mapping[str, Any]) -> str:
+        """Ignored."""
+        return "what was seen is not kept"
+
+
 def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
     """Trains one agent; snapshots stay in memory, the store in a folder that is gone afterwards."""
     device = torch.device("cpu")
     name = f"{form}-{seed}"
     torch.manual_seed(seed)
     policy = FORMS[form](architecture_of(config, spec)).to(device)
-    frozen: dict[str, ActorCritic] = {}
-
-    def snapshot(counters: Counters) -> str:
-        agent_id = f"{name}@{counters.steps}"
-        frozen[agent_id] = copy.deepcopy(policy).requires_grad_(False)
-        return agent_id
-
     watcher = Stopwatch(name)
     fingerprint, game_id = settings.fingerprint(config), registry.game_id(spec.name, config.env.options)
     with tempfile.TemporaryDirectory() as folder:
@@ -238,16 +258,13 @@ def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
             name=name,
             config=config,
             game_id=game_id,
-            fingerprint=fingerprint,
             seed=seed,
             device=device,
             policy=policy,
             spec=spec,
             make_batch=lambda rows: make_batch(config, rows),
             make_stack=lambda: None,
-            load_policy=frozen.__getitem__,
-            save_snapshot=snapshot,
-            save_state=lambda state: None,
+            shelf=Memory(name),
             store=store,
             watcher=watcher,
         )

@@ -26,6 +26,11 @@ class Interrupted(BaseException):
         self.number = number
 
 
+def received() -> tuple[int, ...]:
+    """The signals that the innermost `on_signal` has received; none outside of all."""
+    return tuple(_innermost)
+
+
 @contextmanager
 def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
     """Within it, the first ending signal calls `first` with its number; a second one ends the process at once.

@@ -46,6 +46,8 @@ class LeaguePool(Pool):
         turn_steps: steps between two looks at what the others have.
         look: the snapshots of the league's other learners as they stand now, each run's oldest first; None where that
             cannot be known now, and what was known before stands.
+        turns: that may begin before the learner has to stop. Where there is an end, one that goes on from a state in
+            the middle of a turn ends with that.
     """
 
     is_shared = True
@@ -61,6 +63,7 @@ class LeaguePool(Pool):
         role: Role,
         turn_steps: int,
         look: Callable[[], list[Member] | None],
+        turns: float = math.inf,
     ) -> None:
         super().__init__(config, load, rng)
         self.run, self.role_name, self.role, self.turn_steps = run, role_name, role, turn_steps
@@ -68,7 +71,7 @@ class LeaguePool(Pool):
         """Of the learner so far."""
         self.turn_ends = 0
         """At so many steps the turn is over, and with the next one it looks at the others again."""
-        self.turns_left = math.inf
+        self.turns_left = turns
         """Turns that may begin before the learner has to stop."""
         self._look = look
         self._own: list[Member] = []
@@ -80,7 +83,7 @@ class LeaguePool(Pool):
 
     @property
     def is_turn_over(self) -> bool:
-        """Whether the learner has to stop until it may begin another turn."""
+        """As `Pool.is_turn_over`."""
         return self.steps >= self.turn_ends and not self.turns_left
 
     def admit(self, agent_id: str) -> None:
@@ -146,6 +149,8 @@ class LeaguePool(Pool):
         self._own, self._others = ([Member(**values) for values in league[name]] for name in ("own", "others"))
         self.steps, self.turn_ends, self._stayed_at = (league[n] for n in ("steps", "turn_ends", "stayed_at"))
         self._newest, self.is_resetting = league["newest"], league["is_resetting"]
+        if self.turns_left < math.inf and self.steps < self.turn_ends:
+            self.turns_left = 0
         super().load_state_dict(state)
 
     def _all(self) -> list[Member]:

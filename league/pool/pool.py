@@ -193,6 +193,11 @@ class Pool:
         shares = np.array([config.mix[group] for group in self._groups]).cumsum()
         self._bounds = shares / shares[-1]
 
+    @property
+    def is_turn_over(self) -> bool:
+        """Whether the learner has to stop until it may begin another turn."""
+        return False
+
     def admit(self, agent_id: str) -> None:
         """A new snapshot joins; rows meet it once it is drawn as a target."""
         if agent_id not in self.snapshots:

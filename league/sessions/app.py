@@ -6,9 +6,9 @@ import itertools
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,60 +17,21 @@ import torch
 
 from league import config as settings
 from league.arena.agents import DEFAULT_STORE, check_seed
-from league.boards.alarms import sound
 from league.config import AUTO, Config, Layer
-from league.device import choose_device, describe_device, products_of, read_memory
+from league.device import choose_device, describe_device, read_memory
 from league.envs import registry
-from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, nearest
-from league.play.evaluation import Summary
-from league.play.opponents import num_slots_for
-from league.policies.actor_critic import ActorCritic, Architecture
-from league.policies.linear import has_tiles
-from league.policies.stacked import StackedPolicy, stack_of
-from league.pool import league_pool
-from league.sessions import recovery, sizing
-from league.sessions.failures import write_evidence
-from league.signals import on_signal
-from league.snapshots import io as snapshot_files
-from league.snapshots.agent import load_policy
-from league.snapshots.manifest import About, GameRecord, spec_to_json
-from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, load_state, save_state, states_bytes
-from league.store.locks import alone
-from league.store.rows import RunRow, RunStatus, SnapshotRow
+from league.errors import ConfigError, LeagueError, StoreError, UsageError, nearest
+from league.policies.actor_critic import ActorCritic
+from league.sessions import sizing
+from league.sessions.session import Plan, Session, Silent, TrainResult, new_row
+from league.sessions.shelf import FileShelf, architecture_of, folder_of
+from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
+from league.store.rows import RunRow
 from league.store.store import Store
-from league.training.loop import Counters, Run, Watcher
-from league.training.loop import train as run_training
-from league.types import BOT_PREFIX, GameSpec, MatchBatch
+from league.training.loop import Watcher
+from league.types import BOT_PREFIX, GameSpec
 
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """Where a call of `train` left its run."""
-
-    run: str
-    steps: int
-    updates: int
-    status: str
-    """`finished`, or `stopped` by a signal."""
-    newest: str
-    """Agent id of the newest snapshot."""
-    signal: int = 0
-    """Number of the signal that stopped it."""
-
-
-class Silent:
-    """A watcher that says nothing."""
-
-    def report(self, report: object) -> None:
-        """Ignored."""
-
-    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
-        """Ignored."""
-
-    def say(self, message: str) -> None:
-        """Ignored."""
 
 
 def train(
@@ -110,15 +71,9 @@ def train(
     watcher = watcher or Silent()
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
     config, spec, torch_device, explanation = settle(stage, preset, env, config_file, sets)
-    settings.check(config)
-    settings.check_rewards(config, spec)
-    check_mix(config, spec)
+    check_settings(config, spec)
     check_seed(seed)
-    if run is not None and not RUN_NAME.fullmatch(run):
-        raise UsageError(
-            f"run={run!r}: letters, digits, '.', '_' and '-' only, at most 64, a letter or digit first;"
-            f" pass another --run"
-        )
+    check_name(run)
     memory = check_memory(config, spec, torch_device)
     disk = check_disk(config, spec, torch_device, Path(store))
     opened = Store.create(Path(store))
@@ -140,12 +95,8 @@ def train(
             watcher.say(explanation)
         watcher.say(memory)
         watcher.say(disk)
-        parts = wire(name, config, spec, seed, torch_device, opened, watcher, settings.fingerprint(config))
-        if earlier is not None:
-            return _go_on(parts, stage, earlier, event)
-        with alone(name, folder_of(opened, name)):
-            opened.begin_run(_run_row(parts, stage, preset))
-            return _run(parts, None)
+        row = new_row(name, config, seed, stage, settings.fingerprint(config), torch_device, preset)
+        return _go(plan_of(opened, row, earlier, config, torch_device, watcher, event))
     except BaseException:
         with suppress(LeagueError):
             if name not in {row.run for row in opened.runs()}:  # it never began, and its name stays free
@@ -187,12 +138,7 @@ def resume(
         raise UsageError(
             f"run={run}: it is finished at step {row.steps:,}; carry on with a longer --stage of `league train`"
         )
-    before = settings.from_json(json.loads(row.config))
-    config = settings.changed(before, overrides)
-    is_same = settings.fingerprint(config) == settings.fingerprint(before)
-    fingerprint = row.fingerprint if is_same else settings.mixed_fingerprint(row.fingerprint, config)
-    if overrides:
-        settings.check(config)
+    config, changed = with_overrides(row, overrides)
     torch_device = choose_device(device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
     memory = check_memory(config, spec, torch_device)
@@ -200,13 +146,58 @@ def resume(
     watcher.say(f"run {run}: resuming {row.stage}, seed {row.seed}, on {describe_device(torch_device)}")
     watcher.say(memory)
     watcher.say(disk)
-    parts = wire(run, config, spec, row.seed, torch_device, opened, watcher, fingerprint)
-    if parts.game_id != row.game_id:
-        raise UsageError(
-            f"run={run}: it was trained on game {row.game_id[:8]}, this league's {spec.name} is {parts.game_id[:8]};"
-            f" begin a new one with `league train`"
-        )
-    return _go_on(parts, row.stage, row, f"resumed with {', '.join(overrides)}" if overrides else "")
+    event = f"resumed with {', '.join(overrides)}" if overrides else ""
+    now = replace(changed, device=describe_device(torch_device))
+    return _go(plan_of(opened, now, row, config, torch_device, watcher, event))
+
+
+def plan_of(
+    store: Store,
+    row: RunRow,
+    found: RunRow | None,
+    config: Config,
+    device: torch.device,
+    watcher: Watcher,
+    event: str = "",
+) -> Plan:
+    """The plan of a run by itself: it meets its own snapshots and the game's bots.
+
+    row, found, event: as in `Plan`.
+    """
+    shelf = FileShelf(store, row, config, device)
+    return Plan(row, found, config, device, shelf, watcher, needs_state=found is not None, event=event)
+
+
+def _go(plan: Plan) -> TrainResult:
+    """Trains a run by itself.
+
+    Raises:
+        UsageError: it cannot go on, since its snapshots were pruned.
+    """
+    store, run = plan.shelf.store, plan.row.run
+    with Session(store, [plan], plan.watcher) as session:
+        if is_pruned(store, run):
+            raise UsageError(
+                f"run={run}: snapshots of it were pruned, so it cannot go on; begin a new run with `league train"
+                f" --fresh`"
+            )
+        return session.go().results[0]
+
+
+def with_overrides(row: RunRow, overrides: Sequence[str]) -> tuple[Config, RunRow]:
+    """The settings of a run that is in the store with these changes, and its row with them.
+
+    Raises:
+        ConfigError: one cannot be changed, or they cannot be run.
+    """
+    before = settings.from_json(json.loads(row.config))
+    if not overrides:
+        return before, row
+    config = settings.changed(before, overrides)
+    settings.check(config)
+    is_same = settings.fingerprint(config) == settings.fingerprint(before)
+    mark = row.fingerprint if is_same else settings.mixed_fingerprint(row.fingerprint, config)
+    return config, replace(row, config=json.dumps(settings.to_json(config)), fingerprint=mark)
 
 
 def settle(
@@ -267,6 +258,30 @@ def _footprint(config: Config, spec: GameSpec, device: torch.device) -> sizing.F
     with torch.random.fork_rng(devices=[]):
         policy = ActorCritic(architecture_of(config, spec)).to(device)
     return sizing.measure(policy, spec, config.learner.rollout_steps, config.learner.precision, device)
+
+
+def check_name(run: str | None) -> None:
+    """Refuses a name that a run cannot have.
+
+    Raises:
+        UsageError: it is another than what `RUN_NAME` describes.
+    """
+    if run is not None and not RUN_NAME.fullmatch(run):
+        raise UsageError(
+            f"run={run!r}: letters, digits, '.', '_' and '-' only, at most 64, a letter or digit first;"
+            f" pass another --run"
+        )
+
+
+def check_settings(config: Config, spec: GameSpec) -> None:
+    """Refuses settings that cannot be run, or do not fit the game.
+
+    Raises:
+        ConfigError: with what would do.
+    """
+    settings.check(config)
+    settings.check_rewards(config, spec)
+    check_mix(config, spec)
 
 
 def check_mix(config: Config, spec: GameSpec) -> None:
@@ -399,292 +414,3 @@ def claim_run_name(store: Store, wanted: str | None, game: str) -> str:
         f"run={wanted}: a run, file or folder of that name is already in {store.path.parent};"
         f" carry a stopped run on with `league resume`, or pass another --run"
     )
-
-
-def architecture_of(config: Config, spec: GameSpec) -> Architecture:
-    """The network's sizes for a game: history is given in ticks and kept in decisions."""
-    sizes = config.agent.model_dump()
-    ticks = config.env.options.get("ticks_per_step", 1)
-    assert isinstance(ticks, int)
-    history = -(-sizes.pop("history_frames") // ticks)
-    return Architecture.of(spec, history_tokens=history, **sizes)
-
-
-def wire(
-    name: str,
-    config: Config,
-    spec: GameSpec,
-    seed: int,
-    device: torch.device,
-    store: Store,
-    watcher: Watcher,
-    fingerprint: str,
-    *,
-    first_weights: int | None = None,
-    publish: Callable[[SnapshotRow], None] | None = None,
-    find_snapshots: Callable[[], Iterable[SnapshotRow]] | None = None,
-) -> Run:
-    """Builds the parts of a run: the game's batches, the network, and how snapshots are stored and loaded.
-
-    first_weights: what the network's first weights are drawn with, if not with `seed`.
-    publish: is given each snapshot once its files are written; otherwise the store is.
-    find_snapshots: those that the run may load; otherwise its own in the store.
-    """
-    env = config.env
-    options = registry.check_options(env.name, env.options)
-    game_id = registry.game_id(env.name, options)
-    architecture = architecture_of(config, spec)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed if first_weights is None else first_weights)
-        policy = ActorCritic(architecture).to(device)
-    folder = folder_of(store, name)
-    game = GameRecord(name=spec.name, version=spec.version, game_id=game_id, options=options)
-    paths: dict[str, Path] = {}
-
-    def make_batch(rows: int) -> MatchBatch:
-        return registry.make(env.name, rows=rows, threads=env.threads, options=options)
-
-    def frozen(agent_id: str) -> ActorCritic:
-        if agent_id not in paths:
-            found = store.snapshots(name) if find_snapshots is None else find_snapshots()
-            paths.update({row.agent_id: store.path.parent / row.path for row in found})
-        try:
-            return load_policy(paths[agent_id], device)[1]
-        except KeyError:
-            raise SnapshotError(
-                f"run={name}: the snapshot {agent_id[:16]}... is neither in {store.path} nor on disk beside it; put it"
-                f" back, then `league resume {name}`"
-            ) from None
-        except SnapshotError as error:
-            raise SnapshotError(f"{error}; then `league resume {name}`") from None
-
-    def snapshot(counters: Counters) -> str:
-        path = folder / "snapshots" / f"{counters.steps:010d}"
-        manifest = snapshot_files.save(
-            path,
-            policy.state_dict(),
-            About(
-                run=name,
-                step=counters.steps,
-                update=counters.update,
-                seed=seed,
-                fingerprint=fingerprint,
-                game=game,
-                spec=spec_to_json(spec),
-                architecture=architecture.to_json(),
-                history_tokens=architecture.history_tokens,
-                config=settings.to_json(config),
-                parent=counters.newest or None,
-                extra={"bits": settings.BITS},
-            ),
-        )
-        (publish or store.add_snapshot)(
-            SnapshotRow(
-                agent_id=manifest.agent_id,
-                run=name,
-                step=counters.steps,
-                update=counters.update,
-                path=path.relative_to(store.path.parent).as_posix(),
-                fingerprint=manifest.fingerprint,
-                parent=manifest.parent,
-            )
-        )
-        paths[manifest.agent_id] = path
-        return manifest.agent_id
-
-    return Run(
-        name=name,
-        config=config,
-        game_id=game_id,
-        fingerprint=fingerprint,
-        seed=seed,
-        device=device,
-        policy=policy,
-        spec=spec,
-        products=products_of(device, config.learner.precision, has_tiles()),
-        make_batch=make_batch,
-        make_stack=lambda: make_stack(policy, config),
-        load_policy=frozen,
-        save_snapshot=snapshot,
-        save_state=lambda state: save_state(folder / "state", state),
-        save_evidence=lambda evidence: write_evidence(folder / "failures", evidence, game),
-        store=store,
-        watcher=watcher,
-    )
-
-
-def make_stack(policy: ActorCritic, config: Config) -> StackedPolicy | None:
-    """Room for all live nets, in the format that play multiplies in; None where net by net is faster."""
-    return stack_of(policy, num_slots_for(2 * config.pool.live_nets), config.learner.precision)
-
-
-def _run_row(run: Run, stage: str, preset: str) -> RunRow:
-    return RunRow(
-        run=run.name,
-        game=run.config.env.name,
-        game_id=run.game_id,
-        fingerprint=run.fingerprint,
-        seed=run.seed,
-        stage=stage,
-        config=json.dumps(settings.to_json(run.config)),
-        device=describe_device(run.device),
-        preset=preset,
-    )
-
-
-def _run(run: Run, state: dict[str, Any] | None) -> TrainResult:
-    """Trains, and leaves the run's true status in the store whatever happens."""
-    with stop_on_signals(run.watcher.say) as received:
-        run.should_stop = lambda: bool(received)
-        try:
-            run_training(run, state)
-        except BaseException:
-            with suppress(StoreError):  # the error that ended the run is the one to tell
-                note(run, "failed")
-            raise
-        is_finished = run.counters.steps >= run.config.run.total_steps
-        note(run, "finished" if is_finished else "stopped")
-        if is_finished:
-            sound_alarms(run)
-    stopped_by = 0 if is_finished else received[0]
-    status = "finished" if is_finished else "stopped"
-    return TrainResult(run.name, run.counters.steps, run.counters.update, status, run.counters.newest, stopped_by)
-
-
-def sound_alarms(run: Run) -> None:
-    """At a stage's end, says what the store shows to be wrong with the run."""
-    try:
-        for line in sound(run.store, run.name, run.counters.update):
-            run.watcher.say(line)
-    except StoreError as error:
-        run.watcher.say(f"no alarms looked for: {error}")
-
-
-def note(run: Run, status: RunStatus) -> None:
-    run.store.update_run(run.name, status=status, steps=run.counters.steps, update=run.counters.update)
-    run.store.flush(force=True)
-
-
-def _go_on(run: Run, stage: str, row: RunRow, event: str = "") -> TrainResult:
-    """Trains from the run's last saved state, which is read before anything is changed; `event` is written down.
-
-    row: the run as it was found, before its lock was held.
-
-    Raises:
-        UsageError: another process trains it, or has changed its settings since.
-    """
-    if not folder_of(run.store, run.name).is_dir():
-        raise SnapshotError(
-            f"run={run.name}: its folder {folder_of(run.store, run.name)} is gone; put it back, or begin a new run with"
-            f" `league train --fresh`"
-        )
-    with alone(run.name, folder_of(run.store, run.name)):
-        now = run.store.find_run(run.name)
-        if (now.config, now.fingerprint, now.stage) != (row.config, row.fingerprint, row.stage):
-            raise UsageError(f"run={run.name}: another process has just changed its settings; call again to go on")
-        need_whole_pool(run)
-        state = recovered_state(run)
-        config = json.dumps(settings.to_json(run.config))
-        device = describe_device(run.device)
-        run.store.extend_run(run.name, stage=stage, config=config, fingerprint=run.fingerprint, device=device)
-        if event:
-            run.store.add_event(run.name, state["counters"]["update"], "resumed", event)
-        return _run(run, state)
-
-
-def recovered_state(run: Run, *, examines: bool = True) -> dict[str, Any]:
-    """The run's saved state, from which it goes on; what is lost or damaged is said and written down.
-
-    examines: looks at rows and at the files of all whom it may meet, too; needless where this process did before.
-
-    Raises:
-        SnapshotError: the state is missing, damaged or of another version; nothing has been removed.
-    """
-    notes: list[str] = []
-    state = _last_state(run, notes.append)
-    saved = state.pop("rows", {})
-    _restore_rows(run, state, notes.append)
-    if examines:
-        notes += _examine(run, state, saved)
-    for note in notes:
-        run.watcher.say(note)
-        run.store.add_event(run.name, state["counters"]["update"], "damage", note)
-    return state
-
-
-def _restore_rows(run: Run, state: dict[str, Any], say: Callable[[str], None]) -> None:
-    """Restores rows of snapshots from their files; `say` is told, but for a league, which publishes late by design."""
-    is_historical = league_pool.own_snapshots(state["pool"])
-    restored = recovery.restore_snapshots(run.store, run.name, state["counters"]["update"], is_historical)
-    if restored and is_historical is None:
-        steps = ", ".join(f"{step:,}" for step in restored)
-        say(f"run={run.name}: the store had lost the snapshots at {steps} steps; their files have them restored")
-
-
-def _examine(run: Run, state: dict[str, Any], saved: Mapping[str, list[int]]) -> list[str]:
-    """What is lost or damaged of the run, which had the match rows `saved`, and of those that it may meet."""
-    notes = []
-    lost = recovery.lost_rows(run.name, saved, run.store.row_counts(run.name, state["counters"]["update"]))
-    if lost:
-        notes.append(lost)
-    members = {run.name: state["pool"]["snapshots"]} | league_pool.others_to_meet(state["pool"])
-    for owner, agents in members.items():
-        for damage in recovery.damaged_snapshots(run.store, owner, agents):
-            notes.append(
-                f"{damage}; the run goes on until it is drawn as an opponent: put it back from a copy before that"
-            )
-    return notes
-
-
-def need_whole_pool(run: Run) -> None:
-    if is_pruned(run.store, run.name):
-        raise UsageError(
-            f"run={run.name}: snapshots of it were pruned, so it cannot go on; begin a new run with `league train"
-            f" --fresh`"
-        )
-
-
-def folder_of(store: Store, run: str) -> Path:
-    """Where a run's files lie: beside the store."""
-    return store.path.parent / run
-
-
-def stop_on_signals(say: Callable[[str], None]) -> AbstractContextManager[list[int]]:
-    """After the first signal to end, training is to stop at its next update; a second one ends the process at once."""
-
-    def say_so(number: int) -> None:
-        with suppress(RuntimeError, OSError):  # it came in the middle of another write, or nobody reads any more
-            say("stopping after this update; press again to quit at once")
-
-    return on_signal(say_so)
-
-
-def _last_state(run: Run, say: Callable[[str], None]) -> dict[str, Any]:
-    """The run's saved state; what was written past it is removed, since it will be played again.
-
-    `say` is told where the newest state is damaged and the one before it is taken.
-
-    Raises:
-        SnapshotError: the state is missing, damaged or of another version; nothing has been removed.
-    """
-    folder = folder_of(run.store, run.name)
-    state = load_state(folder / "state", say)
-    try:
-        counters = Counters(**state["counters"])
-    except (KeyError, TypeError) as error:
-        raise SnapshotError(
-            f"{folder / 'state'}: written by another version of league ({error}); begin a new run with --fresh"
-        ) from None
-    num_matches = run.store.delete_after(run.name, counters.update)
-    if num_matches and state.get("collector") is None:  # else they are played again as they were
-        line = (
-            f"run={run.name}: {num_matches:,} matches of the rollout that ended the run after update"
-            f" {counters.update:,} are no longer in the store: new ones are played in their place"
-        )
-        run.watcher.say(line)
-        run.store.add_event(run.name, counters.update, "replaced", line)
-    snapshot_files.clean(folder / "snapshots")
-    for path in (folder / "snapshots").glob("*"):
-        if path.name.isdigit() and int(path.name) > counters.steps:
-            shutil.rmtree(path)
-    return state

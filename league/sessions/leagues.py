@@ -1,8 +1,7 @@
 """Training a league: its learners are runs on one store, which take turns in one process or have one process each.
 
-Every turn goes on from the learner's saved state, as `league resume` does, so a league that was stopped anywhere is,
-bit for bit on a CPU, the one that was not. Others see a snapshot once a state is saved that holds it, so no learner
-ever goes back behind what others have met; and only after that does an exploiter begin anew.
+Others see a snapshot once a state is saved that holds it, so no learner ever goes back behind what others have met; and
+only after that does an exploiter begin again.
 """
 
 from __future__ import annotations
@@ -11,50 +10,31 @@ import hashlib
 import itertools
 import json
 import math
-import shutil
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from league import config as settings
 from league.arena.agents import DEFAULT_STORE, check_seed
 from league.config import SELF_PLAY, Config
 from league.device import choose_device, describe_device
-from league.envs import registry
-from league.errors import ConfigError, SnapshotError, StoreError, UsageError, nearest
-from league.play.evaluation import Summary
+from league.errors import ConfigError, StoreError, UsageError, nearest
 from league.pool import roster
-from league.pool.league_pool import LeaguePool, Member, start_again
+from league.pool.league_pool import LeaguePool, Member, own_snapshots
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
-from league.sessions.app import (
-    RUN_NAME,
-    Silent,
-    TrainResult,
-    check_memory,
-    check_mix,
-    folder_of,
-    is_pruned,
-    note,
-    recovered_state,
-    settle,
-    sound_alarms,
-    stop_on_signals,
-    wire,
-)
-from league.signals import Interrupted
-from league.snapshots import io as snapshot_files
-from league.snapshots.state import has_state, read_state
-from league.store.locks import alone
+from league.sessions.app import check_memory, check_name, check_settings, is_pruned, settle, with_overrides
+from league.sessions.session import Notes, Plan, Session, Silent, TrainResult, new_row
+from league.sessions.shelf import FileShelf, make_folder
+from league.signals import Interrupted, received
 from league.store.rows import LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store, StoreBusy
-from league.training.loop import Report, Run, Watcher
-from league.training.loop import train as run_training
+from league.training.loop import Watcher
 
 STAGE = "league"
 """In place of a stage in the rows of a league's runs: no stage carries them on."""
@@ -112,8 +92,7 @@ def train_league(
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
     configs = [_settle(stage, preset, env, config_file, sets, entry, found) for entry in found.learners]
     _need_learner(learner, [entry.name for entry in found.learners])
-    if run is not None and not RUN_NAME.fullmatch(run):
-        raise UsageError(f"run={run!r}: letters, digits, '.', '_' and '-' only, at most 64; pass another --run")
+    check_name(run)
     opened = Store.create(Path(store))
     name, asked = _begin(opened, run, found, configs, seed, watcher)
     return _go_on(opened, name, learner, device, watcher, asked=asked)
@@ -149,41 +128,103 @@ def resume_league(
     return _go_on(opened, league, learner, device, watcher or Silent(), overrides)
 
 
-@dataclass
-class _Part:
-    """A learner as the one who calls them to their turns sees it."""
+class Others:
+    """What one learner of a league can know of all, as the store has it now.
 
-    row: LearnerRow
-    run: RunRow
-    config: Config
-    is_changed: bool = False
-    """Whether its settings are others than its row in the store has."""
-    is_examined: bool = False
-    """Whether it was looked at for damage since this process has its lock."""
-    steps: int = 0
-    updates: int = 0
-    newest: str = ""
-    turn_ends: int = 0
+    Args:
+        store: the league's.
+        row: the learner.
+        may_wait: whether it looks at the others only when the store can be read; else it may look later.
+        say: is told of the store that keeps it waiting.
+    """
 
-    @property
-    def is_finished(self) -> bool:
-        return self.steps >= self.config.run.total_steps
+    def __init__(self, store: Store, row: LearnerRow, may_wait: bool, say: Callable[[str], None]) -> None:
+        self._store, self._row, self._may_wait, self._say = store, row, may_wait, say
 
-    @property
-    def claim(self) -> tuple[bool, float, int]:
-        """The least has the next turn: whoever is in the middle of one, else whoever is the furthest from its end."""
-        return self.steps >= self.turn_ends, self.steps / self.config.run.total_steps, self.row.place
+    def published(self) -> list[tuple[str, SnapshotRow]]:
+        """The snapshots of the league in the store, each with its learner's role.
 
-    def take(self, state: dict[str, Any]) -> None:
-        """Where it stands, from a saved state."""
-        counters = state["counters"]
-        self.steps, self.updates, self.newest = counters["steps"], counters["update"], counters["newest"]
-        self.turn_ends = state["pool"]["league"]["turn_ends"]
+        Raises:
+            StoreBusy: another process keeps the store.
+        """
+        self._store.flush(force=True)  # else what this process has published may still wait for the store
+        with self._store.reading():
+            learners = self._store.learners(self._row.league)
+            return [(learner.role, row) for learner in learners for row in self._store.snapshots(learner.run)]
 
-    def result(self, signal: int) -> TrainResult:
-        status = "finished" if self.is_finished else "stopped"
-        by = 0 if self.is_finished else signal
-        return TrainResult(self.run.run, self.steps, self.updates, status, self.newest, by)
+    def wait(self) -> list[tuple[str, SnapshotRow]]:
+        """As `published`, once the store can be read.
+
+        Raises:
+            Interrupted: a signal came first.
+        """
+        while True:
+            try:
+                return self.published()
+            except StoreBusy as error:
+                self._say(f"waiting for the store, to see whom to meet: {error}")
+            if signals := received():
+                raise Interrupted(signals[0])
+
+    def look(self) -> list[Member] | None:
+        """The others' snapshots as `LeaguePool` takes them; None where they cannot be known now."""
+        try:
+            found = self.wait() if self._may_wait else self.published()
+        except StoreBusy as error:
+            self._say(f"the others' new snapshots are met later: {error}")
+            return None
+        return [
+            Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical)
+            for role, s in found
+            if s.run != self._row.run
+        ]
+
+
+class LeagueShelf(FileShelf):
+    """A learner's: the others see a snapshot once a state is saved that holds it, and theirs can be loaded.
+
+    Args:
+        store, row, config, device: as for `FileShelf`.
+        others: the league.
+        say: is told where the others see a snapshot later.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        row: RunRow,
+        config: Config,
+        device: torch.device,
+        others: Others,
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__(store, row, config, device)
+        self._others, self._say = others, say
+        self._waiting: list[SnapshotRow] = []
+
+    def wait(self) -> None:
+        """Until the store can be read, since whom the learner meets depends on it."""
+        self._others.wait()
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        """As `FileShelf.save_state`; the snapshots since the last one are in the store from then on."""
+        super().save_state(state)
+        is_historical = own_snapshots(state["pool"]) or {}
+        for row in self._waiting:
+            self.store.add_snapshot(replace(row, is_historical=is_historical.get(row.agent_id, False)))
+        self._waiting.clear()
+        try:
+            self.store.flush(force=True)
+        except StoreError as error:
+            if state["pool"]["league"]["is_resetting"]:
+                raise
+            self._say(f"the others see this snapshot later: {error}")
+
+    def _known(self) -> Iterable[SnapshotRow]:
+        return [row for _, row in self._others.wait()]
+
+    def _publish(self, row: SnapshotRow) -> None:
+        self._waiting.append(row)
 
 
 def _go_on(
@@ -208,272 +249,73 @@ def _go_on(
         known = {row.league for row in store.learners() if row.role in ROLES}
         raise UsageError(f"no league `{league}` in {store.path}{nearest(league, known)}")
     _need_learner(learner, [row.run.removeprefix(f"{league}.") for row in rows])
-    is_alone = learner is not None
-    with ExitStack() as locks:
-        parts = []
-        for row in rows:
-            if is_alone and row.run != f"{league}.{learner}":
-                continue
-            need_folder(store, row.run)
-            # Held also while another has its turn: `league runs` sees by the lock who is alive.
-            locks.enter_context(alone(row.run, folder_of(store, row.run)))
-            parts.append(_part(store, row, overrides, {run.run: run for run in asked}.get(row.run)))
-        if all(part.is_finished for part in parts):
-            names = ", ".join(part.run.run for part in parts)
+    wanted = {run.run: run for run in asked}
+    plans = [
+        plan_of(store, row, wanted.get(row.run), device, overrides, watcher, takes_turns=learner is None)
+        for row in rows
+        if learner is None or row.run == f"{league}.{learner}"
+    ]
+    with Session(store, plans, watcher) as session:
+        if session.is_finished:
+            names = ", ".join(plan.row.run for plan in plans)
             raise UsageError(f"league={league}: finished, so nothing is left to train ({names}); begin another one")
         _need_whole_league(store, league, rows)
-        _greet(league, rows, parts, device, watcher)
-        number = _take_turns(store, parts, device, watcher, is_alone, overrides)
-    is_finished = all(part.is_finished for part in parts)
-    results = tuple(part.result(number) for part in parts)
-    return LeagueResult(league, "finished" if is_finished else "stopped", results, 0 if is_finished else number)
-
-
-def _take_turns(
-    store: Store,
-    parts: Sequence[_Part],
-    device: str | None,
-    watcher: Watcher,
-    is_alone: bool,
-    overrides: Sequence[str],
-) -> int:
-    """Trains the learners, whose locks are held, until all are finished or a signal comes: its number, else 0."""
-    with stop_on_signals(watcher.say) as received:
-        try:
-            for part in parts:
-                if part.is_changed and not part.is_finished:
-                    _write_settings(store, part, overrides)
-            while not received:
-                waiting = [part for part in parts if not part.is_finished]
-                if not waiting:
-                    break
-                part = min(waiting, key=lambda part: part.claim)
-                _take_turn(store, part, device, watcher, received, is_alone)
-        finally:
-            with suppress(StoreError):  # the error that ended it is the one to tell
-                for part in parts:
-                    if not part.is_finished and part.run.status != "failed":
-                        store.update_run(part.run.run, status="stopped")
-        return received[0] if received else 0
-
-
-def _write_settings(store: Store, part: _Part, overrides: Sequence[str]) -> None:
-    name = part.run.run
-    store.extend_run(name, stage=STAGE, config=part.run.config, fingerprint=part.run.fingerprint)
-    part.run = replace(part.run, status="running")
-    if overrides and part.updates:
-        store.add_event(name, part.updates, "resumed", f"resumed with {', '.join(overrides)}")
-
-
-def _take_turn(
-    store: Store, part: _Part, device: str | None, watcher: Watcher, received: list[int], is_alone: bool
-) -> None:
-    """Trains one learner to the end of its turn, or for as long as it goes where it is alone; resets are on the way.
-
-    Its lock is held. A signal may have come already: then it is saved as it stands.
-    """
-    notes = _Notes(part.run.run, watcher)
-    part.run = replace(part.run, status="running")
-    turns = math.inf if is_alone else float(part.steps >= part.turn_ends)
-    while True:
-        try:
-            run, pools = _wire(store, part, device, watcher if is_alone else notes, turns, received)
-            run.should_stop = partial(_is_to_stop, run, pools, received)
-            state = _state(store, run, examines=not part.is_examined)
-            part.is_examined = True
-            _train(part, run, state)
-        except Interrupted:  # while it waited for the store; its last saved state stands
-            return
-        part.steps, part.updates, part.newest = run.counters.steps, run.counters.update, run.counters.newest
-        part.turn_ends, turns = pools[0].turn_ends, pools[0].turns_left
-        if received or part.is_finished or pools[0].is_turn_over:
-            break
-    note(run, "finished" if part.is_finished else "running")
-    notes.tell()
-    if part.is_finished:
-        sound_alarms(run)
-
-
-def _train(part: _Part, run: Run, state: dict[str, Any] | None) -> None:
-    try:
-        run_training(run, state)
-    except Interrupted:
-        raise
-    except BaseException:
-        part.run = replace(part.run, status="failed")
-        with suppress(StoreError):
-            note(run, "failed")
-        raise
-
-
-def _is_to_stop(run: Run, pools: Sequence[LeaguePool], received: Sequence[int]) -> bool:
-    """After a signal, and where the turn is over but the learner is not finished."""
-    return bool(received) or (pools[0].is_turn_over and run.counters.steps < run.config.run.total_steps)
-
-
-def _wire(
-    store: Store, part: _Part, device: str | None, watcher: Watcher, turns: float, received: Sequence[int]
-) -> tuple[Run, list[LeaguePool]]:
-    """The learner's parts, and a list that will hold its pool once it is made; `turns` may begin.
-
-    What it waits for the store ends with a signal, by `Interrupted`.
-    """
-    row, config = part.row, part.config
-    figures = json.loads(row.settings)
-    waiting: list[SnapshotRow] = []
-    pools: list[LeaguePool] = []
-    torch_device = choose_device(device or config.learner.device)
-    spec = registry.spec(config.env.name, config.env.options)
-
-    def published() -> list[tuple[str, SnapshotRow]]:
-        """The snapshots of the league in the store, each with its learner's role."""
-        store.flush(force=True)  # else what this process has published may still wait for the store
-        with store.reading():
-            return [(x.role, s) for x in store.learners(row.league) for s in store.snapshots(x.run)]
-
-    def wait_for_published() -> list[tuple[str, SnapshotRow]]:
-        while True:
-            try:
-                return published()
-            except StoreBusy as error:
-                watcher.say(f"waiting for the store, to see whom to meet: {error}")
-            if received:
-                raise Interrupted(received[0])
-
-    def look() -> list[Member] | None:
-        try:
-            found = published() if turns == math.inf else wait_for_published()
-        except StoreBusy as error:
-            watcher.say(f"the others' new snapshots are met later: {error}")
-            return None
-        return [
-            Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in found if s.run != row.run
-        ]
-
-    def save(state: dict[str, Any]) -> None:
-        run_save(state)
-        for snapshot in waiting:
-            store.add_snapshot(replace(snapshot, is_historical=pools[0].is_historical(snapshot.agent_id)))
-        waiting.clear()
-        try:
-            store.flush(force=True)
-        except StoreError as error:
-            if pools[0].is_resetting:
-                raise
-            run.watcher.say(f"the others see this snapshot later: {error}")
-
-    def make_pool(*arguments: Any) -> LeaguePool:
-        role = ROLES[row.role].model_validate(figures["role"])  # type: ignore[index]
-        pool = LeaguePool(
-            *arguments, run=row.run, role_name=row.role, role=role, turn_steps=figures["turn_steps"], look=look
-        )
-        pool.turns_left = turns
-        pools.append(pool)
-        return pool
-
-    run = wire(
-        row.run,
-        config,
-        spec,
-        part.run.seed,
-        torch_device,
-        store,
-        watcher,
-        part.run.fingerprint,
-        first_weights=figures["seed"],
-        publish=waiting.append,
-        find_snapshots=lambda: [snapshot for _, snapshot in wait_for_published()],
+        _greet(league, rows, plans, watcher)
+        done = session.go()
+    is_finished = all(result.status == "finished" for result in done.results)
+    return LeagueResult(
+        league, "finished" if is_finished else "stopped", done.results, 0 if is_finished else done.signal
     )
-    if run.game_id != part.run.game_id:
-        raise UsageError(
-            f"run={row.run}: it was trained on game {part.run.game_id[:8]}, this league's {spec.name} is"
-            f" {run.game_id[:8]}; begin a new league with `league train --league`"
-        )
-    run_save = run.save_state
-    run.save_state, run.make_pool = save, make_pool
-    wait_for_published()
-    return run, pools
 
 
-def _state(store: Store, run: Run, *, examines: bool) -> dict[str, Any] | None:
-    """The learner's saved state, begun anew where that is due; None where it has not begun yet.
+def plan_of(
+    store: Store,
+    learner: LearnerRow,
+    asked: RunRow | None,
+    device: str | None,
+    overrides: Sequence[str],
+    watcher: Watcher,
+    *,
+    takes_turns: bool,
+) -> Plan:
+    """The plan of a league's learner that is in the store: with the settings that it has there, or those asked for.
 
-    Snapshots that the state holds and the store does not, since the process ended in between, are published.
-    """
-    if not has_begun(store, run.name):
-        forget(run)
-        return None
-    state = recovered_state(run, examines=examines)
-    store.flush(force=True)
-    if state["pool"]["league"]["is_resetting"]:
-        first = state["pool"]["snapshots"][0]
-        counters = state["counters"]
-        start_again(state, snapshot_files.load(folder_of(store, run.name) / "snapshots" / f"{0:010d}")[1])
-        told = f"back to the first weights at step {counters['steps']:,}"
-        store.add_event(run.name, counters["update"] + 1, "reset", f"{told}, {first[:12]}")
-        run.watcher.say(told)
-    return state
-
-
-def has_begun(store: Store, run: str) -> bool:
-    """Whether a state of the run was ever saved; also where it is lost, of which snapshots in the store tell."""
-    return has_state(folder_of(store, run) / "state") or any(row.step for row in store.snapshots(run))
-
-
-def forget(run: Run) -> None:
-    """Removes what a run wrote that ended before its first state was saved."""
-    run.store.delete_after(run.name, -1)
-    shutil.rmtree(folder_of(run.store, run.name) / "snapshots", ignore_errors=True)
-
-
-def make_folder(store: Store, run: str) -> None:
-    """A run's folder, if it is not there yet.
+    takes_turns: others train in this process, too.
 
     Raises:
-        StoreError: none can be made there.
+        UsageError: `asked` is another learner.
+        ConfigError: `overrides` cannot be.
     """
-    folder = folder_of(store, run)
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        why = error.strerror or error
-        raise StoreError(f"{folder}: no folder can be made ({why}); pass another --store") from None
-
-
-def need_folder(store: Store, run: str) -> None:
-    """Makes the folder of a run that has trained nothing yet, as after a kill between its row and its folder.
-
-    Raises:
-        SnapshotError: it has trained, and its folder is gone.
-        StoreError: none can be made there.
-    """
-    folder = folder_of(store, run)
-    if folder.is_dir():
-        return
-    if store.find_run(run).update:
-        raise SnapshotError(f"run={run}: its folder {folder} is gone; put it back, or pass another --run")
-    make_folder(store, run)
-
-
-def _part(store: Store, row: LearnerRow, overrides: Sequence[str], asked: RunRow | None) -> _Part:
-    """Where a learner stands, by its saved state, and the settings that it goes on with. Its lock is held."""
-    run = store.find_run(row.run)
-    config = settings.from_json(json.loads(run.config))
+    found = store.find_run(learner.run)
+    row = found
     if asked is not None:
-        _need_same_settings(row.league, asked, run)
-        config = settings.from_json(json.loads(asked.config))
-    if overrides:
-        before, config = config, settings.changed(config, overrides)
-        settings.check(config)
-        is_same = settings.fingerprint(config) == settings.fingerprint(before)
-        mark = run.fingerprint if is_same else settings.mixed_fingerprint(run.fingerprint, config)
-        run = replace(run, fingerprint=mark)
-    text = json.dumps(settings.to_json(config))
-    is_changed = bool(overrides or asked) and json.loads(text) != json.loads(run.config)
-    part = _Part(row, replace(run, config=text), config, is_changed)
-    if has_begun(store, row.run):
-        part.take(read_state(folder_of(store, row.run) / "state"))
-    return part
+        _need_same_settings(learner.league, asked, found)
+        row = replace(found, config=asked.config)
+    config, row = with_overrides(replace(row, stage=STAGE), overrides)
+    torch_device = choose_device(device or config.learner.device)
+    watcher = Notes(learner.run, watcher) if takes_turns else watcher
+    others = Others(store, learner, takes_turns, watcher.say)
+    figures = json.loads(learner.settings)
+    make_pool = partial(
+        LeaguePool,
+        run=learner.run,
+        role_name=learner.role,
+        role=ROLES[learner.role].model_validate(figures["role"]),  # type: ignore[index]
+        turn_steps=figures["turn_steps"],
+        look=others.look,
+        turns=1 if takes_turns else math.inf,
+    )
+    return Plan(
+        row,
+        found,
+        config,
+        torch_device,
+        LeagueShelf(store, row, config, torch_device, others, watcher.say),
+        watcher,
+        make_pool,
+        first_weights=figures["seed"],
+        event=f"resumed with {', '.join(overrides)}" if overrides else "",
+    )
 
 
 def _settle(
@@ -487,9 +329,7 @@ def _settle(
 ) -> Config:
     """A learner's settings, checked as those of a run."""
     config, spec, device, _ = settle(stage, preset, env, config_file, overrides, learner.layer)
-    settings.check(config)
-    settings.check_rewards(config, spec)
-    check_mix(config, spec)
+    check_settings(config, spec)
     if not config.pool.mix.get(SELF_PLAY):
         raise ConfigError(
             f"learner {learner.name}: pool.mix has no {SELF_PLAY}, which is the whole league here, so it would meet"
@@ -512,19 +352,9 @@ def _rows(name: str, found: Roster, configs: Sequence[Config], seed: int) -> tup
     for place, (learner, config) in enumerate(zip(found.learners, configs, strict=True)):
         run = f"{name}.{learner.name}"
         text = json.dumps([marks[place], found.turn_steps, marks], sort_keys=True)
-        runs.append(
-            RunRow(
-                run=run,
-                game=config.env.name,
-                game_id=registry.game_id(config.env.name, config.env.options),
-                fingerprint=hashlib.sha256(text.encode()).hexdigest(),
-                seed=int(np.random.SeedSequence([seed, place]).generate_state(1, np.uint64)[0] >> 1),
-                stage=STAGE,
-                config=json.dumps(settings.to_json(config)),
-                status="stopped",
-                device=describe_device(choose_device(config.learner.device)),
-            )
-        )
+        own_seed = int(np.random.SeedSequence([seed, place]).generate_state(1, np.uint64)[0] >> 1)
+        mark, device = hashlib.sha256(text.encode()).hexdigest(), choose_device(config.learner.device)
+        runs.append(new_row(run, config, own_seed, STAGE, mark, device))
         learners.append(LearnerRow(run, name, place, learner.role_name, json.dumps(figures[place])))
     return runs, learners
 
@@ -584,48 +414,16 @@ def _need_whole_league(store: Store, league: str, rows: Sequence[LearnerRow]) ->
             )
 
 
-def _greet(
-    league: str, rows: Sequence[LearnerRow], parts: Sequence[_Part], device: str | None, watcher: Watcher
-) -> None:
+def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], watcher: Watcher) -> None:
     """Says who trains, and refuses what does not fit into the memory."""
-    for i, part in enumerate(parts):
-        torch_device = choose_device(device or part.config.learner.device)
-        spec = registry.spec(part.config.env.name, part.config.env.options)
-        memory = check_memory(part.config, spec, torch_device, rivals=len(rows) - 1)
+    for i, plan in enumerate(plans):
+        memory = check_memory(plan.config, plan.shelf.spec, plan.device, rivals=len(rows) - 1)
         if i == 0:
             names = ", ".join(f"{row.run} ({row.role.replace('_', ' ')})" for row in rows)
-            watcher.say(f"league {league}: {names}, on {describe_device(torch_device)}")
+            watcher.say(f"league {league}: {names}, on {describe_device(plan.device)}")
             watcher.say(f"{memory}, one learner at a time")
 
 
 def _need_learner(learner: str | None, known: Sequence[str]) -> None:
     if learner is not None and learner not in known:
         raise UsageError(f"--learner {learner}: the league has no such learner{nearest(learner, known)}")
-
-
-class _Notes:
-    """Tells a watcher of one learner among several: a line a turn, each with the learner's name."""
-
-    def __init__(self, name: str, watcher: Watcher) -> None:
-        self._name, self._watcher = name, watcher
-        self._last: Report | None = None
-
-    def report(self, report: Report) -> None:
-        """Kept until the turn's end."""
-        self._last = report
-
-    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
-        """A line, with the name."""
-        self.say(f"at {steps:,} {summary.line(opponent)}")
-
-    def say(self, message: str) -> None:
-        """The same, with the name."""
-        self._watcher.say(f"{self._name}: {message}")
-
-    def tell(self) -> None:
-        """What the turn came to."""
-        if self._last is not None:
-            report = self._last
-            rates = " ".join(f"{group.removeprefix('bot:')} {x:.0%}" for group, x in report.win_rates.items())
-            done = f"{report.steps:,}/{report.total_steps:,} steps  {report.steps_per_second:,.0f}/s"
-            self.say(f"{done}  won: {rates or '-'}")

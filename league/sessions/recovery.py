@@ -3,15 +3,97 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from league.errors import SnapshotError
-from league.snapshots.io import MANIFEST, MAX_MANIFEST_BYTES, WEIGHTS
+from league.pool import league_pool
+from league.sessions.shelf import FileShelf
+from league.snapshots.io import MANIFEST, MAX_MANIFEST_BYTES, WEIGHTS, clean
 from league.snapshots.manifest import Manifest, parse
+from league.snapshots.state import load_state
 from league.store.rows import SnapshotRow
 from league.store.store import Store
+from league.training.loop import Counters
+
+
+def recovered_state(shelf: FileShelf, tell: Callable[[str], None], *, examines: bool = True) -> dict[str, Any]:
+    """A run's saved state, from which it goes on; what is lost or damaged is told and written down.
+
+    What was written past it is removed, since it will be played again.
+
+    examines: looks at rows and at the files of all whom it may meet, too; needless where this process did before.
+
+    Raises:
+        SnapshotError: the state is missing, damaged or of another version; nothing has been removed.
+    """
+    store, run, notes = shelf.store, shelf.row.run, list[str]()
+    state = load_state(shelf.folder / "state", notes.append)
+    counters = counters_of(state, shelf.folder)
+    num_matches = store.delete_after(run, counters.update)
+    if num_matches and state.get("collector") is None:  # else they are played again as they were
+        line = (
+            f"run={run}: {num_matches:,} matches of the rollout that ended the run after update {counters.update:,}"
+            f" are no longer in the store: new ones are played in their place"
+        )
+        tell(line)
+        store.add_event(run, counters.update, "replaced", line)
+    _remove_after(shelf.folder / "snapshots", counters.steps)
+    saved = state.pop("rows", {})
+    is_historical = league_pool.own_snapshots(state["pool"])
+    restored = restore_snapshots(store, run, counters.update, is_historical)
+    if restored and is_historical is None:  # a league's learner publishes late by design
+        steps = ", ".join(f"{step:,}" for step in restored)
+        notes.append(f"run={run}: the store had lost the snapshots at {steps} steps; their files have them restored")
+    if examines:
+        notes += _examine(store, run, state, saved)
+    for note in notes:
+        tell(note)
+        store.add_event(run, counters.update, "damage", note)
+    return state
+
+
+def counters_of(state: Mapping[str, Any], folder: Path) -> Counters:
+    """Where a saved state of the run in `folder` stands.
+
+    Raises:
+        SnapshotError: another version wrote it.
+    """
+    try:
+        return Counters(**state["counters"])
+    except (KeyError, TypeError) as error:
+        raise SnapshotError(
+            f"{folder / 'state'}: written by another version of league ({error}); begin a new run with --fresh"
+        ) from None
+
+
+def forget(shelf: FileShelf) -> None:
+    """Removes what a run wrote that ended before its first state was saved."""
+    shelf.store.delete_after(shelf.row.run, -1)
+    shutil.rmtree(shelf.folder / "snapshots", ignore_errors=True)
+
+
+def _remove_after(snapshots: Path, steps: int) -> None:
+    clean(snapshots)
+    for path in snapshots.glob("*"):
+        if path.name.isdigit() and int(path.name) > steps:
+            shutil.rmtree(path)
+
+
+def _examine(store: Store, run: str, state: Mapping[str, Any], saved: Mapping[str, list[int]]) -> list[str]:
+    """What is lost or damaged of a run, which had the match rows `saved`, and of those that it may meet."""
+    lost = lost_rows(run, saved, store.row_counts(run, state["counters"]["update"]))
+    notes = [lost] if lost else []
+    members = {run: state["pool"]["snapshots"]} | league_pool.others_to_meet(state["pool"])
+    for owner, agents in members.items():
+        for damage in damaged_snapshots(store, owner, agents):
+            notes.append(
+                f"{damage}; the run goes on until it is drawn as an opponent: put it back from a copy before that"
+            )
+    return notes
 
 
 def restore_snapshots(

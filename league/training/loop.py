@@ -8,7 +8,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from league.play.moving import Setting, seed_after, told
 from league.play.rollout import Collector, make_collector
 from league.pool.payoff_games import measure_payoffs
 from league.pool.pool import Pool
+from league.signals import received
 from league.store.rows import RewardTerm
 from league.store.store import Store
 from league.training import probe
@@ -49,6 +50,14 @@ class Counters:
     newest_steps: int = -1
     evaluated: str = ""
     """Agent id of the snapshot that was evaluated last."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `asdict`.
+
+        Raises:
+            TypeError: it has other fields.
+        """
+        vars(self).update(vars(Counters(**state)))
 
 
 @dataclass(frozen=True)
@@ -80,50 +89,63 @@ class Watcher(Protocol):
         """Something that a user should read."""
 
 
-@dataclass
+class Shelf(Protocol):
+    """Keeps a run's snapshots, states and evidence."""
+
+    def load_policy(self, agent_id: str) -> Policy:
+        """The frozen policy of an agent id, on the run's device."""
+
+    def add_snapshot(self, policy: Policy, counters: Counters) -> str:
+        """Stores the policy as it is now and returns its agent id."""
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        """Stores what a restart needs."""
+
+    def write_evidence(self, evidence: Mapping[str, Any]) -> str:
+        """Writes a file of what a guard found, and returns words of what shows it."""
+
+
+PoolMaker = Callable[[PoolConfig, Callable[[str], Policy], np.random.Generator], Pool]
+"""Makes a pool of its settings, `Shelf.load_policy` and what draws."""
+Ending = Literal["finished", "stopped", "turn over", "reset"]
+"""The stage's steps are done; a signal came; the pool's turn is over; the learner goes back to its first weights."""
+
+
+@dataclass(frozen=True)
 class Run:
-    """The parts of one run, wired by `league.sessions.app`."""
+    """The parts of one run."""
 
     name: str
     config: Config
     game_id: str
-    fingerprint: str
-    """Of the settings, and of those before them where they were changed on the way."""
     seed: int
     device: torch.device
     policy: Policy
     spec: GameSpec
     make_batch: Callable[[int], MatchBatch]
-    load_policy: Callable[[str], Policy]
-    """The frozen policy of an agent id."""
+    """A batch of the game with so many rows."""
     make_stack: Callable[[], PolicyStack | None]
     """Plays frozen policies in one call; None where each is faster by itself."""
-    save_snapshot: Callable[[Counters], str]
-    """Stores the policy as it is now and returns its agent id."""
-    save_state: Callable[[dict[str, Any]], None]
-    """Stores what a restart needs."""
+    shelf: Shelf
     store: Store
     watcher: Watcher
+    make_pool: PoolMaker = Pool
     products: str = "float32"
     """What matrix products are on the device, as `league.device.products_of` has it."""
-    save_evidence: Callable[[Mapping[str, Any]], str] = field(default=lambda evidence: "what was seen is not kept")
-    """Writes a file of what a guard found, and returns words of what shows it."""
-    should_stop: Callable[[], bool] = field(default=lambda: False)
-    make_pool: Callable[[PoolConfig, Callable[[str], Policy], np.random.Generator], Pool] = Pool
-    """From the pool's settings, `load_policy` and what draws."""
     counters: Counters = field(default_factory=Counters)
     guards: Guards = field(default_factory=Guards)
 
 
-def train(run: Run, state: dict[str, Any] | None = None) -> None:
-    """Trains until the stage's steps are done or `should_stop` says so; `run.counters` says where it stands.
-
-    It also ends where the pool `is_resetting`, saved: the caller changes the state and calls again.
+def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
+    """Trains until the stage's steps are done, a signal comes (`league.signals.received`) or the pool ends it, saved.
 
     Args:
-        run: the parts.
-        state: what `save_state` was given by an earlier call, which this one empties; the run goes on from there, bit
-            for bit on a CPU.
+        run: the parts; its counters say where it stands.
+        state: what the shelf was given to save by an earlier call, which this one empties; the run goes on from there,
+            bit for bit on a CPU.
+
+    Returns:
+        Why it ended. After a reset the caller changes the state and calls again.
 
     Raises:
         LeagueError: the memory is used up, a guard found what cannot be, or an alarm ends the run; the state has been
@@ -135,7 +157,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
     learner = Learner(run.policy, config.learner, learner_rng, run.device)
     if config.learner.compile == "compile":
         learner.sequence = compiled(run.policy.sequence, run.watcher.say)
-    pool = run.make_pool(config.pool, run.load_policy, pool_rng)
+    pool = run.make_pool(config.pool, run.shelf.load_policy, pool_rng)
     is_resumed, is_whole = bool(state), not state
     generators = state.pop("generators", None) if state else None
     try:
@@ -156,7 +178,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
             if state:
                 _restore(run, state, learner, pool, collector, seeded)
                 is_whole = True
-            _loop(run, learner, pool, collector, is_resumed)
+            return _loop(run, learner, pool, collector, is_resumed)
     except GuardError as error:
         raise _stopped_by(error, run, learner, pool, collector.finished) from None
     except (MemoryError, RuntimeError) as error:
@@ -172,7 +194,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> None:
         ) from None
 
 
-def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resumed: bool) -> None:
+def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resumed: bool) -> Ending:
     config, counters = run.config, run.counters
     recent = Recent(pool, run.name, config.rewards)
     pause = 60 * config.run.checkpoint_minutes
@@ -180,15 +202,16 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
     alarms: list[Alarm] = []
 
     while True:
-        is_stopped = run.should_stop()
-        is_last = is_stopped or counters.steps >= config.run.total_steps
+        is_told, is_finished = bool(received()), counters.steps >= config.run.total_steps
+        is_stopped = is_told or (pool.is_turn_over and not is_finished)
+        is_last = is_stopped or is_finished
 
         is_snapshot_due = counters.steps >= counters.next_snapshot and not is_stopped
         if is_snapshot_due:
             pool.admit(take_snapshot(run, counters))
             measure_payoffs(run, pool)
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
-        if is_evaluation_due(counters, config, is_last and not is_stopped):
+        if is_evaluation_due(counters, config, is_finished and not is_stopped):
             with randomness.untouched(run.device):
                 alarms += evaluate_newest(run, pool, counters)
         must_stop = bool(alarms) and config.run.on_alarm == "stop" and not is_last
@@ -199,10 +222,13 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
             is_saved = checkpoint(run, state, must_succeed=must_save)
             del state
             save_at = time.monotonic() + (pause if is_saved else min(pause, RETRY_SECONDS))
-        if is_last:
+        if is_finished:
             warn_of_silent_rewards(run)
-        if is_last or pool.is_resetting:
-            return
+            return "finished"
+        if is_stopped:
+            return "stopped" if is_told else "turn over"
+        if pool.is_resetting:
+            return "reset"
         if must_stop:
             raise LeagueError(
                 f"run={run.name}: stopped at step {counters.steps:,}, saved, since run.on_alarm=stop:"
@@ -236,7 +262,7 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
 
 def take_snapshot(run: Run, counters: Counters) -> str:
     """Stores the weights of now and remembers them as the newest snapshot."""
-    counters.newest = run.save_snapshot(counters)
+    counters.newest = run.shelf.add_snapshot(run.policy, counters)
     counters.newest_steps = counters.steps
     return counters.newest
 
@@ -254,7 +280,7 @@ def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> bool:
     """
     try:
         rows = run.store.checkpoint(run.name, run.counters.update)
-        run.save_state({**state, "rows": rows})
+        run.shelf.save_state({**state, "rows": rows})
     except (StoreError, SnapshotError) as error:
         if must_succeed:
             raise
@@ -295,10 +321,10 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     nets = pool.rivals() | {pool.snapshots[0]: f"{run.name}@0"}
     for agent_id in nets.keys() - {newest}:
         try:
-            opponents.append(Contestant(agent_id, run.load_policy(agent_id)))
+            opponents.append(Contestant(agent_id, run.shelf.load_policy(agent_id)))
         except SnapshotError as error:
             run.watcher.say(f"evaluating without {nets[agent_id]}: {error}")
-    contestant = Contestant(newest, run.load_policy(newest))
+    contestant = Contestant(newest, run.shelf.load_policy(newest))
     seeds = np.random.SeedSequence([run.seed, counters.update]).generate_state(len(opponents)).tolist()
     games = config.run.evaluate_games
     results = play(
@@ -337,8 +363,6 @@ def _tell(run: Run, alarms: list[Alarm]) -> list[Alarm]:
 
 def warn_of_silent_rewards(run: Run) -> None:
     """At the end of a stage, names the reward terms that have a weight and were 0 in every match of the whole run."""
-    if run.counters.steps < run.config.run.total_steps:
-        return
     try:
         terms = run.store.reward_terms(run.name)
     except StoreError as error:
@@ -448,7 +472,8 @@ def _restore(
     Raises:
         SnapshotError: weights, optimiser or pool cannot be read, as where another version of league wrote them.
     """
-    counters = run.counters = Counters(**state.pop("counters"))
+    counters = run.counters
+    counters.load_state_dict(state.pop("counters"))
     try:
         run.guards.load_state_dict(state.pop("guards", None))
         learner.load_state_dict(state.pop("learner"))
@@ -492,7 +517,7 @@ def _stopped_by(
     """What a guard's finding ends the run with: the matches so far, an event, the evidence and the state are stored."""
     run.store.add_matches(finished)
     run.store.add_event(run.name, run.counters.update, error.kind, str(error))
-    shown = f"; {run.save_evidence(error.evidence)}" if error.evidence is not None else ""
+    shown = f"; {run.shelf.write_evidence(error.evidence)}" if error.evidence is not None else ""
     saved = _save_without_matches(run, learner, pool)
     return LeagueError(
         f"run={run.name}: stopped after step {run.counters.steps:,}: {error}{shown}; {saved}; go on with"

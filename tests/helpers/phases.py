@@ -22,16 +22,16 @@ from typing import IO, Any
 
 HERE = Path(__file__).resolve()
 PHASES = {
-    "load a state": ("league.sessions.app", "load_state"),
+    "load a state": ("league.sessions.recovery", "load_state"),
     "delete what came after": ("league.store.store", "Store.delete_after"),
-    "wire": ("league.sessions.app", "wire"),
+    "wire": ("league.sessions.app", "plan_of"),
     "write the run": ("league.store.store", "Store.begin_run"),
     "snapshot": ("league.training.loop", "take_snapshot"),
     "evaluate": ("league.training.loop", "_evaluate"),
     "play": ("league.play.rollout", "Collector.collect"),
     "learn": ("league.training.learner", "Learner.update"),
     "write rows": ("league.store.store", "Store._write"),
-    "save the state": ("league.sessions.app", "save_state"),
+    "save the state": ("league.sessions.shelf", "save_state"),
     "sync a file": ("league.snapshots.io", "_write_synced"),
     "meet": ("league.arena.agents", "play"),
     "begin a gate": ("league.store.store", "Store.begin_gate"),

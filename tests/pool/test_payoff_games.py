@@ -16,7 +16,8 @@ from league.maths.nashconv import margins, payoffs
 from league.pool import payoff_games as psro
 from league.pool.payoff_games import mean_margins
 from league.pool.pool import Pool
-from league.sessions.app import Silent, settle, wire
+from league.sessions.app import plan_of, settle
+from league.sessions.session import Silent, new_row, wire
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.loop import Counters
@@ -86,14 +87,15 @@ def test_measured_payoffs_are_the_snapshots_own(bench: ModuleType, tmp_path: Pat
 def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many snapshots there are: the newest and `NETS_AT_ONCE` others; all are met, each loaded once."""
     sets = [*SMALL, "pool.sampler=nash", "pool.payoff_games=2"]
-    config, spec, device, _ = settle("smoke", "fast", "matrix", None, sets)
-    run = wire("r", config, spec, 0, device, Store.create(tmp_path / "s.duckdb"), Silent(), "f" * 64)
-    pool = Pool(config.pool, run.load_policy, np.random.default_rng(0))
+    config, _, device, _ = settle("smoke", "fast", "matrix", None, sets)
+    row = new_row("r", config, 0, "smoke", "f" * 64, device)
+    run = wire(plan_of(Store.create(tmp_path / "s.duckdb"), row, None, config, device, Silent()))
+    pool = Pool(config.pool, run.shelf.load_policy, np.random.default_rng(0))
     for step in range(9):
         with torch.no_grad():
             next(run.policy.parameters()).add_(0.1)
-        pool.admit(run.save_snapshot(Counters(update=step, steps=step)))
-    nets, most, loaded, load_policy = weakref.WeakSet[Policy](), 0, list[str](), run.load_policy
+        pool.admit(run.shelf.add_snapshot(run.policy, Counters(update=step, steps=step)))
+    nets, most, loaded, load_policy = weakref.WeakSet[Policy](), 0, list[str](), run.shelf.load_policy
 
     def load_and_count(agent_id: str) -> Policy:
         nonlocal most
@@ -104,7 +106,7 @@ def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
         most = max(most, len(nets))
         return net
 
-    run.load_policy = load_and_count
+    monkeypatch.setattr(run.shelf, "load_policy", load_and_count)
     monkeypatch.setattr(psro, "NETS_AT_ONCE", 3)
     psro.measure_payoffs(run, pool)
     assert most == 4 and sorted(loaded) == sorted(pool.snapshots)

@@ -19,10 +19,10 @@ import pytest
 import torch
 
 from league.boards.standings import leaderboard
-from league.sessions.app import Counters
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.store.store import Store
+from league.training.loop import Counters
 from tests.helpers.cases import cases
 from tests.helpers.phases import HERE, Told
 from tests.helpers.sizes import SMALL, as_options

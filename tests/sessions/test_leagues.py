@@ -22,6 +22,8 @@ import pytest
 import league
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.sessions import leagues as leagues_module
+from league.sessions import session as session_module
+from league.sessions import shelf as shelf_module
 from league.sessions.retention import prune
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
@@ -148,7 +150,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def interrupted(update: int, what: int | Exception, run: str) -> Iterator[None]:
     """At an update of a learner a signal is raised, or an error."""
-    original = leagues_module._Notes.report
+    original = session_module.Notes.report
 
     def report(self: Any, given: Any) -> None:
         if (self._name, given.update) == (run, update):
@@ -158,7 +160,7 @@ def interrupted(update: int, what: int | Exception, run: str) -> Iterator[None]:
         original(self, given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leagues_module._Notes, "report", report)
+        patch.setattr(session_module.Notes, "report", report)
         yield
 
 
@@ -263,7 +265,7 @@ def kill(place: Any, name: str, when: Callable[..., bool], process: Callable[[],
 
 def test_a_reset_comes_after_its_snapshot_is_stored(whole: Path, tmp_path: Path) -> None:
     """Killed right before a reset: the snapshot is in the store, its hash that of the weights saved as they played."""
-    kill(leagues_module, "start_again", lambda *_: True, lambda: train(tmp_path))
+    kill(session_module, "start_again", lambda *_: True, lambda: train(tmp_path))
     newest = Store.open(tmp_path / "league.duckdb").snapshots("L.breadth")[-1]
     stopped = Store.open(tmp_path / "league.duckdb").find_run("L.exploiter")
     run = "L.breadth" if newest.is_historical and newest.step else "L.exploiter"
@@ -290,7 +292,7 @@ def test_nobody_sees_a_snapshot_that_its_learner_could_lose(whole: Path, tmp_pat
         league.resume_league("L", store=store)
     assert [(r.step, r.is_historical) for r in Store.open(store).snapshots("L.exploiter")][3:4] == [(384, True)]
     kill(
-        *(sys.modules["league.sessions.app"], "save_state", lambda folder, state: is_main_past(folder, state, 768)),
+        *(shelf_module, "save_state", lambda folder, state: is_main_past(folder, state, 768)),
         lambda: league.resume_league("L", store=store),
     )
     assert [row.step for row in Store.open(store).snapshots("L.main")][-1] == 640
@@ -306,7 +308,7 @@ def is_main_past(folder: Path, state: dict[str, Any], steps: int) -> bool:
 
 def test_a_league_killed_before_its_first_state_begins_again(whole: Path, tmp_path: Path) -> None:
     """The first snapshot's files without a state are removed, and the learner begins as if nothing had been."""
-    kill(sys.modules["league.sessions.app"], "save_state", lambda folder, state: True, lambda: train(tmp_path))
+    kill(shelf_module, "save_state", lambda folder, state: True, lambda: train(tmp_path))
     assert (tmp_path / "L.main" / "snapshots" / "0000000000").is_dir()
     train(tmp_path)
     assert learned(tmp_path) == learned(whole)
@@ -539,15 +541,15 @@ def test_a_signal_between_two_turns_stops_the_league(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes when a turn was given out and has not begun: the learner is saved as it stands, and goes on."""
-    original, calls = leagues_module._take_turn, list[str]()
+    original, calls = session_module.Session._take_turn, list[str]()
 
-    def take_turn(store: Store, part: Any, *arguments: Any) -> None:
-        calls.append(part.run.run)
+    def take_turn(self: Any, learner: Any, *arguments: Any) -> None:
+        calls.append(learner.plan.row.run)
         if len(calls) == 3:
             signal.raise_signal(signal.SIGTERM)
-        original(store, part, *arguments)
+        original(self, learner, *arguments)
 
-    monkeypatch.setattr(leagues_module, "_take_turn", take_turn)
+    monkeypatch.setattr(session_module.Session, "_take_turn", take_turn)
     result, _ = train(tmp_path)
     assert (result.status, result.signal) == ("stopped", signal.SIGTERM) and calls == list(RUNS)
     assert [(x.run, x.steps) for x in result.learners] == [("L.main", 256), ("L.exploiter", 256), ("L.breadth", 0)]
@@ -570,7 +572,7 @@ def test_a_signal_ends_the_wait_for_the_store(tmp_path: Path, monkeypatch: pytes
             is_taken.set()
             is_over.wait(60)
 
-    original, thread = leagues_module.wire, threading.Thread(target=keep)
+    original, thread = session_module.wire, threading.Thread(target=keep)
 
     def wire(*arguments: Any, **named: Any) -> Any:
         run = original(*arguments, **named)
@@ -586,7 +588,7 @@ def test_a_signal_ends_the_wait_for_the_store(tmp_path: Path, monkeypatch: pytes
             if "waiting for the store" in message:
                 signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(leagues_module, "wire", wire)
+    monkeypatch.setattr(session_module, "wire", wire)
     store = tmp_path / "league.duckdb"
     result = league.train_league(write(tmp_path), env="matrix", run="L", store=store, watcher=Impatient())
     is_over.set()
@@ -679,16 +681,16 @@ def test_a_snapshot_that_is_nowhere_ends_in_one_line(whole: Path, tmp_path: Path
     first = store.snapshots("L.main")[-1].agent_id
     with store._transaction(10.0) as con:
         con.execute("DELETE FROM snapshot WHERE run = 'L.exploiter' OR run = 'L.breadth'")
-    run, _ = leagues_module._wire(store, part_of(store, "L.main"), None, Listener(), 0.0, [])
-    assert run.load_policy(first) is not None
+    shelf = plan_of(store, "L.main").shelf
+    assert shelf.load_policy(first) is not None
     with pytest.raises(SnapshotError, match=r"run=L\.main: the snapshot abc.* is neither in .* nor on disk"):
-        run.load_policy("abc")
+        shelf.load_policy("abc")
 
 
-def part_of(store: Store, run: str) -> Any:
-    """A learner as the one who calls them to their turns sees it."""
+def plan_of(store: Store, run: str) -> Any:
+    """The plan of a learner that takes turns."""
     (row,) = [row for row in store.learners() if row.run == run]
-    return leagues_module._part(store, row, (), None)
+    return leagues_module.plan_of(store, row, None, None, (), Listener(), takes_turns=True)
 
 
 # Pruning and names

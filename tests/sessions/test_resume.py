@@ -16,7 +16,8 @@ import league
 from league import config as config_module
 from league.config import SOURCE, fingerprint, from_json
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
-from league.sessions import app as app_module
+from league.sessions import session as session_module
+from league.sessions import shelf as shelf_module
 from league.store.store import Store
 from league.training.loop import Report
 from tests.helpers.cases import cases
@@ -172,7 +173,7 @@ def test_a_lost_state_changes_nothing(kind: str, tmp_path: Path) -> None:
 def test_a_run_of_a_changed_game_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the game's identity differs from the run's, resuming is refused before anything is changed."""
     train(tmp_path, "long", notes=Notes(1))
-    monkeypatch.setattr(app_module.registry, "game_id", lambda name, options: "f" * 16)
+    monkeypatch.setattr(session_module.registry, "game_id", lambda name, options: "f" * 16)
     with pytest.raises(UsageError, match="run=matrix-1: it was trained on game"):
         league.resume("matrix-1", store=tmp_path / "league.duckdb")
     assert status(tmp_path, "matrix-1") == ("stopped", 128)
@@ -278,7 +279,7 @@ def test_what_cannot_be_saved_leaves_the_last_state(tmp_path: Path, monkeypatch:
     train(tmp_path, "long", notes=Notes(2))
     store = tmp_path / "league.duckdb"
     with monkeypatch.context() as patch:
-        patch.setattr(app_module, "save_state", lambda folder, state: bytes(2**60))
+        patch.setattr(shelf_module, "save_state", lambda folder, state: bytes(2**60))
         with pytest.raises(LeagueError, match=r"step 512 .*; not saved .*its last saved state stands"):
             league.resume("matrix-1", store=store, watcher=Notes(4, MemoryError()))
     assert status(tmp_path, "matrix-1") == ("failed", 512)
@@ -359,15 +360,15 @@ def test_an_overlapped_run_resumes_and_lanes_may_change(tmp_path: Path) -> None:
 def test_a_run_stopped_before_its_first_update_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal comes before anything is played: neither a match nor the evaluation of the first weights is lost."""
     rows = "SELECT * EXCLUDE (run, finished_at, seat0_agent, seat1_agent) FROM match WHERE run = '{}' ORDER BY ALL"
-    original = app_module.run_training
+    original = session_module.run_training
 
-    def stop(run: Any, state: Any) -> None:
+    def stop(run: Any, state: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
-        original(run, state)
+        return original(run, state)
 
     train(tmp_path, "long", "run.total_steps=640", run="whole")
     with monkeypatch.context() as patch:
-        patch.setattr(app_module, "run_training", stop)
+        patch.setattr(session_module, "run_training", stop)
         first, _ = train(tmp_path, "long", "run.total_steps=640", run="cut")
     assert (first.status, first.steps, first.updates) == ("stopped", 0, 0)
     store = Store.open(tmp_path / "league.duckdb")
@@ -379,14 +380,14 @@ def test_a_run_stopped_before_its_first_update_is_the_same_run(tmp_path: Path, m
 def test_settings_that_another_process_changes_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process goes on with other settings between a run's being read and its lock: they are not undone."""
     train(tmp_path, "long", notes=Notes(2))
-    store, original = Store.open(tmp_path / "league.duckdb"), app_module.alone
+    store, original = Store.open(tmp_path / "league.duckdb"), session_module.alone
 
     def late(run: str, folder: Path) -> Any:
-        monkeypatch.setattr(app_module, "alone", original)
+        monkeypatch.setattr(session_module, "alone", original)
         league.resume(run, store=store.path, overrides=["pool.live_nets=3"], watcher=Notes(4))
         return original(run, folder)
 
-    monkeypatch.setattr(app_module, "alone", late)
+    monkeypatch.setattr(session_module, "alone", late)
     with pytest.raises(UsageError, match="run=matrix-1: another process has just changed its settings"):
         league.resume("matrix-1", store=store.path, overrides=["run.evaluate_games=6"])
     row = store.find_run("matrix-1")

@@ -1,0 +1,400 @@
+"""Training in one process: a run is a league of one, and a league several learners that take turns.
+
+Every turn goes on from the learner's saved state, as `league resume` does, so what was stopped anywhere is, bit for bit
+on a CPU, what was not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import torch
+
+from league import config as settings
+from league.boards.alarms import sound
+from league.config import Config
+from league.device import describe_device, products_of
+from league.envs import registry
+from league.errors import SnapshotError, StoreError, UsageError
+from league.play.evaluation import Summary
+from league.play.opponents import num_slots_for
+from league.policies.actor_critic import ActorCritic
+from league.policies.linear import has_tiles
+from league.policies.stacked import StackedPolicy, stack_of
+from league.pool.league_pool import start_again
+from league.pool.pool import Pool
+from league.sessions.recovery import counters_of, forget, recovered_state
+from league.sessions.shelf import FileShelf, make_folder
+from league.signals import Interrupted, on_signal, received
+from league.snapshots import io as snapshot_files
+from league.snapshots.state import read_state
+from league.store.locks import alone
+from league.store.rows import RunRow, RunStatus
+from league.store.store import Store
+from league.training.loop import Counters, Ending, PoolMaker, Report, Run, Watcher
+from league.training.loop import train as run_training
+from league.types import MatchBatch
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """Where a call of `train` left its run."""
+
+    run: str
+    steps: int
+    updates: int
+    status: str
+    """`finished`, or `stopped` by a signal."""
+    newest: str
+    """Agent id of the newest snapshot."""
+    signal: int = 0
+    """Number of the signal that stopped it."""
+
+
+class Silent:
+    """A watcher that says nothing."""
+
+    def report(self, report: object) -> None:
+        """Ignored."""
+
+    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
+        """Ignored."""
+
+    def say(self, message: str) -> None:
+        """Ignored."""
+
+
+class Notes:
+    """Tells a watcher of one learner among several: a line a turn, each with the learner's name."""
+
+    def __init__(self, name: str, watcher: Watcher) -> None:
+        self._name, self._watcher = name, watcher
+        self._last: Report | None = None
+
+    def report(self, report: Report) -> None:
+        """Kept until the turn's end."""
+        self._last = report
+
+    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
+        """A line, with the name."""
+        self.say(f"at {steps:,} {summary.line(opponent)}")
+
+    def say(self, message: str) -> None:
+        """The same, with the name."""
+        self._watcher.say(f"{self._name}: {message}")
+
+    def tell(self) -> None:
+        """What the turn came to."""
+        report, self._last = self._last, None
+        if report is not None:
+            rates = " ".join(f"{group.removeprefix('bot:')} {x:.0%}" for group, x in report.win_rates.items())
+            done = f"{report.steps:,}/{report.total_steps:,} steps  {report.steps_per_second:,.0f}/s"
+            self.say(f"{done}  won: {rates or '-'}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one learner is."""
+
+    row: RunRow
+    """As it is from now on."""
+    found: RunRow | None
+    """As it was in the store when the plan was made; None of a new run."""
+    config: Config
+    device: torch.device
+    shelf: FileShelf
+    watcher: Watcher
+    make_pool: PoolMaker = Pool
+    """A pool that says when a turn is over lets the others have theirs; another one never does."""
+    first_weights: int | None = None
+    """What the network's first weights are drawn with, if not with the run's seed."""
+    needs_state: bool = False
+    """Whether a run that is in the store without a saved state is refused; else it begins again."""
+    event: str = ""
+    """Written down where it goes on."""
+    has_alarms: bool = True
+    """Whether the store is searched for alarms when it is finished."""
+
+
+class _Learner:
+    """A plan as far as it is carried out."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.counters, self.status = plan, Counters(), plan.row.status
+        self.is_finished = False
+        """Whether it has made its steps, and the store says so."""
+        self.is_in_turn = False
+        """Whether its saved state is in the middle of a turn."""
+        self.is_examined = False
+        """Whether it was looked at for damage since this process has its lock."""
+
+    @property
+    def claim(self) -> tuple[bool, float]:
+        """The least has the next turn: whoever is in the middle of one, else whoever is the furthest from its end."""
+        return not self.is_in_turn, self.counters.steps / self.plan.config.run.total_steps
+
+    def take(self, row: RunRow, state: dict[str, Any]) -> None:
+        """Where it stands, from its row in the store and its saved state."""
+        self.counters = counters_of(state, self.plan.shelf.folder)
+        is_noted = (row.status, row.stage) == ("finished", self.plan.row.stage)
+        self.is_finished = is_noted and self.counters.steps >= self.plan.config.run.total_steps
+        self.is_in_turn = self.counters.steps < state["pool"].get("league", {}).get("turn_ends", 0)
+
+    def result(self, signal: int) -> TrainResult:
+        counters, status = self.counters, "finished" if self.is_finished else "stopped"
+        by = 0 if self.is_finished else signal
+        return TrainResult(self.plan.row.run, counters.steps, counters.update, status, counters.newest, by)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a session ended: where each learner is, and the signal that came, if one did."""
+
+    results: tuple[TrainResult, ...]
+    signal: int = 0
+
+
+class Session:
+    """The learners that this process trains. Within it their locks are held; nothing is written before `go`.
+
+    Locks are held also while another has its turn: `league runs` sees by them who is alive.
+
+    Args:
+        store: where all of them are.
+        plans: whoever is named first has the first turn.
+        watcher: is told of signals.
+    """
+
+    def __init__(self, store: Store, plans: Sequence[Plan], watcher: Watcher) -> None:
+        self._store, self._watcher = store, watcher
+        self._learners = [_Learner(plan) for plan in plans]
+        self._locks = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Takes the locks and looks where everybody stands.
+
+        Raises:
+            UsageError: another process trains one, has changed its settings since, or its game is another now.
+            SnapshotError: a state or a folder is missing or damaged.
+        """
+        with ExitStack() as locks:
+            for learner in self._learners:
+                self._need_folder(learner.plan)
+                locks.enter_context(alone(learner.plan.row.run, learner.plan.shelf.folder))
+                self._look(learner)
+            self._locks = locks.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._locks.close()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all learners have made their steps."""
+        return all(learner.is_finished for learner in self._learners)
+
+    def go(self) -> Outcome:
+        """Trains until all are finished or a signal comes, and leaves their true status in the store."""
+        for learner in self._learners:
+            if learner.plan.found is None:
+                self._store.begin_run(replace(learner.plan.row, status="running"))
+        with stop_on_signals(self._watcher.say):
+            try:
+                for learner in self._learners:
+                    if learner.plan.found is not None and not learner.is_finished:
+                        self._write_settings(learner)
+                while not received():
+                    waiting = [learner for learner in self._learners if not learner.is_finished]
+                    if not waiting:
+                        break
+                    self._take_turn(min(waiting, key=lambda learner: learner.claim))
+            except BaseException:
+                with suppress(StoreError):  # the error that ended it is the one to tell
+                    self._stop()
+                raise
+            self._stop()
+            number = next(iter(received()), 0)
+        return Outcome(tuple(learner.result(number) for learner in self._learners), number)
+
+    def _need_folder(self, plan: Plan) -> None:
+        """Makes the folder of a run that has trained nothing yet, as after a kill between its row and its folder."""
+        folder = plan.shelf.folder
+        if folder.is_dir():
+            return
+        if plan.needs_state or self._store.find_run(plan.row.run).update:
+            raise SnapshotError(
+                f"run={plan.row.run}: its folder {folder} is gone; put it back, or begin a new run with `league train"
+                f" --fresh` or another --run"
+            )
+        make_folder(self._store, plan.row.run)
+
+    def _look(self, learner: _Learner) -> None:
+        plan, name = learner.plan, learner.plan.row.run
+        if plan.found is None:
+            return
+        now = self._store.find_run(name)
+        if (now.config, now.fingerprint, now.stage) != (plan.found.config, plan.found.fingerprint, plan.found.stage):
+            raise UsageError(f"run={name}: another process has just changed its settings; call again to go on")
+        game, game_id = plan.config.env.name, registry.game_id(plan.config.env.name, plan.config.env.options)
+        if game_id != now.game_id:
+            raise UsageError(
+                f"run={name}: it was trained on game {now.game_id[:8]}, this league's {game} is {game_id[:8]};"
+                f" begin a new one with `league train`"
+            )
+        learner.status = now.status
+        if plan.needs_state or plan.shelf.has_begun():
+            learner.take(now, read_state(plan.shelf.folder / "state"))
+
+    def _write_settings(self, learner: _Learner) -> None:
+        row, event = learner.plan.row, learner.plan.event
+        self._store.extend_run(
+            row.run, stage=row.stage, config=row.config, fingerprint=row.fingerprint, device=row.device
+        )
+        learner.status = "running"
+        if event and learner.counters.update:
+            self._store.add_event(row.run, learner.counters.update, "resumed", event)
+
+    def _take_turn(self, learner: _Learner) -> None:
+        """Trains one learner to the end of its turn, or for as long as it goes where it is alone, over its resets.
+
+        A signal may have come already: then it is saved as it stands.
+        """
+        plan = learner.plan
+        while True:
+            try:
+                run = wire(plan)
+                plan.shelf.wait()
+                ending = self._train(learner, run, self._state(learner))
+            except Interrupted:  # while it waited for the store; its last saved state stands
+                return
+            learner.counters = run.counters
+            if ending != "reset" or received():
+                break
+        learner.is_in_turn, learner.is_finished = False, ending == "finished"
+        self._note(learner, "finished" if learner.is_finished else "stopped" if received() else "running")
+        if isinstance(plan.watcher, Notes):
+            plan.watcher.tell()
+        if learner.is_finished and plan.has_alarms:
+            self._sound_alarms(learner)
+
+    def _train(self, learner: _Learner, run: Run, state: dict[str, Any] | None) -> Ending:
+        learner.status = "running"
+        try:
+            return run_training(run, state)
+        except Interrupted:
+            raise
+        except BaseException:
+            learner.counters = run.counters
+            with suppress(StoreError):  # the error that ended the run is the one to tell
+                self._note(learner, "failed")
+            raise
+
+    def _state(self, learner: _Learner) -> dict[str, Any] | None:
+        """The learner's saved state, begun again where that is due; None where it has not begun yet.
+
+        Snapshots that the state holds and the store does not, since the process ended in between, are published.
+        """
+        plan, name = learner.plan, learner.plan.row.run
+        if not plan.shelf.has_begun():
+            if plan.found is not None:
+                forget(plan.shelf)
+            return None
+        state = recovered_state(plan.shelf, plan.watcher.say, examines=not learner.is_examined)
+        learner.is_examined = True
+        self._store.flush(force=True)
+        if state["pool"].get("league", {}).get("is_resetting"):
+            first, counters = state["pool"]["snapshots"][0], state["counters"]
+            start_again(state, snapshot_files.load(plan.shelf.folder / "snapshots" / f"{0:010d}")[1])
+            told = f"back to the first weights at step {counters['steps']:,}"
+            self._store.add_event(name, counters["update"] + 1, "reset", f"{told}, {first[:12]}")
+            plan.watcher.say(told)
+        return state
+
+    def _note(self, learner: _Learner, status: RunStatus) -> None:
+        counters, learner.status = learner.counters, status
+        self._store.update_run(learner.plan.row.run, status=status, steps=counters.steps, update=counters.update)
+        self._store.flush(force=True)
+
+    def _stop(self) -> None:
+        for learner in self._learners:
+            if not learner.is_finished and learner.status != "failed":
+                self._store.update_run(learner.plan.row.run, status="stopped")
+
+    def _sound_alarms(self, learner: _Learner) -> None:
+        """At a stage's end, says what the store shows to be wrong with the run."""
+        say = learner.plan.watcher.say
+        try:
+            for line in sound(self._store, learner.plan.row.run, learner.counters.update):
+                say(line)
+        except StoreError as error:
+            say(f"no alarms looked for: {error}")
+
+
+def wire(plan: Plan) -> Run:
+    """The parts of a run: the game's batches, the network, and where its snapshots are."""
+    row, config, shelf = plan.row, plan.config, plan.shelf
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)
+        policy = ActorCritic(shelf.architecture).to(plan.device)
+    return Run(
+        name=row.run,
+        config=config,
+        game_id=row.game_id,
+        seed=row.seed,
+        device=plan.device,
+        policy=policy,
+        spec=shelf.spec,
+        make_batch=partial(make_batch, config),
+        make_stack=partial(make_stack, policy, config),
+        shelf=shelf,
+        store=shelf.store,
+        watcher=plan.watcher,
+        make_pool=plan.make_pool,
+        products=products_of(plan.device, config.learner.precision, has_tiles()),
+    )
+
+
+def make_batch(config: Config, rows: int) -> MatchBatch:
+    """A batch of the settings' game."""
+    env = config.env
+    return registry.make(
+        env.name, rows=rows, threads=env.threads, options=registry.check_options(env.name, env.options)
+    )
+
+
+def make_stack(policy: ActorCritic, config: Config) -> StackedPolicy | None:
+    """Room for all live nets, in the format that play multiplies in; None where net by net is faster."""
+    return stack_of(policy, num_slots_for(2 * config.pool.live_nets), config.learner.precision)
+
+
+def new_row(
+    run: str, config: Config, seed: int, stage: str, fingerprint: str, device: torch.device, preset: str = ""
+) -> RunRow:
+    """The row of a run that has not begun."""
+    return RunRow(
+        run=run,
+        game=config.env.name,
+        game_id=registry.game_id(config.env.name, config.env.options),
+        fingerprint=fingerprint,
+        seed=seed,
+        stage=stage,
+        config=json.dumps(settings.to_json(config)),
+        status="stopped",
+        device=describe_device(device),
+        preset=preset,
+    )
+
+
+def stop_on_signals(say: Callable[[str], None]) -> AbstractContextManager[list[int]]:
+    """After the first signal to end, training is to stop at its next update; a second one ends the process at once."""
+
+    def say_so(number: int) -> None:
+        with suppress(RuntimeError, OSError):  # it came in the middle of another write, or nobody reads any more
+            say("stopping after this update; press again to quit at once")
+
+    return on_signal(say_so)

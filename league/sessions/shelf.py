@@ -1,0 +1,155 @@
+"""Where a run's files lie beside its store: its snapshots, states and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from league import config as settings
+from league.config import Config
+from league.envs import registry
+from league.errors import SnapshotError, StoreError
+from league.policies.actor_critic import Architecture
+from league.sessions.failures import write_evidence
+from league.snapshots import io as snapshot_files
+from league.snapshots.agent import load_policy
+from league.snapshots.manifest import About, GameRecord, spec_to_json
+from league.snapshots.state import has_state, save_state
+from league.store.rows import RunRow, SnapshotRow
+from league.store.store import Store
+from league.training.loop import Counters
+from league.types import GameSpec, Policy
+
+
+def folder_of(store: Store, run: str) -> Path:
+    """Where a run's files lie: beside the store."""
+    return store.path.parent / run
+
+
+def make_folder(store: Store, run: str) -> None:
+    """A run's folder, if it is not there yet.
+
+    Raises:
+        StoreError: none can be made there.
+    """
+    folder = folder_of(store, run)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        why = error.strerror or error
+        raise StoreError(f"{folder}: no folder can be made ({why}); pass another --store") from None
+
+
+def architecture_of(config: Config, spec: GameSpec) -> Architecture:
+    """The network's sizes for a game: history is given in ticks and kept in decisions."""
+    sizes = config.agent.model_dump()
+    ticks = config.env.options.get("ticks_per_step", 1)
+    assert isinstance(ticks, int)
+    history = -(-sizes.pop("history_frames") // ticks)
+    return Architecture.of(spec, history_tokens=history, **sizes)
+
+
+class FileShelf:
+    """A `league.training.loop.Shelf` of files; the store gets a row of each snapshot.
+
+    Args:
+        store: the files lie in the run's folder beside it.
+        row: the run; manifests tell its name, seed and fingerprint.
+        config: its settings.
+        device: where frozen policies are loaded.
+        elsewhere: agent id -> folder of agents that are not in the store.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        row: RunRow,
+        config: Config,
+        device: torch.device,
+        elsewhere: Mapping[str, Path] | None = None,
+    ) -> None:
+        self.store, self.row, self.config = store, row, config
+        self.folder = folder_of(store, row.run)
+        self.spec = registry.spec(config.env.name, config.env.options)
+        self.architecture = architecture_of(config, self.spec)
+        self._device = device
+        self._paths = dict(elsewhere or {})
+        options = registry.check_options(config.env.name, config.env.options)
+        self._game = GameRecord(name=self.spec.name, version=self.spec.version, game_id=row.game_id, options=options)
+
+    def has_begun(self) -> bool:
+        """Whether a state was ever saved; also where it is lost, of which snapshots in the store tell."""
+        return has_state(self.folder / "state") or any(row.step for row in self.store.snapshots(self.row.run))
+
+    def wait(self) -> None:
+        """Until what the run has to know before it plays can be known."""
+
+    def load_policy(self, agent_id: str) -> Policy:
+        """The frozen policy of an agent id, on the device.
+
+        Raises:
+            SnapshotError: it is not there, or damaged.
+        """
+        run = self.row.run
+        if agent_id not in self._paths:
+            self._paths |= {row.agent_id: self.store.path.parent / row.path for row in self._known()}
+        try:
+            return load_policy(self._paths[agent_id], self._device)[1]
+        except KeyError:
+            raise SnapshotError(
+                f"run={run}: the snapshot {agent_id[:16]}... is neither in {self.store.path} nor on disk beside it; put"
+                f" it back, then `league resume {run}`"
+            ) from None
+        except SnapshotError as error:
+            raise SnapshotError(f"{error}; then `league resume {run}`") from None
+
+    def add_snapshot(self, policy: Policy, counters: Counters) -> str:
+        """Writes the policy as it is now, and its row; returns its agent id."""
+        path = self.folder / "snapshots" / f"{counters.steps:010d}"
+        about = About(
+            run=self.row.run,
+            step=counters.steps,
+            update=counters.update,
+            seed=self.row.seed,
+            fingerprint=self.row.fingerprint,
+            game=self._game,
+            spec=spec_to_json(self.spec),
+            architecture=self.architecture.to_json(),
+            history_tokens=self.architecture.history_tokens,
+            config=settings.to_json(self.config),
+            parent=counters.newest or None,
+            extra={"bits": settings.BITS},
+        )
+        manifest = snapshot_files.save(path, policy.state_dict(), about)
+        self._publish(
+            SnapshotRow(
+                agent_id=manifest.agent_id,
+                run=manifest.run,
+                step=manifest.step,
+                update=manifest.update,
+                path=path.relative_to(self.store.path.parent).as_posix(),
+                fingerprint=manifest.fingerprint,
+                parent=manifest.parent,
+            )
+        )
+        self._paths[manifest.agent_id] = path
+        return manifest.agent_id
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        """Writes what a restart needs; the state before it is kept."""
+        save_state(self.folder / "state", state)
+
+    def write_evidence(self, evidence: Mapping[str, Any]) -> str:
+        """Writes a file of what a guard found, and returns words of what shows it."""
+        return write_evidence(self.folder / "failures", evidence, self._game)
+
+    def _known(self) -> Iterable[SnapshotRow]:
+        """The snapshots in the store that the run may load."""
+        return self.store.snapshots(self.row.run)
+
+    def _publish(self, row: SnapshotRow) -> None:
+        """Given each snapshot once its files are written."""
+        self.store.add_snapshot(row)
