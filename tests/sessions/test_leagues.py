@@ -56,6 +56,7 @@ head_sizes = [8]
 [config.learner]
 rollout_steps = 16
 minibatches = 2
+epochs = 2
 device = "cpu"
 
 [config.pool]
