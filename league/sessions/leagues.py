@@ -128,18 +128,30 @@ def resume_league(
     return _go_on(opened, league, learner, device, watcher or Silent(), overrides)
 
 
-class Others:
-    """What one learner of a league can know of all, as the store has it now.
+class LeagueShelf(FileShelf):
+    """A learner's: the others see a snapshot once a state is saved that holds it, and theirs can be seen and loaded.
 
     Args:
-        store: the league's.
-        row: the learner.
-        may_wait: whether it looks at the others only when the store can be read; else it may look later.
-        say: is told of the store that keeps it waiting.
+        store, row, config, device: as for `FileShelf`.
+        learner: its row among the league's.
+        waits: whether it looks at the others only when the store can be read; else it may look later.
+        say: is told of a store that keeps it waiting.
     """
 
-    def __init__(self, store: Store, row: LearnerRow, may_wait: bool, say: Callable[[str], None]) -> None:
-        self._store, self._row, self._may_wait, self._say = store, row, may_wait, say
+    def __init__(
+        self,
+        store: Store,
+        row: RunRow,
+        config: Config,
+        device: torch.device,
+        *,
+        learner: LearnerRow,
+        waits: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__(store, row, config, device)
+        self._learner, self._waits, self._say = learner, waits, say
+        self._unpublished: list[SnapshotRow] = []
 
     def published(self) -> list[tuple[str, SnapshotRow]]:
         """The snapshots of the league in the store, each with its learner's role.
@@ -147,10 +159,10 @@ class Others:
         Raises:
             StoreBusy: another process keeps the store.
         """
-        self._store.flush(force=True)  # else what this process has published may still wait for the store
-        with self._store.reading():
-            learners = self._store.learners(self._row.league)
-            return [(learner.role, row) for learner in learners for row in self._store.snapshots(learner.run)]
+        self.store.flush(force=True)  # else what this process has published may still wait for the store
+        with self.store.reading():
+            learners = self.store.learners(self._learner.league)
+            return [(learner.role, row) for learner in learners for row in self.store.snapshots(learner.run)]
 
     def wait(self) -> list[tuple[str, SnapshotRow]]:
         """As `published`, once the store can be read.
@@ -169,50 +181,20 @@ class Others:
     def look(self) -> list[Member] | None:
         """The others' snapshots as `LeaguePool` takes them; None where they cannot be known now."""
         try:
-            found = self.wait() if self._may_wait else self.published()
+            found = self.wait() if self._waits else self.published()
         except StoreBusy as error:
             self._say(f"the others' new snapshots are met later: {error}")
             return None
-        return [
-            Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical)
-            for role, s in found
-            if s.run != self._row.run
-        ]
-
-
-class LeagueShelf(FileShelf):
-    """A learner's: the others see a snapshot once a state is saved that holds it, and theirs can be loaded.
-
-    Args:
-        store, row, config, device: as for `FileShelf`.
-        others: the league.
-        say: is told where the others see a snapshot later.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        row: RunRow,
-        config: Config,
-        device: torch.device,
-        others: Others,
-        say: Callable[[str], None],
-    ) -> None:
-        super().__init__(store, row, config, device)
-        self._others, self._say = others, say
-        self._waiting: list[SnapshotRow] = []
-
-    def wait(self) -> None:
-        """Until the store can be read, since whom the learner meets depends on it."""
-        self._others.wait()
+        others = [(role, row) for role, row in found if row.run != self.row.run]
+        return [Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in others]
 
     def save_state(self, state: dict[str, Any]) -> None:
         """As `FileShelf.save_state`; the snapshots since the last one are in the store from then on."""
         super().save_state(state)
         is_historical = own_snapshots(state["pool"]) or {}
-        for row in self._waiting:
+        for row in self._unpublished:
             self.store.add_snapshot(replace(row, is_historical=is_historical.get(row.agent_id, False)))
-        self._waiting.clear()
+        self._unpublished.clear()
         try:
             self.store.flush(force=True)
         except StoreError as error:
@@ -221,10 +203,10 @@ class LeagueShelf(FileShelf):
             self._say(f"the others see this snapshot later: {error}")
 
     def _known(self) -> Iterable[SnapshotRow]:
-        return [row for _, row in self._others.wait()]
+        return [row for _, row in self.wait()]
 
     def _publish(self, row: SnapshotRow) -> None:
-        self._waiting.append(row)
+        self._unpublished.append(row)
 
 
 def _go_on(
@@ -294,7 +276,7 @@ def plan_of(
     config, row = with_overrides(replace(row, stage=STAGE), overrides)
     torch_device = choose_device(device or config.learner.device)
     watcher = Notes(learner.run, watcher) if takes_turns else watcher
-    others = Others(store, learner, takes_turns, watcher.say)
+    shelf = LeagueShelf(store, row, config, torch_device, learner=learner, waits=takes_turns, say=watcher.say)
     figures = json.loads(learner.settings)
     make_pool = partial(
         LeaguePool,
@@ -302,20 +284,12 @@ def plan_of(
         role_name=learner.role,
         role=ROLES[learner.role].model_validate(figures["role"]),  # type: ignore[index]
         turn_steps=figures["turn_steps"],
-        look=others.look,
+        look=shelf.look,
         turns=1 if takes_turns else math.inf,
     )
-    return Plan(
-        row,
-        found,
-        config,
-        torch_device,
-        LeagueShelf(store, row, config, torch_device, others, watcher.say),
-        watcher,
-        make_pool,
-        first_weights=figures["seed"],
-        event=f"resumed with {', '.join(overrides)}" if overrides else "",
-    )
+    event = f"resumed with {', '.join(overrides)}" if overrides else ""
+    first = figures["seed"]
+    return Plan(row, found, config, torch_device, shelf, watcher, make_pool, first_weights=first, event=event)
 
 
 def _settle(

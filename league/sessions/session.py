@@ -213,11 +213,9 @@ class Session:
                     if not waiting:
                         break
                     self._take_turn(min(waiting, key=lambda learner: learner.claim))
-            except BaseException:
+            finally:
                 with suppress(StoreError):  # the error that ended it is the one to tell
                     self._stop()
-                raise
-            self._stop()
             number = next(iter(received()), 0)
         return Outcome(tuple(learner.result(number) for learner in self._learners), number)
 
@@ -251,11 +249,11 @@ class Session:
             learner.take(now, read_state(plan.shelf.folder / "state"))
 
     def _write_settings(self, learner: _Learner) -> None:
-        row, event = learner.plan.row, learner.plan.event
-        self._store.extend_run(
-            row.run, stage=row.stage, config=row.config, fingerprint=row.fingerprint, device=row.device
-        )
-        learner.status = "running"
+        row, found, event = learner.plan.row, learner.plan.found, learner.plan.event
+        written = {name: getattr(row, name) for name in ("stage", "config", "fingerprint", "device")}
+        if written != {name: getattr(found, name) for name in written}:
+            self._store.extend_run(row.run, **written)
+            learner.status = "running"
         if event and learner.counters.update:
             self._store.add_event(row.run, learner.counters.update, "resumed", event)
 

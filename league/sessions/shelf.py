@@ -84,8 +84,9 @@ class FileShelf:
         """Whether a state was ever saved; also where it is lost, of which snapshots in the store tell."""
         return has_state(self.folder / "state") or any(row.step for row in self.store.snapshots(self.row.run))
 
-    def wait(self) -> None:
+    def wait(self) -> object:
         """Until what the run has to know before it plays can be known."""
+        return None
 
     def load_policy(self, agent_id: str) -> Policy:
         """The frozen policy of an agent id, on the device.

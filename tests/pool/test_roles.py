@@ -270,6 +270,22 @@ def test_turns_end_and_begin_where_they_may() -> None:
     assert len(looks) == 2 and pool.turn_ends == 4048
 
 
+def test_a_turn_that_was_cut_ends_where_it_would_have() -> None:
+    """From a state in its middle the turn is played to its end, and none begins; from one at its end the next one."""
+    first = pool_of("main")
+    first.admit("w")
+    first.refresh_targets(set())
+    play(first, 1000)
+    for steps, begins in ((1000, False), (2000, True)):
+        pool = pool_of("main")
+        pool.turns_left = 1
+        pool.load_state_dict(first.state_dict())
+        assert pool.steps == steps and not pool.is_turn_over
+        play(pool, 1000)
+        assert pool.is_turn_over != begins
+        play(first, 1000)
+
+
 def test_a_learner_that_begins_anew_forgets_its_games_and_nothing_else() -> None:
     """`start_again`: first weights, no moments, no matches in play; they are the next snapshot's parent."""
     pool = pool_of("main_exploiter", lambda: [member("m", 0), member("m", 100, parent="w")])

@@ -611,6 +611,18 @@ def test_a_learner_killed_before_it_has_a_state_begins_again(place: str, tmp_pat
     assert [(x.status, x.steps) for x in done.learners] == [("finished", 128)] * 3
 
 
+def test_a_learner_killed_after_its_last_state_is_finished_by_the_next_call(tmp_path: Path) -> None:
+    """Between the state of its last step and the store's hearing of it: `runs` does not call it dead for ever."""
+    sets, store = "run.total_steps=128", tmp_path / "league.duckdb"
+    kill(
+        session_module.Session, "_note", lambda _, learner, status: status == "finished", lambda: train(tmp_path, sets)
+    )
+    assert row_of(tmp_path, "L.main").status != "finished"
+    done = league.resume_league("L", store=store)
+    assert [x.status for x in done.learners] == ["finished"] * 3
+    assert {row.status for row in Store.open(store).runs()} == {"finished"}
+
+
 # Damage
 
 
