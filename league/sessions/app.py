@@ -18,6 +18,7 @@ import torch
 from league import config as settings
 from league.arena.agents import DEFAULT_STORE, check_seed
 from league.boards.alarms import sound
+from league.boards.standings import rate_evaluation
 from league.config import AUTO, Config, Layer
 from league.device import choose_device, describe_device, products_of, read_memory
 from league.envs import registry
@@ -508,6 +509,7 @@ def wire(
         save_snapshot=snapshot,
         save_state=lambda state: save_state(folder / "state", state),
         save_evidence=lambda evidence: write_evidence(folder / "failures", evidence, game),
+        rate=lambda update, agents: rate_evaluation(store, name, game_id, update, agents),
         store=store,
         watcher=watcher,
     )

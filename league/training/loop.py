@@ -108,6 +108,8 @@ class Run:
     """What matrix products are on the device, as `league.device.products_of` has it."""
     save_evidence: Callable[[Mapping[str, Any]], str] = field(default=lambda evidence: "what was seen is not kept")
     """Writes a file of what a guard found, and returns words of what shows it."""
+    rate: Callable[[int, set[str]], None] = field(default=lambda update, agents: None)
+    """Writes down, with the updates made, the ratings of agents that met in an evaluation."""
     should_stop: Callable[[], bool] = field(default=lambda: False)
     make_pool: Callable[[PoolConfig, Callable[[str], Policy], np.random.Generator], Pool] = Pool
     """From the pool's settings, `load_policy` and what draws."""
@@ -311,6 +313,7 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
         precision=config.learner.precision,
     )
     run.store.add_matches(results)
+    run.rate(counters.update, {agent for result in results for agent in result.agents})
     alarms: list[Alarm] = []
     for opponent in opponents:
         label = nets.get(opponent.agent_id, opponent.agent_id)
