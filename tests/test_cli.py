@@ -152,17 +152,17 @@ def test_verbosity_is_a_setting(call: Call, tmp_path: Path) -> None:
     assert re.search(r"won: .*biased \d+%.*entropy 1\.\d\d  KL -?0\.\d{4}  clipped \d+%", chatty.err)
 
 
-def test_leaderboard_shows_ratings_with_intervals(call: Call, unchanged: Path) -> None:
+def test_leaderboard_shows_ratings_with_intervals(call: Call, copied: Path) -> None:
     """The table and the JSON say the same of everyone: rating inside its interval, games that add up."""
-    shown = call("leaderboard", "--run", "matrix-1", cwd=unchanged)
-    data = call("leaderboard", "--run", "matrix-1", "--json", cwd=unchanged).json
+    shown = call("leaderboard", "--run", "matrix-1", cwd=copied)
+    data = call("leaderboard", "--run", "matrix-1", "--json", cwd=copied).json
     entries = data["boards"][0]["entries"]
     assert {e["name"] for e in entries} == {"matrix-1@0", "matrix-1@512", "bot:constant", "bot:random", "bot:biased"}
     for entry in entries:
         assert entry["lower"] < entry["rating"] < entry["upper"]
         assert entry["wins"] + entry["draws"] + entry["losses"] == entry["games"]
         assert re.search(rf"{entry['name']} +{entry['rating']:.0f} ", shown.out)
-    assert len(call("leaderboard", "--json", cwd=unchanged).json["boards"]) == 2, "one board a game"
+    assert len(call("leaderboard", "--json", cwd=copied).json["boards"]) == 2, "one board a game"
 
 
 def test_equal_agents_of_two_runs_keep_the_first_ones_name(call: Call, copied: Path) -> None:
@@ -443,11 +443,9 @@ def test_two_runs_started_at_once_get_names_of_their_own(tmp_path: Path) -> None
 # Comparing and promoting
 
 
-def test_leaderboard_shows_superiority_and_differences(call: Call, unchanged: Path) -> None:
+def test_leaderboard_shows_superiority_and_differences(call: Call, copied: Path) -> None:
     """Every agent has its likelihood of being better than the next, and with --against its difference to one agent."""
-    board = call("leaderboard", "--run", "matrix-1", "--against", "bot:random", "--json", cwd=unchanged).json["boards"][
-        0
-    ]
+    board = call("leaderboard", "--run", "matrix-1", "--against", "bot:random", "--json", cwd=copied).json["boards"][0]
     entries = {entry["name"]: entry for entry in board["entries"]}
     assert board["against"] == "bot:random" and entries["bot:random"]["against"]["mean"] == 0.0
     for a, b in itertools.pairwise(board["entries"]):
@@ -455,10 +453,10 @@ def test_leaderboard_shows_superiority_and_differences(call: Call, unchanged: Pa
         assert a["against"]["mean"] == pytest.approx(a["rating"] - entries["bot:random"]["rating"])
     assert board["entries"][-1]["superiority"] is None
     assert {"groups", "seat", "dispersion", "surprises", "notes", "sampling"} <= set(board)
-    text = call("leaderboard", "--against", "matrix-1@0", cwd=unchanged).out
+    text = call("leaderboard", "--against", "matrix-1@0", cwd=copied).out
     assert "LOS" in text and "above matrix-1@0" in text
-    need_refusal(call("leaderboard", "--against", "bot:none", cwd=unchanged), 2, "against=bot:none", "league evaluate")
-    empty = call("leaderboard", "--greedy", cwd=unchanged)
+    need_refusal(call("leaderboard", "--against", "bot:none", cwd=copied), 2, "against=bot:none", "league evaluate")
+    empty = call("leaderboard", "--greedy", cwd=copied)
     assert empty.code == 0 and "no evaluation matches yet" in empty.err
 
 

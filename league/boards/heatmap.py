@@ -162,6 +162,11 @@ def _beside(panels: list[Axes], payoff: Payoff, cell: int) -> None:
         markersize=3,
         elinewidth=min(3.0, cell / 5),
     )
+    if cell >= GAMES_FROM:
+        for place, row in enumerate(rows):
+            panels[0].annotate(
+                f"{row.rating:.0f}", (row.rating, place), (0, 5), textcoords="offset points", ha="center", fontsize=8
+            )
     for panel, shares in zip(panels[1:], ([r.nash for r in rows], [r.alpha_rank for r in rows]), strict=True):
         bars = panel.barh(places, [100.0 * share for share in shares], height=0.7, color="#4c78a8", edgecolor="#4c78a8")
         if cell >= SCORES_FROM:
@@ -184,7 +189,8 @@ def _texts(figure: Figure, table: Axes, payoff: Payoff, cell: int) -> None:
 
     size, step = len(payoff.rows), _step(cell)
     order = "by rating" if payoff.groups == 1 else f"in {payoff.groups} groups, each by rating"
-    lines = [f"{payoff.game} {payoff.game_id[:8]}: {size:,} agents, {order}; score of the row against the column"]
+    game = f"{payoff.game} {payoff.game_id[:8]}".strip()
+    lines = [f"{game}: {size:,} agents, {order}; score of the row against the column"]
     if cell >= GAMES_FROM:
         lines.append("in the cells: score in per cent, games below")
     elif cell >= SCORES_FROM:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
@@ -17,7 +17,7 @@ from league.errors import StoreError, UsageError, nearest
 from league.maths.davidson import Prior
 from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
 from league.store.liveness import run_status
-from league.store.rows import RunRow, Sampling, SnapshotRow
+from league.store.rows import RatingRow, RunRow, Sampling, SnapshotRow
 from league.store.store import Store
 from league.types import BOT_PREFIX
 
@@ -28,6 +28,8 @@ LEAST_PREFIX = 8
 """Letters of an agent's id that may stand for it."""
 UNLIKELY = 1e-3
 """The chance below which a dispersion is no longer taken for luck."""
+SAME_RATING = 0.01
+"""Elo points: what is nearer was rated from the same games, on other threads or another machine."""
 NUM_SURPRISES = 10
 """The most surprising pairs that a board lists."""
 
@@ -165,7 +167,8 @@ def leaderboard(
     """Ranks the agents of every game in the store, of one run's game, or of one game.
 
     Ratings are those of `rate`. With `run`, only that run's snapshots, the bots and whoever its snapshots met are
-    shown, and only that run as a learner; the ratings are the same.
+    shown, and only that run as a learner; the ratings are the same. What is new goes into the table `rating`, for
+    queries, if nobody else has the store at this moment.
 
     Args:
         store: the match store.
@@ -190,7 +193,11 @@ def leaderboard(
         other = None if against is None else find_rated(store, against)
         shown = games if game_id is None else [game_id]
         facts = [_read(store, games[g], g, run, sampling) for g in shown]
-    boards = tuple(_board(f, other, believed) for f in facts)
+        kept = [store.board_ratings(g, sampling, believed.draws) for g in shown]
+    rated = [rate_counts(f.counts, f.lineages, prior=believed) for f in facts]
+    boards = tuple(_board(f, ratings, other) for f, ratings in zip(facts, rated, strict=True))
+    for board, ratings, earlier in zip(boards, rated, kept, strict=True):
+        _keep(store, board, ratings, earlier)
     if other is not None and all(board.against is None for board in boards):
         if any(other[0] == agent.agent_id for board in boards for agent in board.infinite):
             raise UsageError(f"against={against}: it has no finite rating with prior={prior:g}; take a prior above 0")
@@ -220,6 +227,62 @@ def rate(store: Store, game_id: str, sampling: Sampling = "sample") -> Ratings:
     with store.reading():
         counts, lineages = store.pair_counts(game_id, sampling=sampling), store.lineages(game_id)
     return rate_counts(counts, lineages)
+
+
+def rate_evaluation(store: Store, run: str, game_id: str, update: int, agents: Collection[str]) -> None:
+    """Buffers for the table `rating` what an evaluation of a run makes of its learner (Elo) and of `agents`.
+
+    Where the store is busy there are no rows of this update: ratings are worked out from matches, never from that
+    table.
+    """
+    try:
+        if not store.flush(is_wanted=True):
+            return
+        with store.reading():
+            ratings, games = rate(store, game_id), store.training_games(run)
+    except StoreError:
+        return
+    elo = elo_series((run, opponent, score) for opponent, score in games)[0].get(run, ELO_START)
+    rows = [row for row in _rating_rows(ratings, game_id, "sample") if row.agent_id in agents]
+    learner = RatingRow(run, update, "elo", run, elo, None, None, len(games), game_id)
+    store.add_ratings([learner, *(replace(row, run=run, update=update) for row in rows)])
+
+
+def _keep(store: Store, board: Board, ratings: Ratings, earlier: Sequence[RatingRow]) -> None:
+    """Writes a board's ratings, and its learners' Elo, into the table `rating`, unless they are there already.
+
+    earlier: the rows that are there, by agent.
+    """
+    rows = _rating_rows(ratings, board.game_id, board.sampling)
+    if [row.agent_id for row in rows] == [row.agent_id for row in earlier] and all(
+        new.games == old.games and math.isclose(new.rating, old.rating, abs_tol=SAME_RATING)
+        for new, old in zip(rows, earlier, strict=True)
+    ):
+        return
+    learners = [RatingRow("", 0, "elo", x.run, x.elo, None, None, x.games, board.game_id) for x in board.learners]
+    store.replace_board(board.game_id, board.sampling, board.prior, [*rows, *learners])
+
+
+def _rating_rows(ratings: Ratings, game_id: str, sampling: Sampling) -> list[RatingRow]:
+    """A board's rows of the table `rating`, by agent."""
+    games = ratings.wins + ratings.draws + ratings.losses
+    return [
+        RatingRow(
+            run="",
+            update=0,
+            system="bradley_terry",
+            agent_id=agent,
+            rating=float(ratings.rating[i]),
+            lower=float(ratings.lower[i]),
+            upper=float(ratings.upper[i]),
+            games=int(games[i]),
+            game_id=game_id,
+            sampling=sampling,
+            prior=ratings.prior.draws,
+            group_number=int(ratings.group[i]) + 1,
+        )
+        for i, agent in enumerate(ratings.agents)
+    ]
 
 
 def best_snapshot(store: Store, run: str) -> str:
@@ -372,8 +435,7 @@ def rate_counts(
     return bradley_terry(counts, ANCHOR, lineage=neighbours, agents=also, prior=prior)
 
 
-def _board(facts: _Facts, other: tuple[str, str] | None, prior: Prior) -> Board:
-    ratings = rate_counts(facts.counts, facts.lineages, prior=prior)
+def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None) -> Board:
     shown = {*facts.counts.seat0, *facts.counts.seat1} if facts.own is None else _company(facts.counts, facts.own)
     against = other[0] if other is not None and other[0] in ratings.agents else None
 

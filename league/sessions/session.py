@@ -17,6 +17,7 @@ import torch
 
 from league import config as settings
 from league.boards.alarms import sound
+from league.boards.standings import rate_evaluation
 from league.config import Config
 from league.device import describe_device, products_of
 from league.envs import registry
@@ -354,6 +355,7 @@ def wire(plan: Plan) -> Run:
         watcher=plan.watcher,
         make_pool=plan.make_pool,
         products=products_of(plan.device, config.learner.precision, has_tiles()),
+        rate=partial(rate_evaluation, shelf.store, row.run, row.game_id),
     )
 
 

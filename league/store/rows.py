@@ -98,7 +98,10 @@ class SnapshotRow:
 
 @dataclass(frozen=True)
 class RatingRow:
-    """What an agent was rated when its run had made `update` updates. Elo has no interval."""
+    """What an agent was rated when a run had made `update` updates; run "" and update 0: when a board was last made.
+
+    Elo points, and the 95 % interval, which Elo has not got; agent_id: for Elo the run whose learner it is.
+    """
 
     run: str
     update: int
@@ -108,6 +111,13 @@ class RatingRow:
     lower: float | None
     upper: float | None
     games: int
+    game_id: str
+    sampling: Sampling = "sample"
+    """How the nets chose in the games that are rated."""
+    prior: float = 0.0
+    """Imagined draws an agent."""
+    group_number: int | None = None
+    """Counted from 1; ratings of different groups cannot be compared."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +258,11 @@ COLUMNS: dict[str, dict[str, npt.DTypeLike]] = {
         "lower": object,
         "upper": object,
         "games": np.int64,
+        "game_id": object,
+        "sampling": object,
+        "prior": np.float64,
+        "group_number": object,
+        "rated_at": "datetime64[us]",
     },
     "metric": {
         "run": object,
@@ -361,6 +376,11 @@ def snapshot_from_values(values: Sequence[Any]) -> SnapshotRow:
     return SnapshotRow(
         agent_id, run, step, update, path, fingerprint, parent, aware(created_at), pruned_at, is_historical
     )
+
+
+def rating_values(rating: RatingRow, rated_at: datetime) -> tuple[Any, ...]:
+    """A rating as its row in the database."""
+    return (*(getattr(rating, name) for name in RatingRow.__dataclass_fields__), naive(rated_at))
 
 
 def event_from_values(values: Sequence[Any]) -> EventRow:

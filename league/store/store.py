@@ -50,6 +50,7 @@ from league.store.rows import (
     match_values,
     naive,
     now,
+    rating_values,
     run_from_values,
     run_values,
     snapshot_from_values,
@@ -202,10 +203,30 @@ class Store:
         self._rows["snapshot"][snapshot.run, snapshot.step] = snapshot_values(snapshot)
 
     def add_ratings(self, ratings: Iterable[RatingRow]) -> None:
-        """Buffers ratings as they stood; one replaces an earlier one of the same (run, update, system, agent_id)."""
+        """Buffers ratings as they stood; one replaces an earlier one of its run, update, game, board and agent."""
+        rated_at = now()
         for r in ratings:
-            values = (r.run, r.update, r.system, r.agent_id, r.rating, r.lower, r.upper, r.games)
-            self._rows["rating"][values[:4]] = values
+            key = (r.run, r.update, r.game_id, r.sampling, r.prior, r.system, r.agent_id)
+            self._rows["rating"][key] = rating_values(r, rated_at)
+
+    def replace_board(self, game_id: str, sampling: Sampling, prior: float, ratings: Sequence[RatingRow]) -> bool:
+        """Writes a board's ratings in the place of those that it had, if the store can be written at this moment.
+
+        Returns:
+            Whether it could.
+        """
+        board = {"game_id": game_id, "sampling": sampling, "prior": prior}
+        rated_at = now()
+        try:
+            with self._transaction(0.0) as con:
+                con.execute(sql("delete_board"), board)
+                if ratings:
+                    con.register("batch", as_arrays("rating", [rating_values(row, rated_at) for row in ratings]))
+                    con.execute(sql("write_rating"))
+                    con.unregister("batch")
+        except StoreError:
+            return False
+        return True
 
     def update_run(
         self, run: str, *, status: RunStatus | None = None, steps: int | None = None, update: int | None = None
@@ -404,12 +425,12 @@ class Store:
             values = {"run": run, "steps": list(steps), "pruned_at": naive(now())}
             con.execute(sql("prune_snapshots"), values)
 
-    def flush(self, force: bool = False) -> bool:
+    def flush(self, force: bool = False, *, is_wanted: bool = False) -> bool:
         """Writes everything that waits, in one transaction.
 
-        Without `force` it does nothing within 5 seconds of the last time, and a store that cannot be written is only
-        warned about: the rows stay in memory for the next time, which comes later with every failure. With `force` it
-        writes now or raises; the rows stay in memory all the same.
+        Without `force` it does nothing within 5 seconds of the last time, unless it `is_wanted`, and a store that
+        cannot be written is only warned about: the rows stay in memory for the next time, which comes later with every
+        failure. With `force` it writes now or raises; the rows stay in memory all the same.
 
         Returns:
             Whether nothing waits any more.
@@ -420,7 +441,7 @@ class Store:
         """
         if not self.num_waiting:
             return True
-        if not force and time.monotonic() < self._next_flush:
+        if not (force or is_wanted) and time.monotonic() < self._next_flush:
             return False
         try:
             with self._transaction(LOCK_SECONDS if force else PATIENCE_SECONDS) as con:
@@ -664,6 +685,12 @@ class Store:
         """
         with self._read() as con:
             return con.execute(sql("payoff"), {"game_id": game_id, "run": run}).fetchall()
+
+    def board_ratings(self, game_id: str, sampling: Sampling, prior: float) -> list[RatingRow]:
+        """The Bradley-Terry ratings that a board wrote last, by agent."""
+        with self._read() as con:
+            values = {"game_id": game_id, "sampling": sampling, "prior": prior}
+            return [RatingRow(*row) for row in con.execute(sql("board_ratings"), values).fetchall()]
 
     def training_games(self, run: str) -> list[tuple[str, float]]:
         """A run's training games in key order: the opponent, and the learner's score (1, 0.5 or 0)."""

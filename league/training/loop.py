@@ -132,6 +132,8 @@ class Run:
     make_pool: PoolMaker = Pool
     products: str = "float32"
     """What matrix products are on the device, as `league.device.products_of` has it."""
+    rate: Callable[[int, set[str]], None] = field(default=lambda update, agents: None)
+    """Writes down, with the updates made, the ratings of agents that met in an evaluation."""
     counters: Counters = field(default_factory=Counters)
     guards: Guards = field(default_factory=Guards)
 
@@ -337,6 +339,7 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
         precision=config.learner.precision,
     )
     run.store.add_matches(results)
+    run.rate(counters.update, {agent for result in results for agent in result.agents})
     alarms: list[Alarm] = []
     for opponent in opponents:
         label = nets.get(opponent.agent_id, opponent.agent_id)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 from league.boards.headtohead import matchup
-from league.boards.standings import best_snapshot, find_rated, leaderboard
+from league.boards.standings import best_snapshot, find_rated, leaderboard, rate_evaluation
 from league.errors import StoreError, UsageError
 from league.maths.ratings import bradley_terry, elo_series
 from league.store.exchange import import_matches
@@ -256,13 +258,90 @@ def test_a_rating_is_recomputed_from_rows_alone(store: Store) -> None:
     begin(store, "r")
     play(store, "r2", "bot:based", 8, 1, 2)
     before = leaderboard(store)
-    store.add_ratings([RatingRow("r", 1, "bradley_terry", "r2", 9999.0, 0.0, 0.0, 1)])
+    store.add_ratings([RatingRow("r", 1, "bradley_terry", "r2", 9999.0, 0.0, 0.0, 1, "g")])
     store.flush(force=True)
     assert leaderboard(store) == before
     copy = Store.create(store.path.with_name("copy.duckdb"))
     copy.add_matches(reversed(store.matches("r", "evaluation")))
     copy.flush(force=True)
     assert [e.rating for e in leaderboard(copy).entries] == [e.rating for e in before.entries]
+
+
+def kept(store: Store, where: str = "true") -> list[dict[str, Any]]:
+    """Rows of the table `rating`, without their times."""
+    columns, rows = store.query(f"SELECT * EXCLUDE (rated_at) FROM rating WHERE {where} ORDER BY ALL")
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def test_a_board_is_kept_for_queries(store: Store) -> None:
+    """The table has what the board shows, once: a newer board replaces it, another sampling or prior is another."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 8, 1, 2)
+    play(store, "r1", "bot:based", 3, 1, 7)
+    store.add_matches([MatchResult("r", "training", 1, 0, 0, "g", ("r", "r0"), 1, 0, "time", 1, 1, "sample", 0, 0)])
+    store.flush(force=True)
+
+    def shown(**options: Any) -> list[tuple[Any, ...]]:
+        entries = leaderboard(store, **options).entries
+        return sorted((e.agent_id, e.rating, e.lower, e.upper, e.games, e.group) for e in entries)
+
+    def stored(where: str) -> list[tuple[Any, ...]]:
+        names = ("agent_id", "rating", "lower", "upper", "games", "group_number")
+        return [tuple(row[name] for name in names) for row in kept(store, f"system = 'bradley_terry' AND {where}")]
+
+    assert kept(store) == []
+    assert shown() == stored("prior = 1.25") and len(stored("true")) == 3
+    [elo] = kept(store, "system = 'elo'")
+    assert (elo["agent_id"], elo["rating"], elo["games"], elo["run"], elo["lower"]) == ("r", 1016.0, 1, "", None)
+    before = store.path.read_bytes()
+    leaderboard(store, "r")
+    assert store.path.read_bytes() == before, "nothing is new, so nothing is written"
+    play(store, "bot:based", "bot:rusher", 2, 2, 2)
+    store.flush(force=True)
+    leaderboard(store, "r")
+    assert len(stored("true")) == 4 and len(kept(store, "system = 'elo'")) == 1, "all agents of the game, once"
+    assert shown() == stored("true")
+    assert shown(prior=3.0) == stored("prior = 3.0") != stored("prior = 1.25") == shown()
+    shown(sampling="greedy")
+    assert stored("sampling = 'greedy'") == shown(sampling="greedy") and len(stored("sampling = 'sample'")) == 8
+
+
+def test_a_board_is_made_though_its_ratings_cannot_be_kept(store: Store, tmp_path: Path) -> None:
+    """While another process holds the store, and where the file may not be written, the board is shown at once."""
+    begin(store, "r")
+    play(store, "r2", "bot:based", 8, 1, 2)
+    hold = "import sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=True); print('held', flush=True); input()"
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", hold, str(store.path)], **pipes) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        assert len(leaderboard(store).entries) == 2
+        holder.communicate("\n")
+    assert kept(store) == [] and store.num_waiting == 0
+    with store.reading():
+        assert len(leaderboard(store).entries) == 2, "this process itself is reading"
+    assert kept(store) == []
+    leaderboard(store)
+    assert len(kept(store, "system = 'bradley_terry'")) == 2
+
+
+def test_an_evaluation_is_kept_with_its_update(store: Store) -> None:
+    """A run's curve: at each update its learner's Elo and those whom the evaluation met; what is past one goes."""
+    begin(store, "r")
+    for update, agent in ((1, "r0"), (2, "r1"), (3, "r2")):
+        play(store, agent, "bot:based", 3 + update, 1, 2)
+        rate_evaluation(store, "r", "g", update, {agent, "bot:based"})
+        store.flush(force=True)
+        rows = kept(store, f'"update" = {update}')
+        assert {row["agent_id"] for row in rows if row["system"] == "bradley_terry"} == {agent, "bot:based"}
+        assert [row["agent_id"] for row in rows if row["system"] == "elo"] == ["r"]
+        entry = next(e for e in leaderboard(store).entries if e.agent_id == agent)
+        [row] = [row for row in rows if row["agent_id"] == agent]
+        assert (row["rating"], row["games"], row["run"]) == (entry.rating, entry.games, "r")
+    store.delete_after("r", 2)
+    assert {row["update"] for row in kept(store, "run = 'r'")} == {1, 2}
+    rate_evaluation(store, "r", "g", 2, {"r1"})
+    store.flush(force=True)
+    assert len(kept(store, "run = 'r'")) == 6, "an update that is evaluated again replaces its rows"
 
 
 def test_agents_are_found_by_name_or_id(store: Store) -> None:

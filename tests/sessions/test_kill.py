@@ -113,7 +113,7 @@ def arguments(case: Case, run: str) -> list[str]:
 def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A `league` command in `folder` that nobody disturbs."""
     command = [sys.executable, "-m", "league", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[2])}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 

@@ -148,7 +148,7 @@ def test_a_tournament_ends_with_its_standings(number: int, folder: Path) -> None
     assert all(standing["rating"] is not None for standing in result["standings"])
 
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parents[2])}
 
 
 @pytest.mark.parametrize("seconds", [0.02, 0.15, 0.4])

@@ -19,7 +19,7 @@ from league.store.store import Store
 from tests.helpers.phases import HERE, Told
 from tests.helpers.sizes import SMALL, as_options
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parents[2])}
 TRAIN = [
     *("train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", "--json"),
     *as_options([*SMALL, "pool.snapshot_every=512", "run.evaluate_every=2560", "run.total_steps=100_000_000"]),

@@ -226,7 +226,7 @@ def test_snapshot_paths_stay_in_the_folder(path: str) -> None:
 
 def test_ratings_metrics_and_events_are_kept(store: Store) -> None:
     """Ratings without an interval, NaN measurements and events are written; NaN becomes NULL."""
-    store.add_ratings([RatingRow("a", 1, "elo", "h", 1016.0, None, None, 3)])
+    store.add_ratings([RatingRow("a", 1, "elo", "h", 1016.0, None, None, 3, "g")])
     store.add_metrics("a", 1, 64, {"entropy": 0.5, "kl": math.nan, "grad": math.inf})
     store.add_metrics("a", 1, 64, {"entropy": 0.25})
     store.add_event("a", 1, "skip", "gradient is not finite")
@@ -376,7 +376,7 @@ def test_delete_after_forgets_what_came_past_a_checkpoint(store: Store) -> None:
             store.add_matches([make_match(run=run, update=update)])
             store.add_metrics(run, update, 1, {"loss": 1.0})
             store.add_event(run, update, "note", "x")
-            store.add_ratings([RatingRow(run, update, "elo", "h", 1.0, None, None, 1)])
+            store.add_ratings([RatingRow(run, update, "elo", "h", 1.0, None, None, 1, "g")])
             store.add_snapshot(make_snapshot(run, 100 * update, agent_id=f"{run}{update}"))
         store.add_matches([make_match(kind="evaluation", update=update)])
 
@@ -443,7 +443,7 @@ def test_a_change_of_status_is_written_at_once(store: Store) -> None:
 def test_a_write_is_whole_or_not_at_all(store: Store) -> None:
     """When one row is refused by the table, nothing that waited with it is written, and all of it still waits."""
     store.add_matches([make_match()])
-    store.add_ratings([RatingRow("a", 1, "elo", "h", 1000.0, None, None, -1)])
+    store.add_ratings([RatingRow("a", 1, "elo", "h", 1000.0, None, None, -1, "g")])
     with pytest.raises(duckdb.ConstraintException):
         store.flush(force=True)
     assert store.matches("a", "training") == [] and store.num_waiting == 2
@@ -797,6 +797,24 @@ def test_names_of_older_metrics_that_end_with_an_agent_are_parted(
         ("a", 64, "pool/odds", "ab" * 32, 0.75),
         ("a", 64, "pool/spread", "", 2.0),
         ("a", 64, "pool/win_rate", "bot:based", None),
+    ]
+
+
+def test_ratings_of_an_older_schema_are_kept_with_their_game(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ratings written before a row told its game have their run's, and the prior that was the only one."""
+    known = store_module.migrations()
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "migrations", lambda: known[:10])
+        old = Store.create(tmp_path / "s.duckdb")
+        old.begin_run(make_run("a"))
+        with duckdb.connect(old.path) as con:
+            con.execute("INSERT INTO rating VALUES ('a', 3, 'bradley_terry', 'h', 1100, 1000, 1200, 40)")
+            con.execute("INSERT INTO rating VALUES ('gone', 1, 'elo', 'gone', 990, NULL, NULL, 2)")
+    names = "run, game_id, sampling, prior, system, agent_id, rating, lower, games, group_number"
+    found = Store.open(old.path).query(f"SELECT {names} FROM rating ORDER BY run")[1]
+    assert found == [
+        ("a", "g", "sample", 1.25, "bradley_terry", "h", 1100.0, 1000.0, 40, None),
+        ("gone", "", "sample", 0.0, "elo", "gone", 990.0, None, 2, None),
     ]
 
 

@@ -1,6 +1,7 @@
 """The loop: what it writes, on which schedule, and that a bad update changes nothing."""
 
 import dataclasses
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 
 import league
 from league import config as settings
+from league.boards.standings import leaderboard
 from league.envs import registry
 from league.errors import GuardError
 from league.play.rollout import Collector
@@ -57,6 +59,23 @@ def test_every_finished_match_is_a_row(trained: Store) -> None:
     assert all(match.update_begin <= match.update_end == match.update - 1 for match in matches)
     assert any(match.update_begin < match.update_end for match in matches)
     assert all(match.steps == 3 and match.sampling == "sample" for match in matches)
+
+
+def test_each_evaluation_leaves_ratings(trained: Store) -> None:
+    """At every update with evaluation matches the learner's Elo and everybody who met are in the table `rating`."""
+    met: dict[int, set[str]] = {}
+    for match in trained.matches("tiny", "evaluation"):
+        met.setdefault(match.update, {"tiny"}).update(match.agents)
+    rows = trained.query("SELECT \"update\", agent_id, system FROM rating WHERE run = 'tiny'")[1]
+    assert len(met) > 2 and {(u, a) for u, a, _ in rows} == {(u, a) for u, agents in met.items() for a in agents}
+    assert {u for u, agent, system in rows if system == "elo" and agent == "tiny"} == set(met)
+    last, entries = max(met), {e.agent_id: e for e in leaderboard(trained, "tiny").entries}
+    text = (Path(__file__).parents[2] / "docs/ratings.md").read_text(encoding="utf-8")
+    shown = re.findall(r'league query "(SELECT [^"]+FROM rating [^"]+)"', text)
+    steps = [row[0] for row in trained.query(shown[0].replace("brawl-1", "tiny"))[1]]
+    assert len(shown) == 2 and steps[0] == 0 and len(steps) == len(met) and len(trained.query(shown[1])[1]) >= 3
+    curve = f"SELECT agent_id, rating, lower FROM rating WHERE \"update\" = {last} AND system = 'bradley_terry'"
+    assert all((entries[a].rating, entries[a].lower) == (r, low) for a, r, low in trained.query(curve)[1])
 
 
 def test_opponents_are_snapshots_taken_before_and_the_bots_of_the_mix(trained: Store) -> None:
