@@ -36,7 +36,7 @@ from league.snapshots.agent import load_policy
 from league.snapshots.manifest import About, GameRecord, spec_to_json
 from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, load_state, save_state, states_bytes
 from league.store.locks import alone
-from league.store.rows import RunRow, RunStatus, SnapshotRow
+from league.store.rows import GameRow, RunRow, RunStatus, SnapshotRow
 from league.store.store import Store
 from league.training.loop import Counters, Run, Watcher
 from league.training.loop import train as run_training
@@ -93,7 +93,7 @@ def train(
         stage: how long: `smoke`, `test50k` or `10m`. `10m` carries on the newest finished `test50k` that has the same
             fingerprint and seed, unless `fresh`.
         preset: how wide; `auto` is sized to the device.
-        env: the game; `brawl` unless a config says otherwise.
+        env: the game; without it the configuration's.
         run: its name; the next free `GAME-N` if not given.
         seed: of everything drawn.
         device: `auto`, `cuda`, `mps` or `cpu`.
@@ -404,9 +404,7 @@ def claim_run_name(store: Store, wanted: str | None, game: str) -> str:
 def architecture_of(config: Config, spec: GameSpec) -> Architecture:
     """The network's sizes for a game: history is given in ticks and kept in decisions."""
     sizes = config.agent.model_dump()
-    ticks = config.env.options.get("ticks_per_step", 1)
-    assert isinstance(ticks, int)
-    history = -(-sizes.pop("history_frames") // ticks)
+    history = -(-sizes.pop("history_frames") // spec.ticks_per_step)
     return Architecture.of(spec, history_tokens=history, **sizes)
 
 
@@ -438,6 +436,7 @@ def wire(
         torch.manual_seed(seed if first_weights is None else first_weights)
         policy = ActorCritic(architecture).to(device)
     folder = folder_of(store, name)
+    store.add_game(GameRow.of(game_id, spec))
     game = GameRecord(name=spec.name, version=spec.version, game_id=game_id, options=options)
     paths: dict[str, Path] = {}
 

@@ -133,6 +133,7 @@ def test_no_match_for_long_is_said() -> None:
     assert idle(updates - 1) == 0
     (alarm,) = guards.judge(CONFIG, HEALTHY, [])
     assert alarm.kind == "no_matches" and f"last {32 * updates} steps of each row" in alarm.message
+    assert all(f"env.{name}" in alarm.message for name in CONFIG.env.options)
     assert idle(updates) == 0, "said already"
 
 
@@ -148,11 +149,15 @@ def test_a_weighted_term_that_never_fires_is_said_once() -> None:
 
 
 def test_losing_to_random_play_is_said_late_and_when_it_is_sure() -> None:
-    """Neither early, nor by a few games, nor against another bot."""
-    lost: dict[str, Any] = {"opponent": "bot:random", "score": 0.1, "games": 30}
+    """Neither early, nor by a few games, nor against another bot, nor in a game that names nobody."""
+    lost: dict[str, Any] = {"opponent": "bot:random", "score": 0.1, "games": 30, "floor": "random"}
     assert Guards().judge_evaluation(LATE_STEPS - 1, **lost) == []
     assert Guards().judge_evaluation(LATE_STEPS, **{**lost, "opponent": "bot:based"}) == []
     assert Guards().judge_evaluation(LATE_STEPS, **{**lost, "score": 0.3}) == []
+    for floor in (None, "fold"):
+        assert Guards().judge_evaluation(LATE_STEPS, **{**lost, "floor": floor}) == []
+    (other,) = Guards().judge_evaluation(LATE_STEPS, **{**lost, "opponent": "bot:fold", "floor": "fold"})
+    assert other.kind == "worse_than_random" and "against bot:fold" in other.message
     guards = Guards()
     (alarm,) = guards.judge_evaluation(LATE_STEPS, **lost)
     assert alarm.kind == "worse_than_random" and "scores 10% against bot:random in 30 games" in alarm.message
