@@ -6,6 +6,7 @@ Dimension letters, used in every docstring: `T` steps, `B` rows (matches side by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -21,6 +22,8 @@ EXTERNAL = -1
 """In `MatchBatch.controllers`: this seat's actions come from the engine, not from a native bot."""
 DRAW = -1
 """In `winner`: nobody won."""
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""A whole name of a run, which is a folder's name and stands in tables."""
 BOT_PREFIX = "bot:"
 """An agent of this beginning is a native bot of its game: `bot:NAME`."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -40,9 +39,7 @@ from league.store.rows import GameRow, RunRow, RunStatus, SnapshotRow
 from league.store.store import Store
 from league.training.loop import Counters, Run, Watcher
 from league.training.loop import train as run_training
-from league.types import BOT_PREFIX, GameSpec, MatchBatch
-
-RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+from league.types import BOT_PREFIX, RUN_NAME, GameSpec, MatchBatch
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ from league.pool.league_pool import LeaguePool, Member, start_again
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
 from league.sessions.app import (
-    RUN_NAME,
     Silent,
     TrainResult,
     check_memory,
@@ -55,6 +54,7 @@ from league.store.rows import LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store, StoreBusy
 from league.training.loop import Report, Run, Watcher
 from league.training.loop import train as run_training
+from league.types import RUN_NAME
 
 STAGE = "league"
 """In place of a stage in the rows of a league's runs: no stage carries them on."""
