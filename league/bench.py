@@ -39,7 +39,9 @@ ENV_ROUNDS = 7
 """Turns that each variant of the game takes in `bench_env`."""
 
 
-def bench_env(env: str, *, rows: int, threads: int, seconds: float, overrides: Iterable[str] = ()) -> dict[str, Any]:
+def bench_env(
+    env: str | None, *, rows: int, threads: int, seconds: float, overrides: Iterable[str] = ()
+) -> dict[str, Any]:
     """Ticks a second of `rows` matches of the game alone, with random actions for both seats.
 
     Beside the figure at the settings stand those at one tick a step and with twice the threads, where the game and the
@@ -54,9 +56,9 @@ def bench_env(env: str, *, rows: int, threads: int, seconds: float, overrides: I
     _need(0 < seconds < math.inf, f"seconds={seconds:g}", "above 0 and finite", "--seconds 3")
     config = settings.load(env=env, overrides=overrides)
     options = registry.check_options(config.env.name, config.env.options)
-    ticks = int(options.get("ticks_per_step", 1))
+    ticks = registry.spec(config.env.name, options).ticks_per_step
     variants = {"": (options, threads)}
-    if ticks > 1:
+    if ticks > 1 and "ticks_per_step" in options:
         variants["one_tick"] = ({**options, "ticks_per_step": 1}, threads)
     if 0 < 2 * threads <= (os.cpu_count() or 1):
         variants["two_fold"] = (options, 2 * threads)

@@ -86,7 +86,7 @@ class Matches:
                 f"render_mode={render_mode!r}: {game} "
                 + (f"can be drawn as {', '.join(modes)} only" if modes else "cannot be drawn; leave render_mode out")
             )
-        fps = self.spec.tick_rate / self.options.get("ticks_per_step", 1)
+        fps = self.spec.tick_rate / self.spec.ticks_per_step
         self.metadata: dict[str, Any] = {"render_modes": list(modes), "render_fps": fps}
 
     def start(self, rngs: Sequence[np.random.Generator]) -> None:

@@ -6,6 +6,7 @@ Dimension letters, used in every docstring: `T` steps, `B` rows (matches side by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -21,6 +22,8 @@ EXTERNAL = -1
 """In `MatchBatch.controllers`: this seat's actions come from the engine, not from a native bot."""
 DRAW = -1
 """In `winner`: nobody won."""
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""A whole name of a run, which is a folder's name and stands in tables."""
 BOT_PREFIX = "bot:"
 """An agent of this beginning is a native bot of its game: `bot:NAME`."""
 
@@ -52,7 +55,11 @@ class ActionSpec:
 
 @dataclass(frozen=True)
 class GameSpec:
-    """What a game is, for whoever plays it. Two games with equal `name`, `version` and options are the same game."""
+    """What a game is, for whoever plays it. Two games with equal `name`, `version` and options are the same game.
+
+    Raises:
+        ValueError: less than a tick a step, or an anchor, floor or activity that the game does not have.
+    """
 
     name: str
     version: int
@@ -71,6 +78,28 @@ class GameSpec:
     """Native bots; a bot's id is its place here."""
     tick_rate: float
     """Ticks a second of the game's own time."""
+
+    # Not compared: the options decide the first, and what the others name changes neither play nor an agent.
+    ticks_per_step: int = field(default=1, compare=False)
+    """Ticks of a decision; an option that sets it has the same name."""
+    anchor: str | None = field(default=None, compare=False)
+    """The bot whose rating is held at 1000. None: the mean of a group of agents is."""
+    floor: str | None = field(default=None, compare=False)
+    """The bot that plays at random or no better: who loses to it has learned nothing. None: nobody is judged so."""
+    activity: str | None = field(default=None, compare=False)
+    """The metric that is 0 where a seat did nothing against its opponent. None: only time-outs tell of passivity."""
+
+    def __post_init__(self) -> None:
+        if self.ticks_per_step < 1:
+            raise ValueError(f"ticks_per_step={self.ticks_per_step} must be at least 1")
+        for role, name, known in (
+            ("anchor", self.anchor, self.bots),
+            ("floor", self.floor, self.bots),
+            ("activity", self.activity, self.metrics),
+        ):
+            if name is not None and name not in known:
+                what = "metrics" if role == "activity" else "bots"
+                raise ValueError(f"{role}={name!r} is none of the game's {what} ({', '.join(known) or 'it has none'})")
 
 
 def result_dtype(num_metrics: int) -> np.dtype[Any]:
@@ -184,6 +213,15 @@ class MatchResult:
     """Behaviour metric -> (seat 0, seat 1)."""
     rewards: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Unweighted reward term -> its sum over the match (seat 0, seat 1)."""
+
+    def score_of(self, agent: str) -> float:
+        """What `agent` scored: 1 for a win, 0.5 for a draw, 0 for a loss.
+
+        Raises:
+            ValueError: it did not sit in this match.
+        """
+        seat = self.agents.index(agent)
+        return 0.5 if self.winner == DRAW else float(self.winner == seat)
 
 
 class PolicyState(Protocol):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from league import __version__
 from league.errors import SnapshotError
-from league.types import GameSpec
+from league.types import RUN_NAME, GameSpec
 
 FORMAT: Literal[3] = 3
 _SPEC = TypeAdapter(GameSpec)
@@ -44,7 +44,7 @@ class GameRecord(Frozen):
 class About(Frozen):
     """A snapshot's manifest before its weights are hashed: what the trainer knows."""
 
-    run: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    run: Annotated[str, Field(pattern=f"^{RUN_NAME.pattern}$")]
     """The run's name, which stands in tables and becomes an agent's label."""
     step: NotNegative
     """Learner steps at which the weights were frozen."""

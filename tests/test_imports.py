@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import league
+from league import config
+from league.envs import registry
+from league.types import BOT_PREFIX
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"envs", "policies", "snapshots"}
@@ -132,7 +135,7 @@ def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: 
         "game = MatchResult('e', 'evaluation', 0, 0, 0, 'g', ('bot:a', 'bot:b'), 1, 0, 'time', 1, 1, 'sample');"
         "store.add_matches([game]); store.flush(force=True);"
         f"app([*{arguments!r}, '--store', {store!r}], standalone_mode=False);"
-        "assert 'torch' not in sys.modules"
+        "assert 'torch' not in sys.modules; assert not any(name.startswith('league.envs') for name in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -153,3 +156,22 @@ def test_every_package_is_installed() -> None:
             package = ".".join(init.parent.relative_to(ROOT).parts)
             name = package if folder == "league" else f"league.{package}"
             assert f'"{name}"' in text, f"{name} is missing from [tool.setuptools] packages"
+
+
+def test_the_engine_names_no_part_of_a_game() -> None:
+    """No string of `league/` but documentation, and no query, names a game, a bot of it, a metric or a reward term."""
+    specs = [registry.spec(name, config.load(env=name).env.options) for name in registry.games()]
+    words = {BOT_PREFIX + bot for spec in specs for bot in spec.bots} | {"brawl", "kuhn", "leduc"}  # matrix is a word
+    words |= {name for spec in specs for name in (*spec.metrics, *spec.reward_terms) if "_" in name}
+    found = {}
+    for path in (ROOT / "league").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        shown = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in shown:
+                found[node.value] = path.name
+    for path in (ROOT / "league").rglob("*.sql"):
+        if not path.name[:3].isdigit():  # a migration knows what older stores have
+            found |= {re.sub("--.*", "", line): path.name for line in path.read_text().splitlines()}
+    named = {(word, where) for text, where in found.items() for word in words if re.search(rf"\b{word}\b", text)}
+    assert not named

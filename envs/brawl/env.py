@@ -136,12 +136,15 @@ SPEC = GameSpec(
     end_reasons=END_REASONS,
     bots=BOTS,
     tick_rate=TICK_RATE,
+    anchor="based",
+    floor="random",
+    activity="damage_dealt",
 )
 
 
 def spec(options: Options) -> GameSpec:
-    """The spec of brawl under `options`; none of them changes it."""
-    return SPEC
+    """The spec of brawl under `options`, which decide the ticks of a step alone."""
+    return dataclasses.replace(SPEC, ticks_per_step=options.ticks_per_step)
 
 
 def rules_of(options: Options) -> Rules:

@@ -99,6 +99,7 @@ def spec(options: Options) -> GameSpec:
         end_reasons=("rounds", "cut"),
         bots=BOTS,
         tick_rate=1.0,
+        floor="random",
     )
 
 

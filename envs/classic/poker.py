@@ -284,6 +284,7 @@ def make_spec(rules: Rules, bots: tuple[str, ...]) -> GameSpec:
         end_reasons=("deals",),
         bots=bots,
         tick_rate=1.0,
+        floor="random",
     )
 
 

@@ -26,7 +26,7 @@ from league.snapshots import io as snapshot_files
 from league.snapshots.agent import MAX_SEED, Agent, load_policy
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
-from league.store.rows import AgentKind, AgentRow, Sampling, unique_name
+from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, GameSpec, MatchResult, Policy
 
@@ -242,7 +242,7 @@ def watch(
     labels = meeting.sides[0].label, meeting.sides[1].label
     if say is not None:
         say(f"playing {labels[0]} against {labels[1]}")
-    picture_seconds = game.options.get("ticks_per_step", 1) / spec.tick_rate
+    picture_seconds = spec.ticks_per_step / spec.tick_rate
     shot = film.shoot(
         batch,
         players,
@@ -384,7 +384,8 @@ def play_pairings(
 
 
 def introduce(store: Store, meeting: Meeting) -> None:
-    """Buffers both sides as agents where the store does not know them yet."""
+    """Buffers the game, and the sides as agents where the store does not know them yet."""
+    store.add_game(GameRow.of(meeting.game.game_id, meeting.spec))
     known = {agent.agent_id for agent in store.agents(meeting.game.game_id)}
     for named in meeting.sides:
         kind: AgentKind = "bot" if named.folder is None else "import"

@@ -32,7 +32,7 @@ from league.store.liveness import gate_lock
 from league.store.locks import held, is_held
 from league.store.rows import Decision, GateRow, SnapshotRow, unique_name
 from league.store.store import Store
-from league.types import BOT_PREFIX, DRAW, SEATS, MatchResult
+from league.types import BOT_PREFIX, SEATS, MatchResult
 
 BATCH_PAIRS = 16
 """Pairs played side by side between two looks at the test."""
@@ -305,9 +305,5 @@ def _pairs(results: Sequence[MatchResult], agent_id: str) -> list[tuple[float, f
 
     pairs = []
     for _, (first, second) in groupby(sorted(results, key=key), key):
-        pairs.append((_score(first, agent_id), _score(second, agent_id)))
+        pairs.append((first.score_of(agent_id), second.score_of(agent_id)))
     return pairs
-
-
-def _score(result: MatchResult, agent_id: str) -> float:
-    return 0.5 if result.winner == DRAW else float(result.agents[result.winner] == agent_id)

@@ -30,7 +30,7 @@ from league.maths.ratings import Difference, PairCounts, Ratings, wilson
 from league.maths.scheduling import Goal, Want, gauntlet, goals, narrowest, round_robin, spread, widths
 from league.play.evaluation import check_games
 from league.signals import Interrupted, put_off
-from league.store.rows import Sampling, unique_name
+from league.store.rows import GameRow, Sampling, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, DRAW, SEATS
 
@@ -298,6 +298,7 @@ class _Played:
         self._before = PairCounts((), (), *(np.zeros(0, np.int64) for _ in range(3)))
         self._lineages: list[list[str]] = []
         self._meetings: dict[tuple[str, str], int] = {}
+        self._anchor = GameRow.of(game_id, meeting.spec).anchor
         if store is not None:
             with store.reading():
                 self._before = store.pair_counts(game_id, sampling=sampling_of(greedy))
@@ -330,7 +331,7 @@ class _Played:
         seats = list(self.counts)
         own = np.array([self.counts[pair] for pair in seats], np.int64).reshape(-1, 3).T
         counts = PairCounts(tuple(first for first, _ in seats), tuple(second for _, second in seats), *own)
-        return rate_counts(self._before + counts, self._lineages, self.ids)
+        return rate_counts(self._before + counts, self._lineages, self._anchor, self.ids)
 
     def record(self, a: str, b: str) -> tuple[int, int, int]:
         """Won, drawn and lost by `a` against `b` in this tournament."""

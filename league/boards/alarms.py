@@ -34,9 +34,9 @@ CYCLE_CERTAINTY = 0.9
 """Of the surest circle of three: else there is nobody to show."""
 CYCLE_SAMPLES = 299
 IDLE_SHARE = 0.5
-"""Matches without any damage by the learner. A random player of brawl deals none to a good opponent in a third."""
+"""Matches in which the learner did nothing. A random player of brawl deals a good opponent no damage in a third."""
 TIME_OUT_SHARE = 0.9
-"""Matches ended by the clock, in a game that tells of no damage. Good players of brawl end up to 95 % so, fighting."""
+"""Matches ended by the clock, in a game without such a metric. Good players of brawl end up to 95 % so, fighting."""
 LAST_MATCHES = 200
 """Of a run's newest training matches, which passivity looks at."""
 CONTINUITY = 0.5
@@ -229,22 +229,24 @@ def _expected(table: Crosstable) -> Floats:
 
 
 def _passivity(store: Store, run: str, game_id: str) -> Finding:
-    """The learner deals no damage in most matches; in a game without damage: nearly all matches run out of time."""
-    query = statement("alarm_passivity", run=run, last=LAST_MATCHES)
+    """The game's metric of activity is 0 in most matches; in a game without one nearly all matches run out of time."""
+    activity = store.game(game_id).activity
+    query = statement("alarm_passivity", run=run, last=LAST_MATCHES, activity=activity)
     [row] = _rows(store, query)
     matches, time_outs, idle = row["matches"], row["time_outs"], row["idle"]
-    if not matches or not (row["with_damage"] or time_outs):
-        why = "its game tells of no damage, and no match ended by the clock" if matches else "no training match yet"
+    if not matches or not (row["with_activity"] or time_outs):
+        why = "no metric of its game tells of activity, and no match ended by the clock"
+        why = why if matches else "no training match yet"
         return Finding("passivity", run, None if not matches else False, f"{run}: {why}", {"matches": matches}, query)
-    count, limit = (idle, IDLE_SHARE) if row["with_damage"] else (time_outs, TIME_OUT_SHARE)
+    count, limit = (idle, IDLE_SHARE) if row["with_activity"] else (time_outs, TIME_OUT_SHARE)
     numbers: dict[str, float | int | str] = {"matches": matches}
-    for name, part in (("time_outs", time_outs), *([("idle", idle)] if row["with_damage"] else [])):
+    for name, part in (("time_outs", time_outs), *([("idle", idle)] if row["with_activity"] else [])):
         lower, upper = _interval(part, matches)
         numbers |= {name: part, f"{name}_share": part / matches, f"{name}_lower": lower, f"{name}_upper": upper}
     sentence = f"of {run}'s newest {matches:,} training matches {time_outs:,} ended by the clock"
-    if row["with_damage"]:
-        numbers["mean_damage"] = row["mean_damage"]
-        sentence += f", and in {idle:,} ({_share(numbers, 'idle', 'idle_share')}) it dealt no damage"
+    if row["with_activity"]:
+        numbers["mean_activity"] = row["mean_activity"]
+        sentence += f", and in {idle:,} ({_share(numbers, 'idle', 'idle_share')}) its {activity} was 0"
     is_raised = _interval(count, matches, 2.0 * ALPHA)[0] > limit
     return Finding("passivity", run, is_raised, sentence, numbers, query)
 

@@ -120,15 +120,15 @@ def payoffs(store: Store, run: str | None = None) -> tuple[Payoff, ...]:
     with store.reading():
         games = store.games()
         shown = games if run is None else [store.find_run(run).game_id]
-        facts = [(g, store.payoff(g, run), store.pair_counts(g), store.lineages(g)) for g in shown]
+        facts = [(g, store.payoff(g, run), store.pair_counts(g), store.lineages(g), store.game(g)) for g in shown]
         names = {g: {agent.agent_id: agent.name for agent in store.agents(g)} for g in shown}
         populations = {
             g: {r.run: [s.agent_id for s in store.snapshots(r.run)] for r in store.runs() if r.game_id == g}
             for g in shown
         }
     return tuple(
-        _payoff(games[g], g, met, rate_counts(counts, lineages), names[g], populations[g])
-        for g, met, counts, lineages in facts
+        _payoff(games[g], g, met, rate_counts(counts, lineages, known.anchor), names[g], populations[g])
+        for g, met, counts, lineages, known in facts
     )
 
 

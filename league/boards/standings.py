@@ -21,8 +21,6 @@ from league.store.rows import RatingRow, RunRow, Sampling, SnapshotRow
 from league.store.store import Store
 from league.types import BOT_PREFIX
 
-ANCHOR = "bot:based"
-"""The agent held at 1000 where it has played."""
 SHORT_HASH = 12
 LEAST_PREFIX = 8
 """Letters of an agent's id that may stand for it."""
@@ -194,7 +192,7 @@ def leaderboard(
         shown = games if game_id is None else [game_id]
         facts = [_read(store, games[g], g, run, sampling) for g in shown]
         kept = [store.board_ratings(g, sampling, believed.draws) for g in shown]
-    rated = [rate_counts(f.counts, f.lineages, prior=believed) for f in facts]
+    rated = [rate_counts(f.counts, f.lineages, f.anchor, prior=believed) for f in facts]
     boards = tuple(_board(f, ratings, other) for f, ratings in zip(facts, rated, strict=True))
     for board, ratings, earlier in zip(boards, rated, kept, strict=True):
         _keep(store, board, ratings, earlier)
@@ -219,14 +217,15 @@ def _prior(draws: float | None) -> Prior:
 def rate(store: Store, game_id: str, sampling: Sampling = "sample") -> Ratings:
     """The ratings of one game: Bradley-Terry's over all its evaluation games whose nets chose by `sampling`.
 
-    Each snapshot is believed to be like the one before it that has games; `bot:based` is held at 1000.
+    Each snapshot is believed to be like the one before it that has games; the game's anchor is held at 1000.
 
     Raises:
         StoreError: the store cannot be read.
     """
     with store.reading():
         counts, lineages = store.pair_counts(game_id, sampling=sampling), store.lineages(game_id)
-    return rate_counts(counts, lineages)
+        anchor = store.game(game_id).anchor
+    return rate_counts(counts, lineages, anchor)
 
 
 def rate_evaluation(store: Store, run: str, game_id: str, update: int, agents: Collection[str]) -> None:
@@ -391,6 +390,7 @@ class _Facts:
 
     game: str
     game_id: str
+    anchor: str | None
     sampling: Sampling
     counts: PairCounts
     lineages: Sequence[Sequence[str]]
@@ -412,6 +412,7 @@ def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Samp
     return _Facts(
         game=game,
         game_id=game_id,
+        anchor=store.game(game_id).anchor,
         sampling=sampling,
         counts=store.pair_counts(game_id, sampling=sampling),
         lineages=store.lineages(game_id),
@@ -424,15 +425,20 @@ def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Samp
 
 
 def rate_counts(
-    counts: PairCounts, lineages: Sequence[Sequence[str]], also: Sequence[str] = (), prior: Prior = DEFAULT_PRIOR
+    counts: PairCounts,
+    lineages: Sequence[Sequence[str]],
+    anchor: str | None,
+    also: Sequence[str] = (),
+    prior: Prior = DEFAULT_PRIOR,
 ) -> Ratings:
     """The ratings of one game from its counts and its lineages of snapshots, oldest first.
 
+    anchor: the agent held at 1000 where it has played; None: the mean is.
     also: agents that are rated even without a game.
     """
     played = {*counts.seat0, *counts.seat1, *also}
     neighbours = [pair for lineage in lineages for pair in pairwise(agent for agent in lineage if agent in played)]
-    return bradley_terry(counts, ANCHOR, lineage=neighbours, agents=also, prior=prior)
+    return bradley_terry(counts, anchor, lineage=neighbours, agents=also, prior=prior)
 
 
 def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None) -> Board:
@@ -469,7 +475,8 @@ def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple
             f" compared; `league evaluate` an agent of one against one of the other"
         )
     if ratings.agents and ratings.anchor is None:
-        notes.append(f"{ANCHOR} has no game here, so the mean of the agents is held at 1000 and moves with them")
+        why = f"{facts.anchor} has no game here" if facts.anchor else "no anchor is known of this game"
+        notes.append(f"{why}, so the mean of the agents is held at 1000 and moves with them")
     one_sided = [
         name(agent)
         for agent, wins, draws, losses in zip(ratings.agents, ratings.wins, ratings.draws, ratings.losses, strict=True)

@@ -202,7 +202,7 @@ class Lane:
         self.seats[row] = 1 - seat
         return result
 
-    def evidence(self, finding: Finding, run: str, ticks_per_step: int) -> dict[str, Any]:
+    def evidence(self, finding: Finding, run: str) -> dict[str, Any]:
         """Whose match a finding is in, what was seen there, and the state to see it again from; spoils the batch.
 
         Where the match has just ended, an observation is already the next one's, whose opponent is not drawn yet.
@@ -224,7 +224,7 @@ class Lane:
             "seat": finding.seat,
             "index": finding.index,
             "step": steps,
-            "tick": steps * ticks_per_step,
+            "tick": steps * batch.spec.ticks_per_step,
             "rows": batch.num_rows,
             "batch_row": row,
             "seen": {**seen, "mask": None if batch.mask is None else batch.mask[row].tolist()},

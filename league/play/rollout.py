@@ -55,7 +55,6 @@ class Collector:
         stack: plays the frozen nets in one call; without it each plays its rows in a call of its own.
         graphs: replays the nets' step as CUDA graphs; needs a `stack`, without which no two steps are alike.
         strict: checked before every step, one a lane, if given.
-        ticks_per_step: of the game, to tell where in its match something was found.
     """
 
     def __init__(
@@ -72,7 +71,6 @@ class Collector:
         stack: PolicyStack | None = None,
         graphs: StepGraphs[Step] | None = None,
         strict: Sequence[StrictMasks] = (),
-        ticks_per_step: int = 1,
     ) -> None:
         self.policy, self.pool = policy, pool
         self.run, self.game_id = run, game_id
@@ -83,7 +81,6 @@ class Collector:
         self.has_graphs = graphs is not None
         """Whether the nets' steps are to be replayed as CUDA graphs."""
         self.nets = Opponents(pool, stack, self.device)
-        self._ticks_per_step = ticks_per_step
         self.finished: list[MatchResult] = []
         """Matches that ended in the rollout under way, or in the last one."""
         self._weights = np.array([weights.get(term, 0.0) for term in self.spec.reward_terms], np.float32)
@@ -152,7 +149,7 @@ class Collector:
     def _stopped_by(self, finding: Finding, update: int) -> GuardError:
         """The finding with its match."""
         lane = next(lane for lane in self.lanes if lane.batch is finding.batch)
-        found = lane.evidence(finding, self.run, self._ticks_per_step)
+        found = lane.evidence(finding, self.run)
         agents = " against ".join(_short(agent, self.run) for agent in found["agents"])
         role = "the learner" if found["agents"][finding.seat] == self.run else "its opponent"
         message = (
@@ -254,7 +251,6 @@ def make_collector(
     lanes, learner = num_lanes(config, device), config.learner
     batches = [make_batch(config.env.rows // lanes) for _ in range(lanes)]
     generator = torch.Generator(device).manual_seed(seed)
-    ticks = config.env.options.get("ticks_per_step", 1)
     has_graphs = learner.compile == "graphs" or (device.type == "cuda" and learner.compile != "off")
     return Collector(
         batches,
@@ -268,5 +264,4 @@ def make_collector(
         stack=make_stack(),
         graphs=StepGraphs(generator, learner.precision, say) if has_graphs else None,
         strict=[StrictMasks(b, make_batch(b.num_rows)) for b in batches] if config.env.strict_masks else (),
-        ticks_per_step=ticks if isinstance(ticks, int) else 1,
     )

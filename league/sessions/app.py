@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -29,9 +28,7 @@ from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.loop import Watcher
-from league.types import BOT_PREFIX, GameSpec
-
-RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+from league.types import BOT_PREFIX, RUN_NAME, GameSpec
 
 
 def train(
@@ -54,7 +51,7 @@ def train(
         stage: how long: `smoke`, `test50k` or `10m`. `10m` carries on the newest finished `test50k` that has the same
             fingerprint and seed, unless `fresh`.
         preset: how wide; `auto` is sized to the device.
-        env: the game; `brawl` unless a config says otherwise.
+        env: the game; without it the configuration's.
         run: its name; the next free `GAME-N` if not given.
         seed: of everything drawn.
         device: `auto`, `cuda`, `mps` or `cpu`.

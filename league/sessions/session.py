@@ -35,7 +35,7 @@ from league.signals import Interrupted, on_signal, received
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import read_state
 from league.store.locks import alone
-from league.store.rows import RunRow, RunStatus
+from league.store.rows import GameRow, RunRow, RunStatus
 from league.store.store import Store
 from league.training.loop import Counters, Ending, PoolMaker, Report, Run, Watcher
 from league.training.loop import train as run_training
@@ -337,6 +337,7 @@ class Session:
 def wire(plan: Plan) -> Run:
     """The parts of a run: the game's batches, the network, and where its snapshots are."""
     row, config, shelf = plan.row, plan.config, plan.shelf
+    shelf.store.add_game(GameRow.of(row.game_id, shelf.spec))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)
         policy = ActorCritic(shelf.architecture).to(plan.device)

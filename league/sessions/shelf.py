@@ -46,9 +46,7 @@ def make_folder(store: Store, run: str) -> None:
 def architecture_of(config: Config, spec: GameSpec) -> Architecture:
     """The network's sizes for a game: history is given in ticks and kept in decisions."""
     sizes = config.agent.model_dump()
-    ticks = config.env.options.get("ticks_per_step", 1)
-    assert isinstance(ticks, int)
-    history = -(-sizes.pop("history_frames") // ticks)
+    history = -(-sizes.pop("history_frames") // spec.ticks_per_step)
     return Architecture.of(spec, history_tokens=history, **sizes)
 
 

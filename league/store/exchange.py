@@ -23,7 +23,7 @@ from typing import Any, Literal
 from league.errors import UsageError, nearest
 from league.store.rows import MAX_SEED, AgentRow
 from league.store.store import LEAST_LISTED, Store
-from league.types import BOT_PREFIX, DRAW, MatchResult
+from league.types import BOT_PREFIX, DRAW, RUN_NAME, MatchResult
 
 COLUMNS = (
     "game_id",
@@ -63,7 +63,6 @@ MAX_BYTES = 64 * 2**20
 MAX_NAME = 100
 MAX_COUNT = 2**63 - 1
 
-_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SNAPSHOT_ID = re.compile(r"[0-9a-f]{64}")
 _PREFIX = re.compile(f"^(?:{BOT_PREFIX}|{OUTSIDE_PREFIX})")
 _WHOLE = re.compile(r"[0-9]{1,20}")
@@ -545,7 +544,7 @@ def import_matches(
         StoreError: the store cannot be used.
     """
     path, store_path = Path(file), Path(store)
-    if run is not None and not _RUN_NAME.fullmatch(run):
+    if run is not None and not RUN_NAME.fullmatch(run):
         raise UsageError(f"run={_show(run)}: letters, digits, . _ and -, at most 64; pass another --run")
     if game_id is not None and name_problem(game_id):
         raise UsageError(f"game_id={_show(game_id)}: {name_problem(game_id)}; pass another --game-id")

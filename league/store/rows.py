@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from league.types import DRAW, SEATS, MatchResult
+from league.types import BOT_PREFIX, DRAW, SEATS, GameSpec, MatchResult
 
 RunStatus = Literal["running", "finished", "stopped", "failed"]
 AgentKind = Literal["snapshot", "bot", "import"]
@@ -67,6 +67,23 @@ class AgentRow:
     kind: AgentKind
     name: str
     game_id: str
+
+
+@dataclass(frozen=True)
+class GameRow:
+    """What boards and alarms need to know of a game, whose code they do not load; its spec says it."""
+
+    game_id: str
+    name: str = ""
+    anchor: str | None = None
+    """The agent id of the bot that is held at 1000."""
+    activity: str | None = None
+    """The metric that is 0 where a seat did nothing against its opponent."""
+
+    @classmethod
+    def of(cls, game_id: str, spec: GameSpec) -> GameRow:
+        """The row of the game that `spec` describes."""
+        return cls(game_id, spec.name, None if spec.anchor is None else BOT_PREFIX + spec.anchor, spec.activity)
 
 
 @dataclass(frozen=True)
@@ -237,6 +254,7 @@ COLUMNS: dict[str, dict[str, npt.DTypeLike]] = {
         "metrics": object,
         "rewards": object,
     },
+    "game": {"game_id": object, "name": object, "anchor": object, "activity": object},
     "agent": {"game_id": object, "agent_id": object, "kind": object, "name": object},
     "snapshot": {
         "run": object,

@@ -31,6 +31,7 @@ from league.store.rows import (
     COLUMNS,
     AgentRow,
     EventRow,
+    GameRow,
     GateRow,
     ImportRow,
     LearnerRow,
@@ -62,6 +63,7 @@ from league.types import MatchResult
 __all__ = [
     "AgentRow",
     "EventRow",
+    "GameRow",
     "GateRow",
     "ImportRow",
     "LearnerRow",
@@ -192,6 +194,10 @@ class Store:
         """Buffers something worth remembering: a skipped update, a restart, a stop."""
         events = self._rows["event"]
         events[len(events)] = (run, update, kind, message, naive(now()))
+
+    def add_game(self, game: GameRow) -> None:
+        """Buffers what boards need to know of a game; it replaces what was known of its id."""
+        self._rows["game"][game.game_id] = (game.game_id, game.name, game.anchor, game.activity)
 
     def add_agent(self, agent: AgentRow) -> None:
         """Buffers an agent; it replaces an earlier one of the same (game_id, agent_id)."""
@@ -580,6 +586,12 @@ class Store:
         """Agent id -> the matches of either kind that it sat in, of one game."""
         with self._read() as con:
             return dict(con.execute(sql("agent_games"), {"game_id": game_id}).fetchall())
+
+    def game(self, game_id: str) -> GameRow:
+        """What is known of a game; only its id where no run, evaluation or tournament of it began here."""
+        with self._read() as con:
+            row = con.execute(sql("game"), {"game_id": game_id}).fetchone()
+        return GameRow(game_id) if row is None else GameRow(*row)
 
     def games(self) -> dict[str, str]:
         """Game id -> the game's name (empty where no run tells), the latest run's first."""

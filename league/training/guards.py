@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from league.config import Config
 from league.maths.ratings import wilson
-from league.types import MatchResult
+from league.types import BOT_PREFIX, MatchResult
 
 PATIENCE = 5
 """Updates in a row that a figure must be bad before it is said, and good before it may be said again."""
@@ -89,15 +89,22 @@ class Guards:
         ]
         return [Alarm(sign.kind, sign.message) for sign in signs if self._is_new(sign)]
 
-    def judge_evaluation(self, config: Config, steps: int, opponent: str, score: float, games: int) -> list[Alarm]:
-        """What is new after an evaluation of `games` games against one opponent."""
+    def judge_evaluation(
+        self, config: Config, steps: int, opponent: str, score: float, games: int, floor: str | None
+    ) -> list[Alarm]:
+        """What is new after an evaluation of `games` games against one opponent.
+
+        floor: the bot that a learner must beat (`GameSpec.floor`); None: nobody is judged.
+        """
         _, upper = wilson(score, games, SURE)
         message = (
             f"at step {steps:,} the agent scores {score:.0%} against {opponent} in {games} games, so it is worse than"
-            f" random play; look at `league rewards`: what pays may not be what wins; begin again with other [rewards]"
+            f" one that has learned nothing; look at `league rewards`: what pays may not be what wins; begin again with"
+            f" other [rewards]"
         )
-        is_sick = opponent == "bot:random" and steps >= config.run.alarm_random_steps and upper < 0.5
-        is_well = opponent == "bot:random" and score >= 0.5
+        is_floor = floor is not None and opponent == BOT_PREFIX + floor
+        is_sick = is_floor and steps >= config.run.alarm_random_steps and upper < 0.5
+        is_well = is_floor and score >= 0.5
         sign = _Sign("worse_than_random", is_sick, is_well, 1, message)
         return [Alarm(sign.kind, sign.message)] if self._is_new(sign) else []
 
@@ -217,13 +224,14 @@ class Guards:
         for match in finished:
             fired = (term for term, values in match.rewards.items() if any(values) and term not in self._fired)
             self._fired.extend(fired)
+        options = ", ".join(f"env.{name}" for name in config.env.options) or "it has none"
         no_matches = _Sign(
             "no_matches",
             self._idle >= config.run.alarm_idle_steps,
             self._idle == 0,
             1,
             f"no match finished in the last {self._idle:,} steps of each row ({self._idle * config.env.rows:,} in all);"
-            f" shorten matches by the game's options (brawl: env.time_limit_seconds), or see whether the game can end",
+            f" shorten matches by the game's options ({options}), or see whether the game can end",
         )
         known = finished[0].rewards if finished and self._matches >= config.run.alarm_silent_matches else ()
         weighted = [term for term in known if config.rewards.get(term, 0.0)]

@@ -29,7 +29,7 @@ from league.training import probe
 from league.training.compiling import compiled
 from league.training.guards import Alarm, Guards
 from league.training.learner import Learner
-from league.types import BOT_PREFIX, DRAW, GameSpec, MatchBatch, MatchResult, Policy, PolicyStack, Rollout
+from league.types import BOT_PREFIX, GameSpec, MatchBatch, MatchResult, Policy, PolicyStack, Rollout
 
 RETRY_SECONDS = 60.0
 """After a checkpoint that failed, until the next try."""
@@ -347,7 +347,7 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
         summary = summarise(met, newest)
         run.watcher.evaluated(counters.newest_steps, label, summary)
         found = run.guards.judge_evaluation(
-            config, counters.newest_steps, opponent.agent_id, summary.score, summary.games
+            config, counters.newest_steps, opponent.agent_id, summary.score, summary.games, run.spec.floor
         )
         alarms += _tell(run, found)
     seconds = {"evaluate_seconds": time.perf_counter() - started}
@@ -393,9 +393,8 @@ class Recent:
         """Counts finished training matches: win 1, draw 1/2, loss 0."""
         for result in finished:
             seat = result.agents.index(self._learner)
-            score = 0.5 if result.winner == DRAW else float(result.winner == seat)
             group = self._pool.group_of(result.agents[1 - seat])
-            self._scores.setdefault(group, deque(maxlen=WINDOW)).append(score)
+            self._scores.setdefault(group, deque(maxlen=WINDOW)).append(result.score_of(self._learner))
         self._matches.extend(finished)
 
     def rates(self) -> dict[str, float]:

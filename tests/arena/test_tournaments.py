@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from league.arena import agents as agents_module
 from league.arena import tournaments
 from league.arena.tournaments import TournamentResult, tournament
 from league.boards.standings import leaderboard
+from league.envs import registry
+from league.envs.classic import matrix
 from league.errors import UsageError
 from league.signals import Interrupted, interrupt, on_signal
 from league.store.store import RunRow, SnapshotRow, Store
@@ -55,6 +60,24 @@ def test_a_round_robin_is_kept_and_rated(store: Store) -> None:
         assert standing.games == 12 == standing.wins + standing.draws + standing.losses
         assert (standing.rank, standing.wins, standing.losses) == (entry.rank, entry.wins, entry.losses)
     assert len(result.encounters) == 3 and sum(e.games for e in result.encounters) == 18
+
+
+def test_the_anchor_is_the_games(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tournament holds the bot that its game names at 1000, and so does the board, which loads no game; without one
+    the mean is held."""
+    anchored = SimpleNamespace(
+        Options=matrix.Options,
+        make=matrix.make,
+        spec=lambda options: replace(matrix.spec(options), name="held", anchor="random", floor=None),
+    )
+    monkeypatch.setitem(registry._games, "held", cast(Any, anchored))
+    for env, anchor in (("held", "bot:random"), ("matrix", None)):
+        result = tournament(BOTS, env=env, device="cpu", store=store.path, games=4)
+        [board] = [board for board in leaderboard(store).boards if board.game == env]
+        assert result.anchor == board.anchor == anchor
+        assert any("no anchor is known" in note for note in board.notes) is (anchor is None)
+        rating = {entry.agent_id: entry.rating for entry in board.entries}
+        assert np.mean(list(rating.values())) == pytest.approx(1000.0) if anchor is None else rating[anchor] == 1000.0
 
 
 def test_a_gauntlet_is_the_first_against_the_others(store: Store) -> None:

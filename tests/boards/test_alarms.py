@@ -17,7 +17,7 @@ from scipy.stats import binomtest, fisher_exact
 
 from league.boards.alarms import ALPHA, Finding, Kind, alarms, sound, statement
 from league.cli import main
-from league.store.store import RunRow, SnapshotRow, Store
+from league.store.store import GameRow, RunRow, SnapshotRow, Store
 from league.types import DRAW, MatchResult
 
 SNAPSHOTS = 6
@@ -25,13 +25,16 @@ Chance = Callable[[int, int], float]
 """The expected score of snapshot i against j; j = -1 stands for the bot."""
 
 
-def make_store(folder: Path, name: str = "s", runs: Sequence[str] = ("r",)) -> Store:
+def make_store(
+    folder: Path, name: str = "s", runs: Sequence[str] = ("r",), activity: str | None = "damage_dealt"
+) -> Store:
     """A store with runs of six snapshots, each of a game of its own, so that each is a store by itself."""
     store = Store.create(folder / f"{name}.duckdb")
     for run in runs:
         store.begin_run(
             RunRow(run=run, game="brawl", game_id=f"{run}-g", fingerprint="f", seed=0, stage="s", config="{}")
         )
+        store.add_game(GameRow(f"{run}-g", "brawl", activity=activity))
         for i in range(SNAPSHOTS):
             store.add_snapshot(SnapshotRow(f"{run}-{i}", run, 100 * i, i, f"{run}/{i}", "f"))
     return store
@@ -258,12 +261,22 @@ def test_the_view_is_what_the_leaderboard_counts(tmp_path: Path) -> None:
         assert rows == sorted(zip(*(list(column) for column in columns), strict=True))
 
 
-def test_time_outs_alone_tell_only_where_there_is_no_damage(tmp_path: Path) -> None:
-    """A game that tells of no damage is passive when nearly all matches run out of time; one that does is not."""
-    for metrics in (False, True):
-        store = make_store(tmp_path, f"m{metrics}")
+def test_time_outs_alone_tell_only_where_no_metric_tells_of_activity(tmp_path: Path) -> None:
+    """A game that names no such metric is passive when nearly all matches run out of time; one that does is not."""
+    for activity, metrics in (("damage_dealt", True), ("damage_dealt", False), (None, True), ("hits", True)):
+        store = make_store(tmp_path, f"{activity}-{metrics}", activity=activity)
         fill(store, trainings(np.random.default_rng(0), 0.1, 0.98, metrics=metrics))
-        assert found(store)["passivity"].is_raised is not metrics
+        assert found(store)["passivity"].is_raised is not (metrics and activity == "damage_dealt")
+
+
+def test_what_counts_as_activity_is_the_games_word(tmp_path: Path) -> None:
+    """A learner whose metric is 0 in most matches is passive, whatever the game calls it; the sentence names it."""
+    store = make_store(tmp_path, activity="moves_made")
+    matches = trainings(np.random.default_rng(0), 0.8, 0.1)
+    fill(store, [replace(match, metrics={"moves_made": match.metrics["damage_dealt"]}) for match in matches])
+    alarm = found(store)["passivity"]
+    assert alarm.is_raised and alarm.sentence.endswith("its moves_made was 0")
+    assert alarm.numbers["mean_activity"] == pytest.approx(70.0 * (1 - alarm.numbers["idle"] / 200))
 
 
 def test_alarms_are_told_and_written_down(tmp_path: Path) -> None:
@@ -283,7 +296,7 @@ def test_names_are_data(tmp_path: Path) -> None:
     """A run's name stands in the query as a literal, whatever is in it."""
     store = make_store(tmp_path)
     store.flush(force=True)
-    query = statement("alarm_passivity", run="o'r; -- $last \\", last=200)
+    query = statement("alarm_passivity", run="o'r; -- $last \\", last=200, activity="x'y")
     assert store.query(query)[1] == [(0, 0, 0, 0, None)] and "\n" not in query
 
 

@@ -19,7 +19,7 @@ from league.boards.payoff import Payoff, payoffs
 from league.boards.standings import leaderboard
 from league.errors import UsageError
 from league.printing import MATRIX_COLUMNS, print_payoff
-from league.store.store import AgentRow, RunRow, SnapshotRow, Store
+from league.store.store import AgentRow, GameRow, RunRow, SnapshotRow, Store
 from league.types import DRAW, MatchResult
 
 Shades = npt.NDArray[np.uint8]
@@ -36,6 +36,7 @@ def begin(store: Store, run: str, snapshots: int = 3, game_id: str = "g") -> Non
     store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}"))
     for i in range(snapshots):
         store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{i}", "f"))
+    store.add_game(GameRow(game_id, "brawl", "bot:based"))
     store.add_agent(AgentRow("bot:based", "bot", "bot:based", game_id))
     store.flush(force=True)
 

@@ -20,7 +20,7 @@ from league.boards.standings import best_snapshot, find_rated, leaderboard, rate
 from league.errors import StoreError, UsageError
 from league.maths.ratings import bradley_terry, elo_series
 from league.store.exchange import import_matches
-from league.store.store import AgentRow, RatingRow, RunRow, SnapshotRow, Store
+from league.store.store import AgentRow, GameRow, RatingRow, RunRow, SnapshotRow, Store
 from league.types import DRAW, MatchResult
 
 
@@ -35,6 +35,7 @@ def begin(store: Store, run: str, game_id: str = "g", **changes: Any) -> None:
     store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}", **changes))
     for i in range(3):
         store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{i}", "f"))
+    store.add_game(GameRow(game_id, "brawl", "bot:based"))
     store.add_agent(AgentRow("bot:based", "bot", "bot:based", game_id))
     store.flush(force=True)
 
@@ -262,6 +263,7 @@ def test_a_rating_is_recomputed_from_rows_alone(store: Store) -> None:
     store.flush(force=True)
     assert leaderboard(store) == before
     copy = Store.create(store.path.with_name("copy.duckdb"))
+    copy.add_game(store.game("g"))
     copy.add_matches(reversed(store.matches("r", "evaluation")))
     copy.flush(force=True)
     assert [e.rating for e in leaderboard(copy).entries] == [e.rating for e in before.entries]

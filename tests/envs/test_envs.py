@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -336,3 +337,34 @@ def test_third_party_game_is_registered_by_object_and_by_path(monkeypatch: pytes
 def test_common_env_keys_are_those_of_the_config() -> None:
     """The registry and the configuration agree on which keys of [env] are not the game's own."""
     assert set(registry.COMMON_ENV_KEYS) == set(config.COMMON_ENV_KEYS)
+
+
+IDS = {
+    "brawl": "01ab9aaf409e1b89",
+    "matrix": "be06dabd4946469c",
+    "kuhn": "a098104d539150f7",
+    "leduc": "646eabd854c48f29",
+}
+
+
+def test_what_games_declare_does_not_change_their_ids() -> None:
+    """Stores and snapshots of these games have these ids; only another version or other options make another game."""
+    ids = {name: registry.game_id(name, config.load(env=name).env.options) for name in IDS}
+    assert ids == IDS
+
+
+@pytest.mark.parametrize("name", registry.games())
+def test_games_say_what_the_engine_needs(name: str) -> None:
+    """What each game declares; brawl's ticks follow its option; a part that is not there is refused."""
+    settings = config.load(env=name)
+    spec = registry.spec(name, settings.env.options)
+    is_brawl = name == "brawl"
+    assert spec.floor == "random" and spec.ticks_per_step == (3 if is_brawl else 1)
+    assert (spec.anchor, spec.activity) == (("based", "damage_dealt") if is_brawl else (None, None))
+    for wrong in ({"anchor": "nobody"}, {"floor": "nobody"}, {"activity": "nothing"}, {"ticks_per_step": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            replace(spec, **cast(Any, wrong))
+    if is_brawl:
+        options = {**settings.env.options, "ticks_per_step": 5}
+        assert registry.spec(name, options).ticks_per_step == 5
+        assert registry.make(name, rows=1, threads=1, options=options).spec.ticks_per_step == 5

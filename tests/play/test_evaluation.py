@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from league.play.evaluation import MAX_PAIRS, Contestant, Pairing, play, summari
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy
 from league.store.store import Store
-from league.types import MatchBatch, MatchResult
+from league.types import DRAW, MatchBatch, MatchResult
 
 SHORT: dict[str, Any] = {"time_limit_seconds": 5.0, "stocks": 1}
 BASED, RANDOM = Contestant("bot:based"), Contestant("bot:random")
@@ -254,3 +255,13 @@ def test_odd_or_no_games_are_refused(games: int) -> None:
     """One line that names the number and the rule."""
     with pytest.raises(UsageError, match=f"games={games}: .*even"):
         meet(BASED, RANDOM, games=games)
+
+
+def test_a_match_is_scored_from_either_seat() -> None:
+    """A win is 1, a draw 1/2, a loss 0, for whoever sat there; nobody else has a score."""
+    match = MatchResult("r", "evaluation", 0, 0, 0, "g", ("a", "b"), 1, 1, "over", 1, 1, "sample")
+    assert (match.score_of("a"), match.score_of("b")) == (0.0, 1.0)
+    drawn = replace(match, winner=DRAW)
+    assert (drawn.score_of("a"), drawn.score_of("b")) == (0.5, 0.5)
+    with pytest.raises(ValueError, match="not in tuple"):
+        match.score_of("c")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ SPEC = GameSpec(
     bots=("constant",),
     tick_rate=30.0,
 )
+DECLARED_BEFORE = set(spec_to_json(SPEC)) - {"ticks_per_step", "anchor", "floor", "activity"}
 
 
 def about(**changes: Any) -> About:
@@ -168,6 +170,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {
     "spec broken": (lambda f: edit(f, spec={"name": "toy"}), (MANIFEST, "spec", "version")),
     "spec widened": (lambda f: edit(f, spec={**spec_to_json(SPEC), "hook": "x"}), (MANIFEST, "spec", "hook: unknown")),
     "spec type": (lambda f: edit(f, spec={**spec_to_json(SPEC), "obs_size": "6"}), (MANIFEST, "spec", "obs_size")),
+    "spec anchor": (lambda f: edit(f, spec={**spec_to_json(SPEC), "anchor": "x"}), (MANIFEST, "spec", "anchor='x'")),
+    "spec ticks": (lambda f: edit(f, spec={**spec_to_json(SPEC), "ticks_per_step": 0}), (MANIFEST, "ticks_per_step=0")),
     "later format": (lambda f: edit(f, format=4), (MANIFEST, "format=4 is not 3")),
     "earlier format": (lambda f: edit(f, format=1, spec={"name": "brawl"}), (MANIFEST, "format=1 is not 3")),
     "foreign weights": (lambda f: forge(f, b"PK\x03\x04 no safetensors"), (WEIGHTS, "no safetensors file")),
@@ -305,3 +309,14 @@ def test_snapshots_do_not_import_the_configuration() -> None:
     allowed = {"league", "league.errors", "league.types", "league.snapshots"}
     allowed |= {"league.snapshots.io", "league.snapshots.manifest"}
     assert set(json.loads(output.replace("'", '"'))) <= allowed
+
+
+def test_a_manifest_from_before_games_named_their_parts_is_read(tmp_path: Path) -> None:
+    """Without ticks, anchor, floor and activity a spec is read, equal to the one that has them: the same game."""
+    spec = replace(SPEC, ticks_per_step=3, anchor="constant", floor="constant")
+    assert spec_from_json(spec_to_json(spec)).anchor == "constant" and spec == SPEC
+    older = {key: value for key, value in spec_to_json(spec).items() if key in DECLARED_BEFORE}
+    assert len(older) == 11
+    save(tmp_path / "s", weights(), about(spec=older))
+    manifest, _ = load(tmp_path / "s")
+    assert manifest.spec == older and spec_from_json(manifest.spec) == spec

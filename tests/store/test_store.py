@@ -18,10 +18,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from league.envs import registry
 from league.errors import LeagueError, StoreError, UsageError
 from league.store import store as store_module
 from league.store.store import (
     AgentRow,
+    GameRow,
     RatingRow,
     RewardTerm,
     Store,
@@ -816,6 +818,33 @@ def test_ratings_of_an_older_schema_are_kept_with_their_game(tmp_path: Path, mon
         ("a", "g", "sample", 1.25, "bradley_terry", "h", 1100.0, 1000.0, 40, None),
         ("gone", "", "sample", 0.0, "elo", "gone", 990.0, None, 2, None),
     ]
+
+
+def test_an_older_store_keeps_the_anchor_of_its_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before games had rows one anchor and metric served all: they stay where they were played, and nowhere else."""
+    known = store_module.migrations()
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "migrations", lambda: tuple(one for one in known if one[0] < 12))
+        old = Store.create(tmp_path / "s.duckdb")
+        old.begin_run(make_run("a", game="brawl", game_id="b1"))
+        old.begin_run(make_run("m", game="matrix", game_id="m1"))
+        played = [make_match(run="x", kind="evaluation", game_id="b2", agents=("bot:based", "bot:random"))]
+        played.append(make_match(run="y", kind="evaluation", game_id="m2", agents=("bot:biased", "bot:random")))
+        old.add_matches(played)
+        old.add_agent(AgentRow("bot:based", "bot", "bot:based", "b3"))
+        old.flush(force=True)
+    store = Store.open(old.path)
+    assert store.game("b1") == GameRow("b1", "brawl", "bot:based", "damage_dealt")
+    for game_id in ("b2", "b3"):
+        assert store.game(game_id) == GameRow(game_id, "", "bot:based", "damage_dealt")
+    for game_id in ("m1", "m2", "never seen"):
+        assert store.game(game_id) == GameRow(game_id)
+    spec = registry.spec("matrix", {})
+    store.add_game(GameRow.of("m1", replace(spec, anchor="random")))
+    store.add_game(GameRow.of("m2", spec))
+    store.flush(force=True)
+    assert store.game("m1") == GameRow("m1", "matrix", "bot:random", None)
+    assert store.game("m2") == GameRow("m2", "matrix") and store.games()["m2"] == "matrix"
 
 
 def test_gates_of_an_older_schema_are_numbered_by_their_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,6 +133,7 @@ def test_no_match_for_long_is_said() -> None:
     assert idle(updates - 1) == 0
     (alarm,) = guards.judge(CONFIG, HEALTHY, [])
     assert alarm.kind == "no_matches" and f"last {32 * updates} steps of each row" in alarm.message
+    assert all(f"env.{name}" in alarm.message for name in CONFIG.env.options)
     assert idle(updates) == 0, "said already"
 
 
@@ -148,15 +149,20 @@ def test_a_weighted_term_that_never_fires_is_said_once() -> None:
 
 
 def test_losing_to_random_play_is_said_late_and_when_it_is_sure() -> None:
-    """Neither early, nor by a few games, nor against another bot."""
-    lost: dict[str, Any] = {"opponent": "bot:random", "score": 0.1, "games": 30}
-    assert Guards().judge_evaluation(CONFIG, CONFIG.run.alarm_random_steps - 1, **lost) == []
-    assert Guards().judge_evaluation(CONFIG, CONFIG.run.alarm_random_steps, **{**lost, "opponent": "bot:based"}) == []
-    assert Guards().judge_evaluation(CONFIG, CONFIG.run.alarm_random_steps, **{**lost, "score": 0.3}) == []
+    """Neither early, nor by a few games, nor against another bot, nor in a game that names nobody."""
+    late = CONFIG.run.alarm_random_steps
+    lost: dict[str, Any] = {"opponent": "bot:random", "score": 0.1, "games": 30, "floor": "random"}
+    assert Guards().judge_evaluation(CONFIG, late - 1, **lost) == []
+    assert Guards().judge_evaluation(CONFIG, late, **{**lost, "opponent": "bot:based"}) == []
+    assert Guards().judge_evaluation(CONFIG, late, **{**lost, "score": 0.3}) == []
+    for floor in (None, "fold"):
+        assert Guards().judge_evaluation(CONFIG, late, **{**lost, "floor": floor}) == []
+    (other,) = Guards().judge_evaluation(CONFIG, late, **{**lost, "opponent": "bot:fold", "floor": "fold"})
+    assert other.kind == "worse_than_random" and "against bot:fold" in other.message
     guards = Guards()
-    (alarm,) = guards.judge_evaluation(CONFIG, CONFIG.run.alarm_random_steps, **lost)
+    (alarm,) = guards.judge_evaluation(CONFIG, late, **lost)
     assert alarm.kind == "worse_than_random" and "scores 10% against bot:random in 30 games" in alarm.message
-    assert guards.judge_evaluation(CONFIG, CONFIG.run.alarm_random_steps, **lost) == []
+    assert guards.judge_evaluation(CONFIG, late, **lost) == []
 
 
 def test_a_game_of_another_scale_sets_its_own_limits() -> None:
@@ -168,7 +174,7 @@ def test_a_game_of_another_scale_sets_its_own_limits() -> None:
         alarms = [*guards.judge(chosen, HEALTHY, []), *guards.judge(chosen, HEALTHY, [])]
         alarms += guards.judge(chosen, HEALTHY, [match(payoff=(0.0, 0.0))] * 2)
         assert sorted(alarm.kind for alarm in alarms) == sorted(found)
-        late = guards.judge_evaluation(chosen, 5, "bot:random", 0.0, 30)
+        late = guards.judge_evaluation(chosen, 5, "bot:random", 0.0, 30, "random")
         assert len(late) == bool(found)
 
 
