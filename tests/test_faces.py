@@ -469,7 +469,7 @@ def test_game_without_bots_needs_an_opponent(monkeypatch: pytest.MonkeyPatch) ->
 
     def make_without_bots(**arguments: Any) -> Any:
         batch = matrix.make(**arguments)
-        batch.spec = dataclasses.replace(batch.spec, bots=())
+        batch.spec = dataclasses.replace(batch.spec, bots=(), anchor=None, floor=None)
         return batch
 
     module = SimpleNamespace(Options=matrix.Options, spec=matrix.spec, make=make_without_bots)

@@ -59,9 +59,9 @@ Results = dict[tuple[str, str], dict[str, Any]]
 """The runs of a turn, by peer and size."""
 
 PEERS = {
-    "ours": Peer("ours", "league"),
-    "ours-highest": Peer("ours", "league", (("precision", "highest"),)),
-    "ours-bf16": Peer("ours", "league", (("precision", "bf16"),)),
+    "ours": Peer("ours", "league-engine"),
+    "ours-highest": Peer("ours", "league-engine", (("precision", "highest"),)),
+    "ours-bf16": Peer("ours", "league-engine", (("precision", "bf16"),)),
     "sb3": Peer("sb3", "sb3-contrib"),
     "cleanrl": Peer("cleanrl", "torch"),
     "pufferlib": Peer("puffer", "pufferlib"),

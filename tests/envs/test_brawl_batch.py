@@ -38,7 +38,7 @@ def test_the_arrays_are_those_of_the_contract():
     batch.step()
     assert all(getattr(batch, name) is array for name, array in held.items())
     assert (held["obs"] != before).any()
-    assert batch.spec is spec(Options()) and batch.num_rows == 5
+    assert batch.spec == spec(Options()) and batch.num_rows == 5
 
 
 def test_brawl_keeps_the_contract():

@@ -48,6 +48,10 @@ OTHERWISE = {
     "continues": "run.continues=test50k",
     "allow_short": "run.allow_short=true",
     "on_alarm": "run.on_alarm=stop",
+    "alarm_kl": "run.alarm_kl=0.5",
+    "alarm_idle_steps": "run.alarm_idle_steps=2",
+    "alarm_silent_matches": "run.alarm_silent_matches=1",
+    "alarm_random_steps": "run.alarm_random_steps=0",
     "strict_masks": "env.strict_masks=true",
 }
 """Each setting that a stage may set, otherwise than `smoke` with `SETS` has it, or at least set."""
