@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from league.device import autocast
-from league.play.findings import Finding, check_finite, seed_of
+from league.play.checks import BatchError, check_finite, seed_of
 from league.play.graphs import StepGraphs
-from league.play.opponents import NO_SLOT, Group, Matchmaker, Opponents
+from league.play.opponents import NO_SLOT, Matchmaker, Opponents, RowGroup
 from league.play.seats import SeatView, bot_id, match_result
 from league.play.strict import StrictMasks
 from league.types import (
@@ -25,7 +25,7 @@ from league.types import (
 )
 
 
-class Step(NamedTuple):
+class LearnerStep(NamedTuple):
     """What the learner's net saw and did in one step: (B, ...) tensors on the device."""
 
     obs: Tensor
@@ -57,7 +57,7 @@ class Lane:
         nets: Opponents,
         generator: torch.Generator,
         precision: str,
-        graphs: StepGraphs[Step] | None,
+        graphs: StepGraphs[LearnerStep] | None,
         strict: StrictMasks | None,
     ) -> None:
         self.batch, self.first_row, self.policy, self.nets = batch, first_row, policy, nets
@@ -71,7 +71,7 @@ class Lane:
         spec = batch.spec
         # The learner's seats, counted through all seats of all rows.
         self._own = torch.zeros(num_rows, dtype=torch.int64, device=self.device)
-        self._groups: list[Group] = []
+        self._groups: list[RowGroup] = []
         self._seen = torch.zeros(num_rows + 1, spec.obs_size, device=self.device)
         self._legal = torch.ones(num_rows + 1, spec.action.mask_size, dtype=torch.bool, device=self.device)
         self._chosen = torch.zeros(num_rows + 1, spec.action.num_parts, dtype=torch.int32, device=self.device)
@@ -115,7 +115,7 @@ class Lane:
         self._own.copy_(torch.from_numpy(own), non_blocking=True)
         self._groups = self.nets.groups(self.slots)
 
-    def think(self) -> Step:
+    def think(self) -> LearnerStep:
         """The step of all nets; the actions are on their way to the batch."""
         self.view.pull()
         if self._graphs is None:
@@ -127,14 +127,14 @@ class Lane:
         self.view.push()
         return step
 
-    def _nets(self, groups: list[Group]) -> Step:
+    def _nets(self, groups: list[RowGroup]) -> LearnerStep:
         """Reads and writes only tensors of `_reads`, the groups and the nets' weights, so that it can be captured."""
         view = self.view
         obs, mask = view.see(self._own)
         action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
         view.act(self._own, action)
         if not groups:  # bots alone
-            return Step(obs, mask, action, log_prob.float(), value.float())
+            return LearnerStep(obs, mask, action, log_prob.float(), value.float())
         others = self._own ^ 1  # a row's two seats follow one another, the first an even one
         self._seen[:-1], others_mask = view.see(others)
         if others_mask is not None:
@@ -144,14 +144,14 @@ class Lane:
             seen = self._seen[group.rows]
             self._chosen[group.rows] = self.nets.step(group, seen, self.opponent_state, legal, self._generator).int()
         view.act(others, self._chosen[:-1])  # where a bot plays, the game ignores it
-        return Step(obs, mask, action, log_prob.float(), value.float())
+        return LearnerStep(obs, mask, action, log_prob.float(), value.float())
 
-    def foresee(self, generator: torch.Generator) -> Step:
+    def foresee(self, generator: torch.Generator) -> LearnerStep:
         """The learner's part of the next `think`, without taking it: on a copy of its memory, drawn by `generator`."""
         self.view.pull()
         obs, mask = self.view.see(self._own)
         action, log_prob, value = self.policy.step(obs, self.state.select(None), mask=mask, generator=generator)
-        return Step(obs, mask, action, log_prob.float(), value.float())
+        return LearnerStep(obs, mask, action, log_prob.float(), value.float())
 
     def stop_graphs(self) -> None:
         """From now on the nets' steps run as they are."""
@@ -202,7 +202,7 @@ class Lane:
         self.seats[row] = 1 - seat
         return result
 
-    def evidence(self, finding: Finding, run: str) -> dict[str, Any]:
+    def evidence(self, finding: BatchError, run: str) -> dict[str, Any]:
         """Whose match a finding is in, what was seen there, and the state to see it again from; spoils the batch.
 
         Where the match has just ended, an observation is already the next one's, whose opponent is not drawn yet.
