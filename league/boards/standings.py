@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc
 
+from league.acts import act
 from league.errors import StoreError, UsageError, nearest
 from league.maths.davidson import Prior
 from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
@@ -438,7 +439,8 @@ def rate_counts(
     """
     played = {*counts.seat0, *counts.seat1, *also}
     neighbours = [pair for lineage in lineages for pair in pairwise(agent for agent in lineage if agent in played)]
-    return bradley_terry(counts, anchor, lineage=neighbours, agents=also, prior=prior)
+    with act("rate"):
+        return bradley_terry(counts, anchor, lineage=neighbours, agents=also, prior=prior)
 
 
 def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None) -> Board:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from league.acts import act
 from league.device import autocast
 from league.play.checks import BatchError, check_finite, seed_of
 from league.play.graphs import StepGraphs
@@ -131,7 +132,8 @@ class Lane:
         """Reads and writes only tensors of `_reads`, the groups and the nets' weights, so that it can be captured."""
         view = self.view
         obs, mask = view.see(self._own)
-        action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
+        with act("play_net"):
+            action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
         view.act(self._own, action)
         if not groups:  # bots alone
             return LearnerStep(obs, mask, action, log_prob.float(), value.float())
@@ -142,7 +144,9 @@ class Lane:
         for group in groups:
             legal = None if view.mask is None else self._legal[group.rows]
             seen = self._seen[group.rows]
-            self._chosen[group.rows] = self.nets.step(group, seen, self.opponent_state, legal, self._generator).int()
+            with act("frozen_nets"):
+                chosen = self.nets.step(group, seen, self.opponent_state, legal, self._generator)
+            self._chosen[group.rows] = chosen.int()
         view.act(others, self._chosen[:-1])  # where a bot plays, the game ignores it
         return LearnerStep(obs, mask, action, log_prob.float(), value.float())
 
@@ -162,13 +166,16 @@ class Lane:
         self.view.wait()
         if self._strict is not None:
             self._strict.check()
-        self.batch.step()
+        with act("game"):
+            self.batch.step()
         check_finite(self.batch, is_played=True, before=None if self._strict is None else self._strict.now)
 
     def value(self) -> Tensor:
         """(B,): what the learner's net expects from now on."""
         self.view.pull()
-        return self.policy.value(self.view.see(self._own)[0], self.state).float()
+        obs, _ = self.view.see(self._own)
+        with act("play_net"):
+            return self.policy.value(obs, self.state).float()
 
     def cut_values(self) -> tuple[Tensor, Tensor] | None:
         """Rows (n,) of matches that were cut, and the values (n,) of their last states under the memory they had."""
@@ -177,7 +184,8 @@ class Lane:
             return None
         obs = torch.from_numpy(self.batch.final_obs[cut, self.seats[cut]]).to(self.device)
         rows = torch.from_numpy(cut).to(self.device)
-        return rows, self.policy.value(obs, self.state, rows=rows).float()
+        with act("play_net"):
+            return rows, self.policy.value(obs, self.state, rows=rows).float()
 
     def finish_match(self, row: int, run: str, update: int, game_id: str) -> MatchResult:
         """The result of the match that ended; the learner takes the other seat next."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from league.acts import act
 from league.config import Config
 from league.device import autocast
 from league.errors import GuardError
@@ -106,10 +107,17 @@ class Collector:
             lane.is_first[:] = True
             lane.begin_matches(np.arange(lane.num_rows), self.pool, updates_made)
 
+    def one_by_one(self) -> None:
+        """From now on all runs in the calling thread, one after the other, and no net's step as a graph."""
+        self.worker = None
+        for lane in self.lanes:
+            lane.stop_graphs()
+
     def opponents_in_use(self) -> set[str]:
         """The opponents that rows play now."""
         return {opponent for lane in self.lanes for opponent in lane.opponents}
 
+    @act("play")
     def collect(self, num_steps: int, update: int) -> Rollout:
         """Plays `num_steps` steps of every row for the update number `update`, counted from 1.
 
