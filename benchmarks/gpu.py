@@ -30,7 +30,7 @@ from league.config import Config, steps_per_rollout
 from league.device import describe_device, products
 from league.play.rollout import Collector
 from league.policies.actor_critic import Architecture
-from league.sessions.app import settle
+from league.sessions.settling import settle
 from league.sessions.shelf import architecture_of
 from league.training.learner import Learner
 from league.training.loop import Report

@@ -22,7 +22,7 @@ from league.play.opponents import Opponents, RowGroup
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
-from league.sessions.app import settle
+from league.sessions.settling import settle
 from league.sessions.shelf import architecture_of
 
 NETS = (1, 4, 16)

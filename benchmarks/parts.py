@@ -27,7 +27,7 @@ from league.policies import linear as linear_module
 from league.policies.actor_critic import ActorCritic
 from league.policies.linear import linear
 from league.policies.lstm import lstm_cell
-from league.sessions.app import settle
+from league.sessions.settling import settle
 from league.sessions.shelf import architecture_of
 
 

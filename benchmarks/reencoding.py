@@ -31,8 +31,8 @@ from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.attention import attend, rotate, rotation_at, split
 from league.policies.opponent_encoder import OpponentEncoder
-from league.sessions.app import settle
 from league.sessions.session import Silent
+from league.sessions.settling import settle
 from league.sessions.shelf import architecture_of
 from league.store.rows import RunRow
 from league.store.store import Store

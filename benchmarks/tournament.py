@@ -20,7 +20,7 @@ from league.maths.scheduling import round_robin
 from league.play.evaluation import Contestant, Pairing, play
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy, stack_of
-from league.sessions.app import settle
+from league.sessions.settling import settle
 from league.sessions.shelf import architecture_of
 from league.types import BOT_PREFIX, MatchBatch, Policy
 

@@ -26,8 +26,8 @@ from league.maths.ratings import bradley_terry
 from league.play.rollout import Collector, make_collector
 from league.policies.actor_critic import ActorCritic
 from league.pool.pool import Pool
-from league.sessions.app import settle
 from league.sessions.session import make_stack
+from league.sessions.settling import settle
 from league.sessions.shelf import architecture_of
 from league.store.store import Store
 from league.training.compiling import compiled

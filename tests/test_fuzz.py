@@ -36,7 +36,7 @@ from league.envs import registry
 from league.envs.brawl.state import HEADER_SIZE
 from league.envs.classic.shared import HEADER
 from league.errors import LeagueError, SnapshotError, UsageError, visible
-from league.sessions.app import check_mix, settle
+from league.sessions.settling import check_mix, settle
 from league.snapshots import Agent
 from league.snapshots.io import MANIFEST, WEIGHTS
 from league.snapshots.state import load_state, save_state

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from league import config as settings
 from league.acts import act
 from league.arena.agents import DEFAULT_STORE, check_seed
-from league.config import AUTO, Config, Layer
-from league.device import choose_device, describe_device, read_memory
+from league.config import AUTO, Config
+from league.device import choose_device, describe_device
 from league.envs import registry
-from league.errors import ConfigError, LeagueError, StoreError, UsageError, nearest
-from league.policies.actor_critic import ActorCritic
-from league.sessions import sizing
+from league.errors import LeagueError, StoreError, UsageError
+from league.sessions.continuation import find_earlier, find_earlier_auto, is_pruned
 from league.sessions.session import Plan, Session, Silent, TrainResult, new_row
-from league.sessions.shelf import FileShelf, architecture_of, folder_of
-from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
+from league.sessions.settling import check_disk, check_memory, check_name, check_settings, settle, with_overrides
+from league.sessions.shelf import FileShelf, folder_of
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.loop import Watcher
-from league.types import BOT_PREFIX, RUN_NAME, GameSpec
 
 
 def train(
@@ -181,209 +177,6 @@ def _go(plan: Plan) -> TrainResult:
                 f" --fresh`"
             )
         return session.go().results[0]
-
-
-def with_overrides(row: RunRow, overrides: Sequence[str]) -> tuple[Config, RunRow]:
-    """The settings of a run that is in the store with these changes, and its row with them.
-
-    Raises:
-        ConfigError: one cannot be changed, or they cannot be run.
-    """
-    before = settings.from_json(json.loads(row.config))
-    if not overrides:
-        return before, row
-    config = settings.changed(before, overrides)
-    settings.check(config)
-    is_same = settings.fingerprint(config) == settings.fingerprint(before)
-    mark = row.fingerprint if is_same else settings.mixed_fingerprint(row.fingerprint, config)
-    return config, replace(row, config=json.dumps(settings.to_json(config)), fingerprint=mark)
-
-
-def settle(
-    stage: str,
-    preset: str,
-    env: str | None,
-    config_file: str | Path | None,
-    overrides: Sequence[str],
-    layer: Layer | None = None,
-) -> tuple[Config, GameSpec, torch.device, str]:
-    """The settings of a call: the game's options completed, the device chosen, the preset `auto` sized to it.
-
-    layer: laid over the stage, as `league.config.load` has it.
-
-    The last of the four explains the sizes of `auto`; it is empty with another preset.
-    """
-
-    def load(sizes: Layer) -> Config:
-        config = settings.load(stage, preset, env, config_file, overrides, sizes, layer)
-        return settings.with_options(config, registry.check_options(config.env.name, config.env.options))
-
-    config = load({})
-    spec = registry.spec(config.env.name, config.env.options)
-    device = choose_device(config.learner.device)
-    if preset != AUTO:
-        return config, spec, device, ""
-    footprint = _footprint(config, spec, device)
-    sizes, explanation = sizing.auto(load, spec, footprint, device, read_memory(device), registry.num_cores())
-    return load(sizes), spec, device, explanation
-
-
-def check_memory(config: Config, spec: GameSpec, device: torch.device, rivals: int = 0) -> str:
-    """One line of what the run takes of the device's memory; with `rivals` other learners where it is of a league.
-
-    Raises:
-        ConfigError: that is more than is free.
-    """
-    memory = read_memory(device)
-    needed = sizing.check_memory(config, spec, _footprint(config, spec, device), memory, device, rivals)
-    free = f", {sizing.show(memory.free)} free" if memory.total else ""
-    return f"memory: {needed.describe()}{free}"
-
-
-def check_disk(config: Config, spec: GameSpec, device: torch.device, store: Path, run: str = "", steps: int = 0) -> str:
-    """One line of what the run takes of the disk, and a warning in it where that is more than is free.
-
-    Raises:
-        ConfigError: nothing could be saved there.
-    """
-    folder = next(path for path in (store.absolute().parent, *store.absolute().parents) if path.is_dir())
-    needs = sizing.disk_needs(config, _footprint(config, spec, device), steps, STATES_KEPT, STATES_AT_ONCE)
-    used = states_bytes(store.parent / run / "state") if run else 0
-    return sizing.check_disk(needs, shutil.disk_usage(folder).free, used, str(folder))
-
-
-def _footprint(config: Config, spec: GameSpec, device: torch.device) -> sizing.Footprint:
-    sizing.check_agent(config, read_memory(device))
-    with torch.random.fork_rng(devices=[]):
-        policy = ActorCritic(architecture_of(config, spec)).to(device)
-    return sizing.measure(policy, spec, config.learner.rollout_steps, config.learner.precision, device)
-
-
-def check_name(run: str | None) -> None:
-    """Refuses a name that a run cannot have.
-
-    Raises:
-        UsageError: it is another than what `RUN_NAME` describes.
-    """
-    if run is not None and not RUN_NAME.fullmatch(run):
-        raise UsageError(
-            f"run={run!r}: letters, digits, '.', '_' and '-' only, at most 64, a letter or digit first;"
-            f" pass another --run"
-        )
-
-
-def check_settings(config: Config, spec: GameSpec) -> None:
-    """Refuses settings that cannot be run, or do not fit the game.
-
-    Raises:
-        ConfigError: with what would do.
-    """
-    settings.check(config)
-    settings.check_rewards(config, spec)
-    check_mix(config, spec)
-
-
-def check_mix(config: Config, spec: GameSpec) -> None:
-    """Refuses a `pool.mix` or `pool.groups` that names a bot which the game does not have.
-
-    Raises:
-        ConfigError: with the bots that there are.
-    """
-    bots = [BOT_PREFIX + bot for bot in spec.bots]
-    known = [settings.SELF_PLAY, *config.pool.groups, *bots]
-    for name, share in config.pool.mix.items():
-        if name not in known:
-            raise ConfigError(f"pool.mix.{name}={share:g}: {spec.name} has no such opponent{nearest(name, known)}")
-    for group, members in config.pool.groups.items():
-        for name in members:
-            if name not in bots:
-                raise ConfigError(f"pool.groups.{group} lists {name}: {spec.name} has no such bot{nearest(name, bots)}")
-
-
-def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh: bool) -> tuple[RunRow | None, str]:
-    """The run that this stage carries on, if any, and a sentence that says so or why not."""
-    stage = config.run.continues
-    if not stage:
-        return None, ""
-    if fresh:
-        return None, "starting at step 0: --fresh"
-    if run is not None:
-        return None, f"starting at step 0: --run {run} names a new run"
-    mark = settings.fingerprint(config)
-    game_id = registry.game_id(config.env.name, config.env.options)
-    runs = store.runs()
-    begun = [row for row in runs if (row.fingerprint, row.game_id, row.seed) == (mark, game_id, seed)]
-    longer = [row for row in begun if row.stage != stage and row.status != "finished" and row.steps]
-    hint = f"; to carry on {longer[-1].run} instead, use `league resume {longer[-1].run}`" if longer else ""
-    finished = [row for row in runs if row.stage == stage and row.status == "finished"]
-    if not finished:
-        return None, f"starting at step 0: there is no finished {stage} in {store.path}{hint}"
-    seeded = [row for row in finished if row.seed == seed]
-    if not seeded:
-        seeds = ", ".join(str(n) for n in sorted({row.seed for row in finished}))
-        return None, f"starting at step 0: no finished {stage} has seed {seed} (there are: {seeds})"
-    same = [row for row in seeded if (row.fingerprint, row.game_id) == (mark, game_id)]
-    if not same:
-        newest = seeded[-1]
-        why = _differences(settings.to_json(config), json.loads(newest.config))
-        if not why:
-            is_mixed = newest.fingerprint != mark
-            why = "settings that changed on the way, when it was resumed" if is_mixed else "the game's version"
-        return (
-            None,
-            f"starting at step 0: {newest.run}, the newest finished {stage} of seed {seed}, differs in {why}{hint}",
-        )
-    whole = [row for row in same if not is_pruned(store, row.run)]
-    newest = (whole or same)[-1]
-    if not whole:
-        return None, f"starting at step 0: snapshots of {newest.run} were pruned, so it cannot go on{hint}"
-    return newest, f"carrying on {newest.run} ({stage}, same fingerprint and seed) from step {newest.steps:,}"
-
-
-def find_earlier_auto(
-    store: Store, config: Config, seed: int, settle_with: Callable[[Layer], tuple[Config, GameSpec, torch.device, str]]
-) -> tuple[Config, RunRow, str, str] | None:
-    """The run of preset `auto` that this stage carries on with the sizes that `auto` chose on another device.
-
-    Args:
-        store, config, seed: as for `find_earlier`; `config` is sized to this device.
-        settle_with: the settings of this call with other sizes; what a user has set stays.
-
-    Returns:
-        Its settings, its row, a sentence that says which it is, and one about the sizes; None where there is none.
-    """
-    wanted = (AUTO, config.run.continues, "finished", seed)
-    for row in reversed(store.runs()):
-        if (row.preset, row.stage, row.status, row.seed) != wanted:
-            continue
-        sized = settle_with(sizing.sizes_of(json.loads(row.config)))[0]
-        if settings.fingerprint(sized) != row.fingerprint:
-            continue
-        earlier, reason = find_earlier(store, sized, seed, None, False)
-        if earlier is not None:
-            then, now = sizing.describe(sized), sizing.describe(config)
-            kept = f"preset auto: {earlier.run} keeps the sizes of the device that it began on ({then})"
-            return sized, earlier, reason, f"{kept}; this one would have {now}: --fresh begins a run with them"
-    return None
-
-
-def is_pruned(store: Store, run: str) -> bool:
-    """Whether files of a run's snapshots were pruned; it cannot go on then, since it may draw any of them."""
-    return any(row.pruned_at is not None for row in store.snapshots(run))
-
-
-def _differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:
-    """The settings that differ between two configs as JSON and count for the fingerprint, at most three by name."""
-    ignored = {"env.threads", "env.strict_masks", "learner.device"}
-
-    def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-        sections = {**config, "env": {**config["env"], **config["env"]["options"]}}
-        pairs = {f"{name}.{key}": value for name, table in sections.items() for key, value in table.items()}
-        return {key: value for key, value in pairs.items() if key not in ignored and not key.startswith("run.")}
-
-    a, b = flat(now), flat(then)
-    names = [key for key in {**a, **b} if key != "env.options" and a.get(key) != b.get(key)]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def claim_run_name(store: Store, wanted: str | None, game: str) -> str:

@@ -28,8 +28,9 @@ from league.pool import roster
 from league.pool.league_pool import LeaguePool, Member, own_snapshots
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
-from league.sessions.app import check_memory, check_name, check_settings, is_pruned, settle, with_overrides
+from league.sessions.continuation import is_pruned
 from league.sessions.session import Notes, Plan, Session, Silent, TrainResult, new_row
+from league.sessions.settling import check_memory, check_name, check_settings, settle, with_overrides
 from league.sessions.shelf import FileShelf, make_folder
 from league.signals import Interrupted, received
 from league.store.rows import LearnerRow, RunRow, SnapshotRow

@@ -18,7 +18,7 @@ from league.envs.base import ContractError, check_match_batch, gymnasium_spaces
 from league.envs.classic import matrix
 from league.envs.classic.matrix import MatrixBatch, Options
 from league.errors import ConfigError
-from league.sessions.app import settle
+from league.sessions.settling import settle
 from league.types import ActionSpec
 
 

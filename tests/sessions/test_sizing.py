@@ -16,9 +16,8 @@ from league.config import Config, Layer
 from league.device import Memory, is_out_of_memory, read_memory
 from league.envs import registry
 from league.errors import ConfigError
-from league.sessions import app as app_module
-from league.sessions import sizing
-from league.sessions.app import settle
+from league.sessions import settling, sizing
+from league.sessions.settling import settle
 from league.store.store import Store
 from league.types import GameSpec
 
@@ -62,7 +61,7 @@ def chosen(device: torch.device, total: float, cores: int, *overrides: str, stag
 def test_parts_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...]) -> None:
     """Weights, gradients, moments, live nets, memories, LSTM states and rollout take what was foretold."""
     config, spec, device, _ = settle("smoke", "fast", None, None, [*SMALL, *more])
-    foretold = sizing.estimate(config, spec, app_module._footprint(config, spec, device), device)
+    foretold = sizing.estimate(config, spec, settling.footprint(config, spec, device), device)
     collector, learner = _parts(config, spec, device)
     rollout = collector.collect(config.learner.rollout_steps, 1)
     kept: dict[int, int] = {}
@@ -89,7 +88,7 @@ def test_parts_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...
     assert len(collector.pool.targets) == 3
     assert foretold.frozen == (6 + 8) * size(nets) // 3, "six may live, and a stack has slots by fours"
     activations = sum(n for pointer, n in kept.items() if pointer not in {p.data_ptr() for p in weights})
-    footprint = app_module._footprint(config, spec, device)
+    footprint = settling.footprint(config, spec, device)
     assert footprint.activations * 4 * 16 == pytest.approx(activations, rel=0.25)
     assert foretold.work >= footprint.activations * 4 * 16 and foretold.total > sum((foretold.rows, foretold.work))
 
@@ -121,7 +120,7 @@ def test_weights_are_known_before_the_network_is_made() -> None:
     """The large matrices alone are most of the default agent's weights and never more than all."""
     for override in ("agent.opponent_encoder=true", "agent.opponent_encoder=false", "agent.lstm_size=64"):
         config, spec, device, _ = settle("smoke", "fast", None, None, [override])
-        weights = app_module._footprint(config, spec, device).weights
+        weights = settling.footprint(config, spec, device).weights
         assert 0.5 * weights < sizing.least_weights(config) <= weights
 
 
@@ -195,7 +194,7 @@ def test_what_is_set_wins_over_auto_and_the_rest_fits_it() -> None:
 
 def test_sizes_of_auto_are_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The figures said are those stored with the run, in its snapshots and its export, whatever `auto` would be now."""
-    monkeypatch.setattr(app_module.registry, "num_cores", lambda: 16)
+    monkeypatch.setattr(settling.registry, "num_cores", lambda: 16)
     notes = Notes()
     store = tmp_path / "league.duckdb"
     arguments: dict[str, Any] = {"env": "matrix", "device": "cpu", "store": store, "watcher": notes}
@@ -242,7 +241,7 @@ def test_rows_beyond_the_memory_are_refused_with_what_fits(tmp_path: Path, monke
     assert (
         line.startswith("env.rows=1000000000: this run takes about ") and "rows " in line and " free; set env." in line
     )
-    monkeypatch.setattr(app_module, "read_memory", lambda device: Memory(sizing.OVERHEAD + 3 * 2**20, 2**30))
+    monkeypatch.setattr(settling, "read_memory", lambda device: Memory(sizing.OVERHEAD + 3 * 2**20, 2**30))
     line = refusal(tmp_path, "env.rows=512", "learner.rollout_steps=8", "run.evaluate_games=2")
     setting = line.rpartition("; set ")[2]
     assert setting.startswith("env.rows=") and "cpu has 131 MiB free" in line
@@ -259,15 +258,15 @@ def test_a_network_beyond_the_memory_is_refused_unmade(tmp_path: Path) -> None:
 
 def test_where_fewer_rows_do_not_help_other_settings_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With next to nothing free even the fewest rows are too many."""
-    monkeypatch.setattr(app_module, "read_memory", lambda device: Memory(2**18, 2**30))
+    monkeypatch.setattr(settling, "read_memory", lambda device: Memory(2**18, 2**30))
     assert "lower learner.rollout_steps, pool.live_nets or the sizes in [agent]" in refusal(tmp_path)
 
 
 def test_unknown_memory_refuses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that does not say what it has lets every run begin."""
-    monkeypatch.setattr(app_module, "read_memory", lambda device: Memory(0, 0))
+    monkeypatch.setattr(settling, "read_memory", lambda device: Memory(0, 0))
     config, spec, device, line = settle("smoke", "auto", "matrix", None, [])
-    assert config.env.rows >= 64 and "free" not in app_module.check_memory(config, spec, device) and line
+    assert config.env.rows >= 64 and "free" not in settling.check_memory(config, spec, device) and line
 
 
 # What the machine says

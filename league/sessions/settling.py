@@ -1,0 +1,142 @@
+"""The settings of a call: put together, sized to the device, and checked against the game, the memory and the disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from league import config as settings
+from league.config import AUTO, Config, Layer
+from league.device import choose_device, read_memory
+from league.envs import registry
+from league.errors import ConfigError, UsageError, nearest
+from league.policies.actor_critic import ActorCritic
+from league.sessions import sizing
+from league.sessions.shelf import architecture_of
+from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
+from league.store.rows import RunRow
+from league.types import BOT_PREFIX, RUN_NAME, GameSpec
+
+
+def settle(
+    stage: str,
+    preset: str,
+    env: str | None,
+    config_file: str | Path | None,
+    overrides: Sequence[str],
+    layer: Layer | None = None,
+) -> tuple[Config, GameSpec, torch.device, str]:
+    """The settings of a call: the game's options completed, the device chosen, the preset `auto` sized to it.
+
+    layer: laid over the stage, as `league.config.load` has it.
+
+    The last of the four explains the sizes of `auto`; it is empty with another preset.
+    """
+
+    def load(sizes: Layer) -> Config:
+        config = settings.load(stage, preset, env, config_file, overrides, sizes, layer)
+        return settings.with_options(config, registry.check_options(config.env.name, config.env.options))
+
+    config = load({})
+    spec = registry.spec(config.env.name, config.env.options)
+    device = choose_device(config.learner.device)
+    if preset != AUTO:
+        return config, spec, device, ""
+    sizes, explanation = sizing.auto(
+        load, spec, footprint(config, spec, device), device, read_memory(device), registry.num_cores()
+    )
+    return load(sizes), spec, device, explanation
+
+
+def with_overrides(row: RunRow, overrides: Sequence[str]) -> tuple[Config, RunRow]:
+    """The settings of a run that is in the store with these changes, and its row with them.
+
+    Raises:
+        ConfigError: one cannot be changed, or they cannot be run.
+    """
+    before = settings.from_json(json.loads(row.config))
+    if not overrides:
+        return before, row
+    config = settings.changed(before, overrides)
+    settings.check(config)
+    is_same = settings.fingerprint(config) == settings.fingerprint(before)
+    mark = row.fingerprint if is_same else settings.mixed_fingerprint(row.fingerprint, config)
+    return config, replace(row, config=json.dumps(settings.to_json(config)), fingerprint=mark)
+
+
+def check_settings(config: Config, spec: GameSpec) -> None:
+    """Refuses settings that cannot be run, or do not fit the game.
+
+    Raises:
+        ConfigError: with what would do.
+    """
+    settings.check(config)
+    settings.check_rewards(config, spec)
+    check_mix(config, spec)
+
+
+def check_mix(config: Config, spec: GameSpec) -> None:
+    """Refuses a `pool.mix` or `pool.groups` that names a bot which the game does not have.
+
+    Raises:
+        ConfigError: with the bots that there are.
+    """
+    bots = [BOT_PREFIX + bot for bot in spec.bots]
+    known = [settings.SELF_PLAY, *config.pool.groups, *bots]
+    for name, share in config.pool.mix.items():
+        if name not in known:
+            raise ConfigError(f"pool.mix.{name}={share:g}: {spec.name} has no such opponent{nearest(name, known)}")
+    for group, members in config.pool.groups.items():
+        for name in members:
+            if name not in bots:
+                raise ConfigError(f"pool.groups.{group} lists {name}: {spec.name} has no such bot{nearest(name, bots)}")
+
+
+def check_name(run: str | None) -> None:
+    """Refuses a name that a run cannot have.
+
+    Raises:
+        UsageError: it is another than what `RUN_NAME` describes.
+    """
+    if run is not None and not RUN_NAME.fullmatch(run):
+        raise UsageError(
+            f"run={run!r}: letters, digits, '.', '_' and '-' only, at most 64, a letter or digit first;"
+            f" pass another --run"
+        )
+
+
+def check_memory(config: Config, spec: GameSpec, device: torch.device, rivals: int = 0) -> str:
+    """One line of what the run takes of the device's memory; with `rivals` other learners where it is of a league.
+
+    Raises:
+        ConfigError: that is more than is free.
+    """
+    memory = read_memory(device)
+    needed = sizing.check_memory(config, spec, footprint(config, spec, device), memory, device, rivals)
+    free = f", {sizing.show(memory.free)} free" if memory.total else ""
+    return f"memory: {needed.describe()}{free}"
+
+
+def check_disk(config: Config, spec: GameSpec, device: torch.device, store: Path, run: str = "", steps: int = 0) -> str:
+    """One line of what the run takes of the disk, and a warning in it where that is more than is free.
+
+    Raises:
+        ConfigError: nothing could be saved there.
+    """
+    folder = next(path for path in (store.absolute().parent, *store.absolute().parents) if path.is_dir())
+    needs = sizing.disk_needs(config, footprint(config, spec, device), steps, STATES_KEPT, STATES_AT_ONCE)
+    used = states_bytes(store.parent / run / "state") if run else 0
+    return sizing.check_disk(needs, shutil.disk_usage(folder).free, used, str(folder))
+
+
+def footprint(config: Config, spec: GameSpec, device: torch.device) -> sizing.Footprint:
+    """What the network of these settings takes of the device's memory."""
+    sizing.check_agent(config, read_memory(device))
+    with torch.random.fork_rng(devices=[]):
+        policy = ActorCritic(architecture_of(config, spec)).to(device)
+    return sizing.measure(policy, spec, config.learner.rollout_steps, config.learner.precision, device)
