@@ -7,7 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.play.lanes import Lane, LearnerStep
+from league.play.lanes import Lane
+from league.play.nets import LearnerStep
 from league.types import (
     MatchResult,
     PolicyState,
@@ -29,14 +30,14 @@ class RolloutBuffer:
 
     def keep(self, t: int, lane: Lane, step: LearnerStep) -> None:
         """The nets' step number t."""
-        rows = slice(lane.first_row, lane.first_row + lane.num_rows)
+        rows = lane.rows
         for name, x in step._asdict().items():
             if x is None:
                 continue
             if name not in self._there:
                 self._there[name] = x.new_empty((*self._shape, *x.shape[1:]))
             self._there[name][t, rows] = x
-        self._is_first[t, rows] = lane.is_first
+        self._is_first[t, rows] = lane.matches.is_first
 
     def keep_game(
         self,
@@ -47,14 +48,14 @@ class RolloutBuffer:
         cut_values: tuple[Tensor, Tensor] | None,
     ) -> None:
         """The game's step number t."""
-        rows = slice(lane.first_row, lane.first_row + lane.num_rows)
+        rows = lane.rows
         self._reward[t, rows], self._ends[t, rows] = reward, ends
         if cut_values is not None:
             self._cut_value[t, lane.first_row + cut_values[0]] = cut_values[1]
 
     def keep_last(self, lane: Lane) -> None:
         """The value of the state after the last step."""
-        self._last_value[lane.first_row : lane.first_row + lane.num_rows] = lane.value()
+        self._last_value[lane.rows] = lane.nets.value()
 
     def rollout(self) -> Rollout:
         """All of it, on the device."""

@@ -69,6 +69,11 @@ class Opponents:
         """Slot -> agent id of the net in it; empty where no row plays it any more."""
         self._num_rows: list[int] = []
 
+    @property
+    def is_stacked(self) -> bool:
+        """Whether they play in one call."""
+        return self._stack is not None
+
     def enter(self, opponent: str) -> int:
         """The slot of an opponent that a row begins to play; NO_SLOT for a native bot."""
         if opponent.startswith(BOT_PREFIX):

@@ -23,13 +23,15 @@ from league.errors import GuardError
 from league.play.buffer import RolloutBuffer
 from league.play.checks import BatchError, check_finite
 from league.play.graphs import StepGraphs
-from league.play.lanes import Lane, LearnerStep
+from league.play.lanes import Lane
 from league.play.moving import Taken, regrouped
+from league.play.nets import LaneNets, LearnerStep
 from league.play.opponents import Matchmaker, Opponents
 from league.play.randomness import take_generator
 from league.play.strict import StrictMasks
 from league.types import (
     BOT_PREFIX,
+    GameSpec,
     MatchBatch,
     MatchResult,
     Policy,
@@ -76,22 +78,42 @@ class Collector:
         self.policy, self.pool = policy, pool
         self.run, self.game_id = run, game_id
         self.generator, self.precision = generator, precision
-        self.device, self.spec = generator.device, batches[0].spec
-        self.is_stacked = stack is not None
-        """Whether the frozen nets play in one call."""
-        self.has_graphs = graphs is not None
-        """Whether the nets' steps are to be replayed as CUDA graphs."""
         self.nets = Opponents(pool, stack, self.device)
         self.finished: list[MatchResult] = []
         """Matches that ended in the rollout under way, or in the last one."""
-        self._weights = np.array([weights.get(term, 0.0) for term in self.spec.reward_terms], np.float32)
+        self._weights = np.array([weights.get(term, 0.0) for term in batches[0].spec.reward_terms], np.float32)
         width = batches[0].num_rows
         self.lanes = [
-            Lane(batch, i * width, policy, self.nets, generator, precision, graphs, strict[i] if strict else None)
+            Lane(
+                batch,
+                i * width,
+                LaneNets(batch, policy, self.nets, generator, precision, graphs),
+                strict[i] if strict else None,
+            )
             for i, batch in enumerate(batches)
         ]
         self.worker = ThreadPoolExecutor(1, "games") if len(self.lanes) > 1 else None
         """Steps the games while nets run; None plays games and nets in turn, which gives the same rollouts."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the nets are."""
+        return self.generator.device
+
+    @property
+    def spec(self) -> GameSpec:
+        """What the game is."""
+        return self.lanes[0].batch.spec
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether the frozen nets play in one call."""
+        return self.nets.is_stacked
+
+    @property
+    def has_graphs(self) -> bool:
+        """Whether the nets' steps are to be replayed as CUDA graphs."""
+        return self.lanes[0].nets.graphs is not None
 
     @property
     def num_rows(self) -> int:
@@ -102,20 +124,19 @@ class Collector:
         """Begins every row's first match; the pool must have targets."""
         seeds = np.random.SeedSequence(seed).generate_state(self.num_rows, np.uint64).astype(np.uint64)
         for lane in self.lanes:
-            stop = lane.first_row + lane.num_rows
-            lane.batch.reset(seed if len(self.lanes) == 1 else seeds[lane.first_row : stop])
-            lane.is_first[:] = True
+            lane.batch.reset(seed if len(self.lanes) == 1 else seeds[lane.rows])
+            lane.matches.is_first[:] = True
             lane.begin_matches(np.arange(lane.num_rows), self.pool, updates_made)
 
     def one_by_one(self) -> None:
         """From now on all runs in the calling thread, one after the other, and no net's step as a graph."""
         self.worker = None
         for lane in self.lanes:
-            lane.stop_graphs()
+            lane.nets.graphs = None
 
     def opponents_in_use(self) -> set[str]:
         """The opponents that rows play now."""
-        return {opponent for lane in self.lanes for opponent in lane.opponents}
+        return {opponent for lane in self.lanes for opponent in lane.matches.opponents}
 
     @act("play")
     def collect(self, num_steps: int, update: int) -> Rollout:
@@ -127,12 +148,12 @@ class Collector:
             GuardError: the game gave a number that is not finite, or `strict` found something; the collector has
                 `finished` and is of no more use.
         """
-        first, *others = (lane.state for lane in self.lanes)
+        first, *others = (lane.nets.state for lane in self.lanes)
         buffer = RolloutBuffer(num_steps, self.num_rows, first.join(others), self.device)
         games: dict[int, Future[None]] = {}
         self.finished = buffer.finished
         for lane in self.lanes:
-            lane.ordinals[:] = 0
+            lane.matches.ordinals[:] = 0
         try:
             for lane in self.lanes:
                 check_finite(lane.batch, is_played=False)
@@ -143,7 +164,7 @@ class Collector:
                             games.pop(lane.first_row).result()
                             self._settle(lane, t - 1, update, buffer)
                         if t < num_steps:
-                            buffer.keep(t, lane, lane.think())
+                            buffer.keep(t, lane, lane.nets.step())
                             games[lane.first_row] = self._submit(lane.play)
                         else:
                             buffer.keep_last(lane)
@@ -178,16 +199,12 @@ class Collector:
 
     def _settle(self, lane: Lane, t: int, update: int, buffer: RolloutBuffer) -> None:
         """What the game's step brought, once it is done: rewards, matches that ended, and those that begin instead."""
-        batch = lane.batch
-        lane.steps += 1
-        lane.sums += batch.reward_terms
-        ends = batch.terminated | batch.truncated
-        reward = batch.reward_terms[np.arange(lane.num_rows), lane.seats] @ self._weights
+        ends = lane.matches.add(lane.batch)
+        reward = lane.batch.reward_terms[np.arange(lane.num_rows), lane.matches.seats] @ self._weights
         buffer.keep_game(t, lane, reward, ends, lane.cut_values())
-        lane.is_first = ends.copy()
         ended = np.flatnonzero(ends)
         if len(ended):
-            buffer.finished += [lane.finish_match(row, self.run, update, self.game_id) for row in ended.tolist()]
+            buffer.finished += lane.finish_matches(ended, self.run, update, self.game_id)
             lane.begin_matches(ended, self.pool, updates_made=update - 1)
 
     def state_dict(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def foresee(collector: Collector) -> dict[str, Any]:
     generator = torch.Generator(collector.device)
     generator.set_state(collector.generator.get_state())
     with randomness.untouched(collector.device), autocast(collector.device, collector.precision):
-        steps = [lane.foresee(generator) for lane in collector.lanes]
+        steps = [lane.nets.foresee(generator) for lane in collector.lanes]
     name = torch.cuda.get_device_name(collector.device) if collector.device.type == "cuda" else platform.machine()
     threads = f", {torch.get_num_threads()} threads" if collector.device.type == "cpu" else ""
     return {

@@ -104,7 +104,7 @@ def with_graphs(collector: Collector) -> Double:
     double = Double(collector.generator)
     graphs: Any = StepGraphs(collector.generator, "float32", print, double)
     for lane in collector.lanes:
-        lane._graphs = graphs
+        lane.nets.graphs = graphs
     return double
 
 

@@ -224,7 +224,7 @@ def test_bf16_memories_are_taken_over_in_float32() -> None:
     memory["keys"] = memory["keys"].bfloat16()
     second.pool.load_state_dict(first.pool.state_dict())
     assert second.load_state_dict(state).lost == 0
-    keys = second.lanes[0].state.tensors()["keys"]
+    keys = second.lanes[0].nets.state.tensors()["keys"]
     assert keys.dtype == torch.float32 and torch.equal(keys, memory["keys"].float()) and keys.any()
 
 

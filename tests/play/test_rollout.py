@@ -25,18 +25,26 @@ def test_opponent_and_seat_change_only_at_a_match_end() -> None:
     batch = collector.lanes[0].batch
     swaps = 0
     for step in range(150):
-        before = list(collector.lanes[0].opponents), collector.lanes[0].seats.copy(), batch.controllers.copy()
+        before = (
+            list(collector.lanes[0].matches.opponents),
+            collector.lanes[0].matches.seats.copy(),
+            batch.controllers.copy(),
+        )
         rollout = collector.collect(1, step + 1)
         ended = rollout.ends[0].numpy()
         assert 0 <= ended.sum() < batch.num_rows, "rows end at different times, or the test proves little"
         for row in range(batch.num_rows):
-            now = collector.lanes[0].opponents[row], collector.lanes[0].seats[row], batch.controllers[row].tolist()
+            now = (
+                collector.lanes[0].matches.opponents[row],
+                collector.lanes[0].matches.seats[row],
+                batch.controllers[row].tolist(),
+            )
             if ended[row]:
                 assert now[1] == 1 - before[1][row], "the learner takes the other seat in its next match"
                 swaps += now[0] != before[0][row]
             else:
                 assert now == (before[0][row], before[1][row], before[2][row].tolist())
-            seat, is_bot = int(collector.lanes[0].seats[row]), now[0].startswith("bot:")
+            seat, is_bot = int(collector.lanes[0].matches.seats[row]), now[0].startswith("bot:")
             assert batch.controllers[row, seat] == EXTERNAL
             assert (batch.controllers[row, 1 - seat] == EXTERNAL) != is_bot
     assert swaps > 10
@@ -49,10 +57,10 @@ def test_memory_is_cleared_for_both_seats_at_a_match_end() -> None:
     for step in range(100):
         ended = collector.collect(1, step + 1).ends[0]
         lane = collector.lanes[0]
-        for state in (lane.state, lane.opponent_state):
+        for state in (lane.nets.state, lane.nets.opponent_state):
             tensors = state.select(torch.arange(12)).tensors()
             assert not tensors["hidden"][ended].any() and not tensors["count"][ended].any()
-        assert collector.lanes[0].state.tensors()["count"][~ended].all()
+        assert collector.lanes[0].nets.state.tensors()["count"][~ended].all()
         seen += int(ended.sum())
     assert seen > 10
 
@@ -139,10 +147,12 @@ def test_cut_matches_are_bootstrapped_and_ended_ones_are_not(continuing: bool) -
     collector = make_collector("matrix", rows=6, rounds=7, continuing=continuing)
     for step in range(6):
         collector.collect(1, step + 1)
-    state = collector.lanes[0].state.select(None)
+    state = collector.lanes[0].nets.state.select(None)
     policy = collector.policy
-    obs = torch.from_numpy(collector.lanes[0].batch.obs)[torch.arange(6), torch.from_numpy(collector.lanes[0].seats)]
-    seats = torch.from_numpy(collector.lanes[0].seats.copy())
+    obs = torch.from_numpy(collector.lanes[0].batch.obs)[
+        torch.arange(6), torch.from_numpy(collector.lanes[0].matches.seats)
+    ]
+    seats = torch.from_numpy(collector.lanes[0].matches.seats.copy())
     rollout = collector.collect(1, 7)
     assert rollout.ends.all()
     policy.step(obs, state, greedy=True)
@@ -271,20 +281,20 @@ def test_stacked_opponents_are_the_nets_that_rows_play() -> None:
     collector = make_collector(stack=True)
     collector.collect(30, 1)
     lane = collector.lanes[0]
-    before = lane.opponent_state.select(None)
-    view, opponents = lane.view.obs.clone(), list(lane.opponents)
-    slots = lane.slots.copy()
-    lane.think()
+    before = lane.nets.opponent_state.select(None)
+    view, opponents = lane.nets.view.obs.clone(), list(lane.matches.opponents)
+    slots = lane.matches.slots.copy()
+    lane.nets.step()
     checked = set()
     for row in np.flatnonzero(slots != NO_SLOT):
-        seen = view[row, 1 - lane.seats[row]][None]
+        seen = view[row, 1 - lane.matches.seats[row]][None]
         net = collector.pool.policy(opponents[row])
         net.step(seen, before, rows=torch.tensor([row]))
-        assert (before.hidden[row] - lane.opponent_state.hidden[row]).abs().max() < 1e-6
+        assert (before.hidden[row] - lane.nets.opponent_state.hidden[row]).abs().max() < 1e-6
         checked.add(opponents[row])
     assert len(checked) > 1
     bots = [row for row in range(12) if slots[row] == NO_SLOT]
-    assert torch.equal(before.hidden[bots], lane.opponent_state.hidden[bots])
+    assert torch.equal(before.hidden[bots], lane.nets.opponent_state.hidden[bots])
 
 
 def test_an_error_in_a_game_of_the_worker_ends_the_rollout() -> None:
@@ -326,6 +336,6 @@ def test_steps_run_as_they_are_where_there_are_no_graphs() -> None:
     said: list[str] = []
     a, b = make_collector(lanes=2, stack=True), make_collector(lanes=2, stack=True)
     for lane in b.lanes:
-        lane._graphs = StepGraphs(b.generator, "float32", said.append)
+        lane.nets.graphs = StepGraphs(b.generator, "float32", said.append)
     assert same(a.collect(20, 1), b.collect(20, 1))
     assert said == ["learner.compile: cpu has no CUDA graphs; steps run as they are"] * 2

@@ -76,7 +76,9 @@ def test_parts_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...
         loss, _ = learner._minibatch(rollout, rollout.reward, rollout.value, rows)
     del loss
     lane = collector.lanes[0]
-    states = [x for state in (lane.state, lane.opponent_state, rollout.state) for x in state.tensors().values()]
+    states = [
+        x for state in (lane.nets.state, lane.nets.opponent_state, rollout.state) for x in state.tensors().values()
+    ]
     assert foretold.rows == size(states)
     steps = [rollout.obs, rollout.mask, rollout.action, rollout.log_prob, rollout.value, rollout.reward]
     assert foretold.rollout == size([*steps, rollout.next_value, rollout.ends, rollout.is_first])
