@@ -9,6 +9,7 @@ from pathlib import Path
 from league.envs.brawl.env import KEYS, MEANINGS, SPEC
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_brawls_tables_are_those_of_the_code() -> None:
@@ -32,3 +33,47 @@ def test_every_test_that_a_promise_names_is_there() -> None:
     there |= {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
     assert len(named) > 20
     assert [name for name in named if not matching(there, name)] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """The names that GitHub gives to a page's headings."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_every_link_leads_somewhere() -> None:
+    """Files and headings that a page links to exist."""
+    lost, found = [], 0
+    for page in PAGES:
+        for path, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+            found += 1
+            target = (page.parent / path) if path else page
+            if not target.exists() or (anchor and anchor not in _anchors(target)):
+                lost.append(f"{page.name}: {path}#{anchor}")
+    assert found > 30
+    assert lost == []
+
+
+def test_every_page_that_the_code_names_is_there() -> None:
+    """Docstrings and pages name pages of docs/ by their path from the root."""
+    files = [
+        path for part in ("league", "envs", "snapshots", "tests", "benchmarks") for path in (ROOT / part).rglob("*.py")
+    ]
+    named = {
+        name for path in [*PAGES, *files] for name in re.findall(r"\bdocs/[\w/]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 5
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_every_result_has_a_table_and_its_command() -> None:
+    """Each section of the pages of results has one table and, indented, what prints it; their books are linked."""
+    for name in ("performance", "experiments"):
+        text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        intro, *sections = re.split(r"^## ", text, flags=re.M)
+        assert f"](lab/{name}.md)" in intro
+        measured = [section for section in sections if not section.startswith("Not measured")]
+        assert len(measured) >= 5
+        for section in measured:
+            assert len(re.findall(r"^\|[-|]+\|$", section, re.M)) == 1, section
+            assert re.search(r"^    (time |OMP_\S+ )?(league|python|for) ", section, re.M), section
