@@ -363,7 +363,7 @@ def _play_all(played: _Played, pairs: Ints, games: int, say: Callable[[str], Non
 
 
 def _play_for(played: _Played, pairs: Ints, aim: Aim, say: Callable[[str], None] | None) -> Ended:
-    """Games for what is wanted, chosen anew after each batch."""
+    """Games for what is wanted, chosen again after each batch."""
     while True:
         ratings = played.ratings()
         wanted = goals(aim.want, ratings, played.ids, aim.between)

@@ -186,7 +186,7 @@ def _families(
 
 
 class _Family:
-    """Nets of one architecture. They share one memory, with a place for every seat that one of them plays."""
+    """Nets of one architecture. They share one memory, with a row for every seat that one of them plays."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class _Family:
         is_even = len(nets) > 1 and (device.type == "cuda" or slots * width <= MAX_PADDING * num_places)
         self._played = Opponents(self, make_stack(like) if make_stack and is_even else None, device)
         self._slots = np.array([self._played.enter(agent) for agent in agents])
-        # One place more than there are: padded entries of stacked nets play it, and what it holds means nothing.
+        # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
         self._place_rows = np.array([row for row, _, _ in found])
         seats = [row * SEATS + seat for row, seat, _ in found]
         self._seats = torch.tensor([*seats, 0], device=device)

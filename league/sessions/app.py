@@ -53,7 +53,7 @@ def train(
         preset: how wide; `auto` is sized to the device.
         env: the game; without it the configuration's.
         run: its name; the next free `GAME-N` if not given.
-        seed: of everything drawn.
+        seed: random seed.
         device: `auto`, `cuda`, `mps` or `cpu`.
         config_file: a TOML file laid over the preset.
         overrides: settings as `section.key=value`, laid over everything.
@@ -96,7 +96,7 @@ def train(
         return _go(plan_of(opened, row, earlier, config, torch_device, watcher, event))
     except BaseException:
         with suppress(LeagueError):
-            if name not in {row.run for row in opened.runs()}:  # it never began, and its name stays free
+            if name not in {row.run for row in opened.runs()}:  # it never began, and its name is free again
                 shutil.rmtree(folder_of(opened, name), ignore_errors=True)
         raise
 
@@ -345,7 +345,7 @@ def find_earlier_auto(
 
     Args:
         store, config, seed: as for `find_earlier`; `config` is sized to this device.
-        settle_with: the settings of this call with other sizes; what a user has set stays.
+        settle_with: the settings of this call with other sizes; what a user has set is kept.
 
     Returns:
         Its settings, its row, a sentence that says which it is, and one about the sizes; None where there is none.
