@@ -1,5 +1,6 @@
 """The pages that are written from the code agree with it."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -77,3 +78,51 @@ def test_every_result_has_a_table_and_its_command() -> None:
         for section in measured:
             assert len(re.findall(r"^\|[-|]+\|$", section, re.M)) == 1, section
             assert re.search(r"^    (time |OMP_\S+ )?(league|python|for) ", section, re.M), section
+
+
+ROOMS = ("league", "envs", "policies", "snapshots")
+REPLACED = re.compile(
+    r"\b(anew|hand(s|ed|ing)? (out|an agent out)|enter(ing)? gates?|leav(e|ing) gates?)\b|Of everything drawn", re.I
+)
+"""Words that the glossary has others for: again, exports or chooses, input and output gate, random seed."""
+
+
+def test_the_glossary_leads_to_files_and_has_each_word_once() -> None:
+    """Each row has a word, its meaning, the field's word or nothing, and a file or folder that exists."""
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
+    rows = [cells for cells in rows if cells[0] != "word" and not cells[0].startswith("---")]
+    words = [cells[0] for cells in rows]
+    assert len(words) > 100 and len(set(words)) == len(words)
+    for word, meaning, _, where in rows:
+        assert meaning.rstrip(")").endswith("."), word
+        assert re.fullmatch(r"`[\w/.]+`", where) and (ROOT / where.strip("`")).exists(), word
+    named = " ".join(
+        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md", "docs/design.md")
+    )
+    assert named.count("glossary.md") >= 3
+
+
+def test_replaced_words_are_in_no_page_and_no_docstring() -> None:
+    """Pages, settings, help texts and the docstrings of public names say what the glossary says."""
+    texts = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
+    texts["hyperparameters.toml"] = (ROOT / "league/hyperparameters.toml").read_text(encoding="utf-8")
+    texts["cli.py"] = (ROOT / "cli.py").read_text(encoding="utf-8")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, documented) and not getattr(node, "name", "").startswith("_"):
+                texts[f"{path.relative_to(ROOT)}: {getattr(node, 'name', '')}"] = ast.get_docstring(node) or ""
+    assert len(texts) > 300
+    assert {name: found[0] for name, text in texts.items() if (found := REPLACED.search(text))} == {}
+
+
+def test_pages_are_at_most_100_columns_wide() -> None:
+    """Lines end by column 100, so that a terminal and a diff show them whole; tables and links may be wider."""
+    wide = [
+        f"{page.name}:{number}"
+        for page in PAGES
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1)
+        if len(line) > 100 and not line.startswith("|") and not re.search(r"\]\(\S+\)", line)
+    ]
+    assert wide == []
