@@ -27,8 +27,8 @@ from league.printing import (
     print_ratings,
     print_table,
     print_tournament,
+    record_cells,
     say,
-    score_words,
     show_size,
 )
 from league.signals import BROKEN_OFF, interrupt, on_signal
@@ -248,7 +248,7 @@ def matchup(
     print_table(
         f"{m.a} against {m.b} ({m.game} {m.game_id[:8]}, {m.sampling}), as seen from {m.a}",
         ("in", "games", "won", "drawn", "lost", "score", "95 % interval"),
-        [(seat, r.games, r.wins, r.draws, r.losses, *score_words(r.score, r.lower, r.upper)) for seat, r in seatings],
+        [(seat, *record_cells(r)) for seat, r in seatings],
     )
     if m.predicted is None or m.difference is None or m.superiority is None or m.predicted_score is None:
         typer.echo("no chain of games links the two, so nothing else compares them; play them with `league evaluate`")

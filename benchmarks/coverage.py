@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Model, Prior, fit
+from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Posterior, Prior, fit
 from league.maths.ratings import PairCounts, bradley_terry
 
 League = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
@@ -110,12 +110,12 @@ LADDERS: dict[str, tuple[League, int]] = {
 }
 
 
-def by_leverage(games: Games) -> Model:
+def by_leverage(games: Games) -> Posterior:
     """The prior in use."""
     return fit(games, Prior())
 
 
-def by_games(games: Games) -> Model:
+def by_games(games: Games) -> Posterior:
     """As in BayesElo: every agent drew two games, with its opponents in proportion to the games with each."""
     first, second, played = games.meetings
     n = games.num_agents
@@ -123,7 +123,7 @@ def by_games(games: Games) -> Model:
     return fit(games, Prior(), Bonds(first, second, played / total[first] + played / total[second]))
 
 
-def with_the_average(games: Games) -> Model:
+def with_the_average(games: Games) -> Posterior:
     """Every agent drew two games with an average one, an agent of its own."""
     n = games.num_agents
     everyone = np.arange(n)
@@ -132,7 +132,7 @@ def with_the_average(games: Games) -> Model:
     return replace(model, strength=model.strength[:n], covariance=model.covariance[np.ix_(kept, kept)])
 
 
-PRIORS: dict[str, Callable[[Games], Model]] = {
+PRIORS: dict[str, Callable[[Games], Posterior]] = {
     "leverage": by_leverage,
     "own_opponents": by_games,
     "average_agent": with_the_average,
@@ -156,7 +156,7 @@ class HeldOut(NamedTuple):
     by_truth: float
 
 
-def held_out(share: float, rate: Callable[[Games], Model] = by_leverage, seed: int = 9) -> HeldOut:
+def held_out(share: float, rate: Callable[[Games], Posterior] = by_leverage, seed: int = 9) -> HeldOut:
     """A ladder of 319 agents over 8,000 points, each meeting the 21 nearest each way; `share` of the games is known."""
     rng = np.random.default_rng(seed)
     truth, pairs = evenly_spaced(319, 8000 / 318, 21)(rng)

@@ -18,7 +18,7 @@ import torch
 
 from league.device import autocast
 from league.play.graphs import StepGraphs
-from league.play.opponents import Group, Opponents
+from league.play.opponents import Opponents, RowGroup
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
@@ -49,7 +49,7 @@ def measure(
             with autocast(device, config.learner.precision):
                 state = policies["net-0"].initial_state(rows + 1)
 
-            def step(groups: list[Group], played: Opponents = played, state: Any = state) -> object:
+            def step(groups: list[RowGroup], played: Opponents = played, state: Any = state) -> object:
                 return [played.step(group, obs[group.rows], state, None, generator) for group in groups]
 
             groups, call = played.groups(slots), step
@@ -57,7 +57,7 @@ def measure(
                 graphs: StepGraphs[object] = StepGraphs(generator, config.learner.precision, print)
                 reads = [obs, *state.tensors().values(), *played.weights(groups)]
 
-                def call(groups: list[Group], graphs: Any = graphs, step: Any = step, reads: Any = reads) -> object:
+                def call(groups: list[RowGroup], graphs: Any = graphs, step: Any = step, reads: Any = reads) -> object:
                     return graphs.call("step", step, groups, reads)
 
             calls[f"{kind}_{count}"] = lambda call=call, groups=groups: call(groups)

@@ -1,6 +1,6 @@
 """Games that schedules take until what is wanted is known, in made-up leagues: `python -m benchmarks.schedule`.
 
-Prints one JSON line for each goal: the games of the adaptive schedule and of a round robin, seed by seed.
+Prints one JSON line for each objective: the games of the adaptive schedule and of a round robin, seed by seed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from league.maths.davidson import ELO_SCALE
 from league.maths.ratings import PairCounts, bradley_terry
-from league.maths.scheduling import Want, goals, narrowest, round_robin, spread, widths
+from league.maths.scheduling import Want, contrasts, narrowest, round_robin, spread, widths
 
 
 def simulate(schedule: str, want: Want, seed: int, until: float) -> int:
@@ -35,14 +35,14 @@ def simulate(schedule: str, want: Want, seed: int, until: float) -> int:
             np.concatenate([played - won[:, 0], won[:, 1]]),
         )
         ratings = bradley_terry(counts, agents=names)
-        wanted = goals(want, ratings, names)
-        contrasts = np.array([goal.contrast for goal in wanted])
+        wanted = contrasts(want, ratings, names)
+        weights = np.array([contrast.weights for contrast in wanted])
         if not wanted:
             return int(2 * played.sum())
-        if all(goal.is_linked for goal in wanted) and widths(ratings.model.covariance, contrasts).max() <= until:
+        if all(contrast.is_linked for contrast in wanted) and widths(ratings.model.covariance, weights).max() <= until:
             return int(2 * played.sum())
         if schedule == "adaptive":
-            given = narrowest(ratings.model, pairs, contrasts, 16)
+            given = narrowest(ratings.model, pairs, weights, 16)
         else:
             given = spread(np.full(len(pairs), 10_000) - played, 16)
         chance = 1.0 / (1.0 + np.exp(truth[pairs[:, 1]] - truth[pairs[:, 0]]))
@@ -51,7 +51,7 @@ def simulate(schedule: str, want: Want, seed: int, until: float) -> int:
 
 
 def main() -> None:
-    """Simulates every goal."""
+    """Simulates every objective."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--until", type=float, default=200.0, help="width of an interval in Elo points")
     parser.add_argument("--seeds", type=int, default=5)

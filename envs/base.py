@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.errors import LeagueError
-from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, MatchBatch, Regrouping, result_dtype
+from league.types import DRAW, EXTERNAL, SEATS, FloatArray, GameSpec, MatchBatch, Regrouping, result_dtype
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -35,22 +35,6 @@ def gymnasium_spaces(spec: GameSpec) -> tuple[spaces.Box, spaces.MultiBinary | s
     if spec.action.kind == "multi_binary":
         return box, spaces.MultiBinary(spec.action.num_parts)
     return box, spaces.MultiDiscrete(np.array(spec.action.choices))
-
-
-def legal_actions(
-    spec: ActionSpec, mask: npt.NDArray[np.bool_] | None, unit: npt.NDArray[np.float64]
-) -> npt.NDArray[np.int32]:
-    """The actions (B, S, A) that `unit` (B, S, M), in [0, 1), picks among those that `mask` (B, S, M) allows.
-
-    A key is pressed where its number is below 0.5; of a part's choices the legal one with the highest number is
-    taken. Uniform random numbers give uniform random legal actions.
-    """
-    if spec.kind == "multi_binary":
-        pressed = unit < 0.5
-        return (pressed if mask is None else pressed & mask).astype(np.int32)
-    scores = unit if mask is None else np.where(mask, unit, -1.0)
-    parts = np.split(scores, np.cumsum(spec.choices)[:-1], axis=-1)
-    return np.stack([part.argmax(axis=-1) for part in parts], axis=-1).astype(np.int32)
 
 
 def check_match_batch(make: Make, *, rows: int = 4, steps: int = 1000, seed: int = 1) -> None:
@@ -138,7 +122,7 @@ def _check_play(batch: MatchBatch, steps: int, seed: int) -> None:
     for _ in range(steps):
         _check_shown(batch)
         unit = rng.random((batch.num_rows, SEATS, batch.spec.action.mask_size))
-        batch.actions[:] = legal_actions(batch.spec.action, batch.mask, unit)
+        batch.actions[:] = batch.spec.action.legal_actions(batch.mask, unit)
         batch.final_obs[:] = np.nan
         batch.reward_terms[:] = np.nan
         batch.step()
@@ -195,7 +179,7 @@ def _play(batch: MatchBatch, units: npt.NDArray[np.float64]) -> list[list[npt.ND
     """The outputs of each step under the legal actions that `units` (T, B, S, M) picks."""
     trace = []
     for unit in units:
-        batch.actions[:] = legal_actions(batch.spec.action, batch.mask, unit)
+        batch.actions[:] = batch.spec.action.legal_actions(batch.mask, unit)
         batch.step()
         trace.append(_outputs(batch))
     return trace

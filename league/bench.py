@@ -11,12 +11,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 
 from league import config as settings
+from league.acts import act, listening
 from league.config import Config
 from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
@@ -94,6 +95,7 @@ def bench_env(
     }
 
 
+@act("measure")
 def _step_time(batch: MatchBatch, seconds: float) -> float:
     """Nanoseconds that a step of one row takes, over about this many seconds of random play."""
     action = batch.spec.action
@@ -171,52 +173,35 @@ def bench_learner(
 
 
 class _Clock:
-    """Adds up the seconds of the calls that it is wrapped around."""
+    """Adds up the seconds of acts, each from when the device has nothing left to do to when it has done this."""
 
     def __init__(self, device: torch.device) -> None:
         self.seconds: dict[str, float] = {}
+        self._began: dict[str, float] = {}
         self._wait: Callable[[], None] = torch.cuda.synchronize if device.type == "cuda" else lambda: None
 
-    def around(self, part: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """`call`, whose time counts for `part` from when the device has nothing left to do to when it has done this."""
-
-        def timed(*arguments: Any, **named: Any) -> Any:
-            self._wait()
-            started = time.perf_counter()
-            result = call(*arguments, **named)
-            self._wait()
-            self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - started
-            return result
-
-        return timed
+    def __call__(self, name: str, begins: bool) -> None:
+        """Hears of an act."""
+        self._wait()
+        now = time.perf_counter()
+        if begins:
+            self._began[name] = now
+        else:
+            self.seconds[name] = self.seconds.get(name, 0.0) + now - self._began.pop(name)
 
 
-class _TimedBatch:
-    """A batch whose steps are timed; all else is the batch's own."""
-
-    def __init__(self, batch: MatchBatch, clock: _Clock) -> None:
-        self._batch = batch
-        self.step = clock.around("game", batch.step)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._batch, name)
+PARTS = {"game": "game", "play_net": "play_net", "frozen_nets": "frozen_nets", "learn": "learning"}
+"""Act -> what its share of the time is called."""
 
 
 def _where_time_goes(collector: Collector, learner: Learner, update: int) -> dict[str, Any]:
     """Shares of one rollout and its update: game, play net, frozen nets, learning, the rest (copies, draws, rows)."""
     clock = _Clock(learner.device)
-    learn = clock.around("learning", learner.update)
-    whole = clock.around("whole", lambda: learn(collector.collect(learner.config.rollout_steps, update)))
-    collector.worker = None
-    for lane in collector.lanes:
-        lane.stop_graphs()
-        lane.batch = cast(MatchBatch, _TimedBatch(lane.batch, clock))
-    collector.nets.step = clock.around("frozen_nets", collector.nets.step)  # type: ignore[method-assign]
-    for name in ("step", "value"):
-        setattr(collector.policy, name, clock.around("play_net", getattr(collector.policy, name)))
-    whole()
-    total = clock.seconds.pop("whole")
-    shares = {part: clock.seconds.get(part, 0.0) / total for part in ("game", "play_net", "frozen_nets", "learning")}
+    collector.one_by_one()
+    with listening(clock), act("whole"):
+        learner.update(collector.collect(learner.config.rollout_steps, update))
+    total = clock.seconds["whole"]
+    shares = {part: clock.seconds.get(name, 0.0) / total for name, part in PARTS.items()}
     shares["other"] = 1.0 - sum(shares.values())
     return {f"share_{part}": round(share, 3) for part, share in shares.items()} | {
         "bottleneck": max(shares, key=shares.__getitem__)

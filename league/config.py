@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from league.errors import ConfigError, nearest
+from league.schema import FrozenModel
 
 if TYPE_CHECKING:
     from league.types import GameSpec
@@ -56,15 +57,13 @@ def _off_as_none(value: Any) -> Any:
     return None if value == "off" else value
 
 
-class Frozen(BaseModel):
-    """Unchangeable, strict (an int serves as a float, nothing else is converted) and closed to unknown keys."""
+class Section(FrozenModel):
+    """A section of the hyperparameters: every number is finite."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(allow_inf_nan=False)
 
 
-class AgentConfig(Frozen):
+class AgentConfig(Section):
     """The network's sizes."""
 
     opponent_encoder: bool
@@ -99,7 +98,7 @@ class AgentConfig(Frozen):
         return self
 
 
-class LearnerConfig(Frozen):
+class LearnerConfig(Section):
     """PPO."""
 
     learning_rate: Positive
@@ -137,7 +136,7 @@ class LearnerConfig(Frozen):
     """graphs replays the nets' steps as CUDA graphs; compile also compiles learning; auto: graphs on CUDA."""
 
 
-class PoolConfig(Frozen):
+class PoolConfig(Section):
     """Who the learner plays, and when it is frozen into a snapshot."""
 
     mix: dict[str, Share]
@@ -208,7 +207,7 @@ class PoolConfig(Frozen):
         return self
 
 
-class EnvConfig(Frozen):
+class EnvConfig(Section):
     """The game and how many matches of it run side by side."""
 
     name: Annotated[str, Field(min_length=1)]
@@ -223,7 +222,7 @@ class EnvConfig(Frozen):
     """The game's own options; the game checks them."""
 
 
-class RunConfig(Frozen):
+class RunConfig(Section):
     """How long, and what is looked at on the way. Nothing here changes what is learned."""
 
     total_steps: Count
@@ -252,7 +251,7 @@ class RunConfig(Frozen):
     """Whether the run may have too few updates, snapshots or rows to learn anything."""
 
 
-class Config(Frozen):
+class Config(Section):
     """Every setting of a run, resolved."""
 
     agent: AgentConfig
@@ -264,7 +263,7 @@ class Config(Frozen):
     run: RunConfig
 
 
-SECTIONS: dict[str, type[Frozen] | None] = {
+SECTIONS: dict[str, type[Section] | None] = {
     "agent": AgentConfig,
     "learner": LearnerConfig,
     "pool": PoolConfig,

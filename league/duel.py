@@ -129,7 +129,7 @@ class Matches:
         return self._draw(self.batch, row)
 
 
-class Step(NamedTuple):
+class DuelStep(NamedTuple):
     """What the learner's seats got from one decision of B rows."""
 
     terms: FloatArray  # (B, R), unweighted
@@ -190,7 +190,7 @@ class Duel(Matches):
         """Copies of what the learner's seats see now (B, obs_size), and may do (B, M)."""
         return self._views(self._seat)
 
-    def step(self, actions: npt.ArrayLike) -> Step:
+    def step(self, actions: npt.ArrayLike) -> DuelStep:
         """One decision of every row with the learner's `actions` (B, A), or (A,) where nothing is stacked.
 
         Raises:
@@ -214,7 +214,7 @@ class Duel(Matches):
             if self._reset is not None:
                 self._reset(rows=ended)
             self._sit_down(ended)
-        return Step(terms, self.reward(terms), terminated, truncated, last_views)
+        return DuelStep(terms, self.reward(terms), terminated, truncated, last_views)
 
     def _choose_opponent(self, opponent: Opponent | None) -> None:
         """Sets `_bot`, and `_act` and `_reset` where Python plays."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from league.boards.payoff import Payoff
     from league.boards.standings import Board
     from league.maths.ratings import Difference
+    from league.maths.record import Record
     from league.sessions.exploitability import Exploit
     from league.sessions.retention import Holding
 
@@ -90,11 +91,11 @@ def show_size(num_bytes: int) -> str:
     return f"{num_bytes / 2**20:,.2f} MiB"
 
 
-def score_words(score: float | None, lower: float | None, upper: float | None) -> tuple[str, str]:
-    """A score and its interval in words; empty where nothing was played."""
-    if score is None or lower is None or upper is None:
-        return "", ""
-    return f"{score:.3f}", f"{lower:.3f} to {upper:.3f}"
+def record_cells(record: Record) -> tuple[str, ...]:
+    """Games, wins, draws, losses, score and its interval, as cells of a table; no score where nothing was played."""
+    counts = [str(count) for count in (record.games, record.wins, record.draws, record.losses)]
+    score = (f"{record.score:.3f}", f"{record.lower:.3f} to {record.upper:.3f}") if record.games else ("", "")
+    return *counts, *score
 
 
 def print_exploit(r: Exploit) -> None:
@@ -179,7 +180,7 @@ def print_tournament(r: TournamentResult) -> None:
     print_table(
         "A's score against B in this tournament",
         ("A", "B", "games", "won", "drawn", "lost", "score", "95 % interval"),
-        [(e.a, e.b, e.games, e.wins, e.draws, e.losses, *score_words(e.score, e.lower, e.upper)) for e in r.encounters],
+        [(e.a, e.b, *record_cells(e)) for e in r.encounters],
     )
     why = {
         "complete": "all games are played",

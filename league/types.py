@@ -52,6 +52,30 @@ class ActionSpec:
         """M, the width of a mask and of the logits."""
         return self.num_parts if self.kind == "multi_binary" else sum(self.choices)
 
+    def split(self, mask: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """What (..., M) has of each choice's part; of keys, one part of all."""
+        return [mask] if self.kind == "multi_binary" else np.split(mask, np.cumsum(self.choices)[:-1], axis=-1)
+
+    def is_legal(self, actions: npt.NDArray[np.int32], mask: BoolArray) -> BoolArray:
+        """(...,): whether each action (..., A) keeps to its mask (..., M). No key need be pressed."""
+        if self.kind == "multi_binary":
+            kept = mask | (actions == 0)
+        else:
+            kept = np.take_along_axis(mask, actions + np.cumsum([0, *self.choices[:-1]]), axis=-1)
+        return np.asarray(kept.all(-1), np.bool_)
+
+    def legal_actions(self, mask: BoolArray | None, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+        """The actions (..., A) that `numbers` (..., M), in [0, 1], pick among those that `mask` (..., M) allows.
+
+        A key is pressed where its number is below 0.5; of a part's choices the legal one with the highest number is
+        taken, the first of equal ones. Uniform random numbers give uniform random legal actions.
+        """
+        if self.kind == "multi_binary":
+            pressed = numbers < 0.5
+            return (pressed if mask is None else pressed & mask).astype(np.int32)
+        scores = numbers if mask is None else np.where(mask, numbers, -1.0)
+        return np.stack([part.argmax(axis=-1) for part in self.split(scores)], axis=-1).astype(np.int32)
+
 
 @dataclass(frozen=True)
 class GameSpec:
@@ -214,14 +238,22 @@ class MatchResult:
     rewards: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Unweighted reward term -> its sum over the match (seat 0, seat 1)."""
 
+    def outcome_of(self, agent: str) -> int:
+        """0 where `agent` won, 1 for a draw, 2 where it lost: the index in (wins, draws, losses).
+
+        Raises:
+            ValueError: it did not sit in this match.
+        """
+        seat = self.agents.index(agent)
+        return 1 if self.winner == DRAW else 0 if self.winner == seat else 2
+
     def score_of(self, agent: str) -> float:
         """What `agent` scored: 1 for a win, 0.5 for a draw, 0 for a loss.
 
         Raises:
             ValueError: it did not sit in this match.
         """
-        seat = self.agents.index(agent)
-        return 0.5 if self.winner == DRAW else float(self.winner == seat)
+        return 1.0 - self.outcome_of(agent) / 2.0
 
 
 class PolicyState(Protocol):

@@ -217,8 +217,6 @@ def _legal(mask: npt.ArrayLike, num_rows: int, action: ActionSpec) -> npt.NDArra
     if not ((given == 0) | (given == 1)).all():
         raise UsageError("mask: every value must be true (legal) or false")
     legal: npt.NDArray[np.bool_] = given.astype(np.bool_)
-    if action.kind == "multi_discrete":
-        parts = np.split(legal, np.cumsum(action.choices)[:-1], axis=1)
-        if not all(part.any(axis=1).all() for part in parts):
-            raise UsageError("mask: nothing is legal in some part of the action; allow at least one choice a part")
+    if action.kind == "multi_discrete" and not all(part.any(axis=1).all() for part in action.split(legal)):
+        raise UsageError("mask: nothing is legal in some part of the action; allow at least one choice a part")
     return legal

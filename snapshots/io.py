@@ -18,6 +18,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
+from league.acts import act
 from league.errors import SnapshotError
 from league.snapshots.manifest import About, Manifest, parse
 
@@ -189,6 +190,7 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}{TEMPORARY}{secrets.token_hex(4)}")
 
 
+@act("sync a file")
 def _write_synced(path: Path, data: bytes) -> None:
     with open(path, "xb") as file:
         file.write(data)

@@ -7,10 +7,11 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
 from league import __version__
 from league.errors import SnapshotError
+from league.schema import FrozenModel
 from league.types import RUN_NAME, GameSpec
 
 FORMAT: Literal[3] = 3
@@ -25,13 +26,7 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class Frozen(BaseModel):
-    """Unchangeable, strict and closed to unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
-
-
-class GameRecord(Frozen):
+class GameRecord(FrozenModel):
     """Which game an agent plays."""
 
     name: str
@@ -41,7 +36,7 @@ class GameRecord(Frozen):
     options: dict[str, Any]
 
 
-class About(Frozen):
+class About(FrozenModel):
     """A snapshot's manifest before its weights are hashed: what the trainer knows."""
 
     run: Annotated[str, Field(pattern=f"^{RUN_NAME.pattern}$")]

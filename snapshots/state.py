@@ -22,6 +22,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
+from league.acts import act
 from league.errors import SnapshotError
 from league.snapshots.io import TEMPORARY, clean, write_atomic
 
@@ -34,6 +35,7 @@ _KIND, _NAME = "$kind", "$name"
 _NEXT = "the run cannot go on; begin a new one with `league train --fresh`"
 
 
+@act("save the state")
 def save_state(folder: Path, tree: dict[str, Any]) -> None:
     """Writes `tree` into `folder` as the newest state; the one that was newest is kept as the previous one.
 
@@ -73,6 +75,7 @@ def save_state(folder: Path, tree: dict[str, Any]) -> None:
         ) from error
 
 
+@act("load a state")
 def load_state(folder: Path, say: Callable[[str], None] | None = None) -> dict[str, Any]:
     """What `save_state` wrote last; where that is damaged, what it wrote before.
 

@@ -71,11 +71,11 @@ def test_an_evaluation_is_one_line_in_80_columns(monkeypatch: pytest.MonkeyPatch
     """Score, interval and counts of an evaluation of usual size fit, and names with brackets are left alone."""
     out = io.StringIO()
     monkeypatch.setattr(progress, "Console", partial(Console, file=out, width=80))
-    summary = Summary(20, 10, 5, 5, 0.625, 0.4, 0.81, {}, {}, 100.0)
+    summary = Summary(10, 5, 5, {}, {}, 100.0)
     TerminalWatcher().evaluated(50_176, "bot:constant", summary)
     TerminalWatcher().say("pool.mix [bold]")
     assert out.getvalue().splitlines() == [
-        "at 50,176 against bot:constant: score 62% [40%, 81%], 10 won, 5 drawn, 5 lost",
+        "at 50,176 against bot:constant: score 62% [41%, 80%], 10 won, 5 drawn, 5 lost",
         "pool.mix [bold]",
     ]
 
@@ -84,7 +84,7 @@ def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations(monkeypatch
     """One line with what every weighted term brought; never the same line twice."""
     out = io.StringIO()
     monkeypatch.setattr(progress, "Console", partial(Console, file=out, width=80))
-    summary = Summary(20, 10, 5, 5, 0.625, 0.4, 0.81, {}, {}, 100.0)
+    summary = Summary(10, 5, 5, {}, {}, 100.0)
 
     def told() -> list[str]:
         lines = [line for line in out.getvalue().splitlines() if " reward a match " in line]

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from league import config as settings
+from league.acts import act
 from league.arena import film
 from league.boards.headtohead import Matchup
 from league.boards.headtohead import matchup as compare
@@ -354,6 +355,7 @@ def play_meeting(meeting: Meeting, games: int, *, seed: int, run: str, update: i
     return play_pairings(meeting, [(0, 1, games, seed)], run=run, update=update, greedy=greedy)
 
 
+@act("meet")
 def play_pairings(
     meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]], *, run: str, update: int, greedy: bool
 ) -> list[MatchResult]:

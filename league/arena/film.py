@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
+from league.acts import act
 from league.errors import UsageError
 from league.types import BoolArray, FloatArray, MatchBatch
 
@@ -85,6 +86,7 @@ def check(out: Path, seconds: float | None) -> None:
         raise UsageError("pictures need Pillow, which is not installed; run `pip install pillow`") from None
 
 
+@act("film")
 def shoot(
     batch: MatchBatch, players: Sequence[Player | None], draw: Callable[[], Picture], most: int, *, is_still: bool
 ) -> Shot:
@@ -112,6 +114,7 @@ def shoot(
             return Shot(pictures, min(steps, most), steps, int(batch.result["winner"][0]))
 
 
+@act("write the film")
 def save(pictures: Sequence[Picture], out: Path, picture_seconds: float) -> None:
     """Writes a GIF that repeats, the last picture held for a second, or the last as a PNG; whole or not at all."""
     try:

@@ -26,13 +26,14 @@ from league.arena.agents import (
 from league.boards.standings import rate_counts
 from league.errors import UsageError, nearest
 from league.maths.davidson import ELO_SCALE, Ints
-from league.maths.ratings import Difference, PairCounts, Ratings, wilson
-from league.maths.scheduling import Goal, Want, gauntlet, goals, narrowest, round_robin, spread, widths
+from league.maths.ratings import Difference, PairCounts, Ratings
+from league.maths.record import Record
+from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
 from league.play.evaluation import check_games
 from league.signals import Interrupted, put_off
 from league.store.rows import GameRow, Sampling, unique_name
 from league.store.store import Store
-from league.types import BOT_PREFIX, DRAW, SEATS
+from league.types import BOT_PREFIX, SEATS
 
 Format = Literal["round-robin", "gauntlet", "adaptive"]
 Ended = Literal["complete", "reached", "max-games", "interrupted"]
@@ -67,22 +68,15 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Encounter:
-    """What A did against B in this tournament; the score's 95 % interval is Wilson's."""
+class Encounter(Record):
+    """What A did against B in this tournament."""
 
     a: str
     b: str
-    games: int
-    wins: int
-    draws: int
-    losses: int
-    score: float
-    lower: float
-    upper: float
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ContrastEstimate:
     """Elo points of A above B, or above the mean of all where `b` is None; no difference where no game links them."""
 
     a: str
@@ -110,13 +104,13 @@ class TournamentResult:
     anchor: str | None
     standings: tuple[Standing, ...]
     encounters: tuple[Encounter, ...]
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[ContrastEstimate, ...]
     signal: int = 0
 
 
 @dataclass(frozen=True)
-class Aim:
-    """What an adaptive tournament plays for, see `scheduling.goals`.
+class Objective:
+    """What an adaptive tournament plays for, see `scheduling.contrasts`.
 
     between: ids. until: Elo points; None: it ends with its games.
     """
@@ -161,7 +155,7 @@ def tournament(
         format: `round-robin`: everybody meets everybody; `gauntlet`: the first `seeds` (1) entrants meet the others;
             `adaptive`: whoever's games narrow the widest wanted interval most.
         games: of each pair in a round robin or gauntlet, an even number (20).
-        want, between: what an adaptive one wants to know (`all`), see `league.maths.scheduling.goals`.
+        want, between: what an adaptive one wants to know (`all`), see `league.maths.scheduling.contrasts`.
         until: it ends when the widest of those intervals is at most so many Elo points wide.
         max_games: at most so many in all (1,000), an even number.
         seed: of the matches and of the actions drawn.
@@ -179,10 +173,10 @@ def tournament(
     check_seed(seed)
     opened = store_for(store, *agents, *(between or ()), *([f"{run}@" for run in runs]))
     meeting = _enter(opened, agents, runs, newest, bots, env, device)
-    aim = None
+    objective = None
     if format == "adaptive":
         chosen = None if between is None else _both(opened, between, meeting)
-        aim = Aim(want or "all", chosen, until, MAX_GAMES if max_games is None else max_games)
+        objective = Objective(want or "all", chosen, until, MAX_GAMES if max_games is None else max_games)
     num_seeds = 1 if seeds is None else seeds
     if format == "gauntlet" and not 1 <= num_seeds < len(meeting.sides):
         raise UsageError(
@@ -193,21 +187,21 @@ def tournament(
     places = gauntlet(len(meeting.sides), num_seeds) if format == "gauntlet" else round_robin(len(meeting.sides))
     each = GAMES if games is None else games
     if say is not None:
-        total = f"up to {aim.max_games:,}" if aim else f"{each * len(places):,}"
+        total = f"up to {objective.max_games:,}" if objective else f"{each * len(places):,}"
         say(f"playing {total} games between {len(meeting.sides)} agents, {format}; Ctrl+C keeps what is written")
     number = 0
     try:
-        if aim is None:
+        if objective is None:
             _play_all(played, np.array(places), each, say)
             ended: Ended = "complete"
         else:
-            ended = _play_for(played, np.array(places), aim, say)
+            ended = _play_for(played, np.array(places), objective, say)
     except (Interrupted, KeyboardInterrupt) as error:  # the second one where nobody minds signals, as in a notebook
         ended, number = "interrupted", error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
     finally:
         if opened is not None:
             opened.flush(force=True)
-    return _result(played, format, ended, aim, number)
+    return _result(played, format, ended, objective, number)
 
 
 def check_options(format: str, given: Mapping[str, object]) -> None:
@@ -226,7 +220,7 @@ def check_options(format: str, given: Mapping[str, object]) -> None:
             raise UsageError(f"{name}: {format} takes no {name}; leave it out, or pass --format {formats}")
     want, until = given["want"], given["until"]
     if want is not None and want not in get_args(Want):
-        raise UsageError(f"want={want}: no such goal{nearest(str(want), get_args(Want))}")
+        raise UsageError(f"want={want}: no such objective{nearest(str(want), get_args(Want))}")
     if want is not None and given["between"] is not None:
         raise UsageError(f"want={want}: --between names the only difference that is wanted; pass one of the two")
     if isinstance(until, float | int) and not until > 0:
@@ -324,7 +318,7 @@ class _Played:
             self.batch += 1
             for result in results:
                 counts = self.counts.setdefault(result.agents, [0, 0, 0])
-                counts[1 if result.winner == DRAW else 2 * result.winner] += 1
+                counts[result.outcome_of(result.agents[0])] += 1
 
     def ratings(self) -> Ratings:
         """Of everyone, from the games that the store had and those of this tournament."""
@@ -362,46 +356,46 @@ def _play_all(played: _Played, pairs: Ints, games: int, say: Callable[[str], Non
             say(f"{played.games:,} of {games * len(pairs):,} games")
 
 
-def _play_for(played: _Played, pairs: Ints, aim: Aim, say: Callable[[str], None] | None) -> Ended:
+def _play_for(played: _Played, pairs: Ints, objective: Objective, say: Callable[[str], None] | None) -> Ended:
     """Games for what is wanted, chosen again after each batch."""
     while True:
         ratings = played.ratings()
-        wanted = goals(aim.want, ratings, played.ids, aim.between)
-        contrasts = np.array([goal.contrast for goal in wanted]).reshape(len(wanted), -1)
-        widest = float(widths(ratings.model.covariance, contrasts).max()) if wanted else 0.0
-        is_linked = all(goal.is_linked for goal in wanted)
+        wanted = contrasts(objective.want, ratings, played.ids, objective.between)
+        weights = np.array([contrast.weights for contrast in wanted]).reshape(len(wanted), -1)
+        widest = float(widths(ratings.model.covariance, weights).max()) if wanted else 0.0
+        is_linked = all(contrast.is_linked for contrast in wanted)
         if say is not None:
-            say(f"{played.games:,} games: " + _progress(wanted, widest, is_linked, aim))
-        if not wanted or (is_linked and aim.until is not None and widest <= aim.until):
+            say(f"{played.games:,} games: " + _progress(wanted, widest, is_linked, objective))
+        if not wanted or (is_linked and objective.until is not None and widest <= objective.until):
             return "reached"
-        if played.games >= aim.max_games:
+        if played.games >= objective.max_games:
             return "max-games"
-        size = min(ADAPTIVE_PAIRS, (aim.max_games - played.games) // SEATS)
+        size = min(ADAPTIVE_PAIRS, (objective.max_games - played.games) // SEATS)
         places = np.array([ratings.index(agent) for agent in played.ids])[pairs]
-        until = aim.until if is_linked and aim.until is not None else 0.0
-        played.play(pairs, narrowest(ratings.model, places, contrasts, size, until))
+        until = objective.until if is_linked and objective.until is not None else 0.0
+        played.play(pairs, narrowest(ratings.model, places, weights, size, until))
 
 
-def _progress(wanted: Sequence[Goal], widest: float, is_linked: bool, aim: Aim) -> str:
+def _progress(wanted: Sequence[Contrast], widest: float, is_linked: bool, objective: Objective) -> str:
     if not wanted:
         return "nobody else may be the best"
     if not is_linked:
         return "not everybody is linked by games yet"
-    end = f" of {aim.until:g}" if aim.until is not None else ""
+    end = f" of {objective.until:g}" if objective.until is not None else ""
     return f"the widest of {len(wanted)} wanted intervals is {widest:.0f}{end} Elo points wide"
 
 
-def _result(played: _Played, format: Format, ended: Ended, aim: Aim | None, number: int) -> TournamentResult:
+def _result(
+    played: _Played, format: Format, ended: Ended, objective: Objective | None, number: int
+) -> TournamentResult:
     meeting, ratings = played.meeting, played.ratings()
     names = {named.agent_id: named.label for named in meeting.sides}
-    wanted = [] if aim is None else goals(aim.want, ratings, played.ids, aim.between)
+    wanted = [] if objective is None else contrasts(objective.want, ratings, played.ids, objective.between)
     encounters = []
     for i, j in round_robin(len(played.ids)):
-        wins, draws, losses = played.record(played.ids[i], played.ids[j])
-        if count := wins + draws + losses:
-            score = (wins + draws / 2) / count
-            a, b = names[played.ids[i]], names[played.ids[j]]
-            encounters.append(Encounter(a, b, count, wins, draws, losses, score, *wilson(score, count)))
+        counts = played.record(played.ids[i], played.ids[j])
+        if any(counts):
+            encounters.append(Encounter(*counts, a=names[played.ids[i]], b=names[played.ids[j]]))
     return TournamentResult(
         tournament=played.name if played.store is not None and played.games else None,
         game=meeting.game.name,
@@ -414,7 +408,7 @@ def _result(played: _Played, format: Format, ended: Ended, aim: Aim | None, numb
         anchor=ratings.anchor,
         standings=_standings(played, ratings, names),
         encounters=tuple(encounters),
-        wanted=tuple(_wanted(goal, ratings, names) for goal in wanted),
+        wanted=tuple(_wanted(contrast, ratings, names) for contrast in wanted),
         signal=number,
     )
 
@@ -449,10 +443,10 @@ def _standings(played: _Played, ratings: Ratings, names: dict[str, str]) -> tupl
     return tuple(standings)
 
 
-def _wanted(goal: Goal, ratings: Ratings, names: dict[str, str]) -> Wanted:
+def _wanted(contrast: Contrast, ratings: Ratings, names: dict[str, str]) -> ContrastEstimate:
     difference = None
-    if goal.is_linked:
-        mean = float(goal.contrast[:-2] @ ratings.model.strength) * ELO_SCALE
-        half = float(widths(ratings.model.covariance, goal.contrast[None])[0]) / 2.0
+    if contrast.is_linked:
+        mean = float(contrast.weights[:-2] @ ratings.model.strength) * ELO_SCALE
+        half = float(widths(ratings.model.covariance, contrast.weights[None])[0]) / 2.0
         difference = Difference(mean, mean - half, mean + half)
-    return Wanted(names[goal.a], None if goal.b is None else names[goal.b], difference)
+    return ContrastEstimate(names[contrast.a], None if contrast.b is None else names[contrast.b], difference)

@@ -17,7 +17,8 @@ from scipy.special import ndtr
 
 from league.maths.davidson import Z95
 from league.maths.metagame import Crosstable, cycles, cyclic_share, cyclic_share_by_chance
-from league.maths.ratings import Floats, PairCounts, bradley_terry, wilson
+from league.maths.ratings import Floats, PairCounts, bradley_terry
+from league.maths.record import wilson
 from league.store.sql import sql
 from league.store.store import Store
 

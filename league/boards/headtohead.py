@@ -6,22 +6,10 @@ from dataclasses import dataclass
 
 from league.boards.standings import find_rated, rate
 from league.errors import UsageError
-from league.maths.ratings import Difference, Outcome, PairCounts, wilson
+from league.maths.ratings import Difference, PairCounts, Probabilities
+from league.maths.record import Record
 from league.store.rows import Sampling
 from league.store.store import Store
-
-
-@dataclass(frozen=True)
-class Record:
-    """Games of A against B, as seen from A; the score's 95 % interval is Wilson's, None without games."""
-
-    games: int
-    wins: int
-    draws: int
-    losses: int
-    score: float | None
-    lower: float | None
-    upper: float | None
 
 
 @dataclass(frozen=True)
@@ -39,10 +27,11 @@ class Matchup:
     game_id: str
     sampling: Sampling
     record: Record
+    """All their games, as seen from A."""
     seat0: Record
     """The games in which A sat first."""
     seat1: Record
-    predicted: Outcome | None
+    predicted: Probabilities | None
     predicted_score: float | None
     difference: Difference | None
     superiority: float | None
@@ -86,9 +75,9 @@ def matchup(store: Store, a: str, b: str, *, sampling: Sampling = "sample") -> M
         game=games[game_id],
         game_id=game_id,
         sampling=sampling,
-        record=_record(*(first + second for first, second in zip(seat0, seat1, strict=True))),
-        seat0=_record(*seat0),
-        seat1=_record(*seat1),
+        record=Record(*(first + second for first, second in zip(seat0, seat1, strict=True))),
+        seat0=Record(*seat0),
+        seat1=Record(*seat1),
         predicted=predicted,
         predicted_score=None if predicted is None else predicted.score,
         difference=ratings.difference(a_id, b_id) if is_linked else None,
@@ -102,11 +91,3 @@ def _seated(counts: PairCounts, first: str, second: str) -> tuple[int, int, int]
     pairs = zip(counts.seat0, counts.seat1, strict=True)
     at = [p for p, pair in enumerate(pairs) if pair == (first, second)]
     return int(counts.wins[at].sum()), int(counts.draws[at].sum()), int(counts.losses[at].sum())
-
-
-def _record(wins: int, draws: int, losses: int) -> Record:
-    games = wins + draws + losses
-    if not games:
-        return Record(0, 0, 0, 0, None, None, None)
-    score = (wins + draws / 2) / games
-    return Record(games, wins, draws, losses, score, *wilson(score, games))

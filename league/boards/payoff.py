@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from league.acts import act
 from league.boards.standings import SHORT_HASH, rate_counts
 from league.maths.metagame import (
     Crosstable,
@@ -106,6 +107,7 @@ class Payoff:
         return {**plain, "num_unmet": self.num_unmet}
 
 
+@act("payoff")
 def payoffs(store: Store, run: str | None = None) -> tuple[Payoff, ...]:
     """One cross table a game, the latest run's first; with `run`, its own game's, of its snapshots and whom they met.
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc
 
+from league.acts import act
 from league.errors import StoreError, UsageError, nearest
 from league.maths.davidson import Prior
 from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
@@ -58,7 +59,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Group:
+class RatingGroup:
     """Agents that a chain of games links. `anchor` is held at 1000; None: the group's mean is."""
 
     number: int
@@ -88,7 +89,7 @@ class PairSurprise:
 
 
 @dataclass(frozen=True)
-class Learner:
+class TrainingEntry:
     """One run as its training games show it: the moving Elo (no interval) and the games so far."""
 
     run: str
@@ -114,8 +115,8 @@ class Board:
     """How the nets chose in the games that are rated."""
     anchor: str | None
     entries: tuple[Entry, ...]
-    learners: tuple[Learner, ...]
-    groups: tuple[Group, ...]
+    learners: tuple[TrainingEntry, ...]
+    groups: tuple[RatingGroup, ...]
     against: str | None
     """The name of the agent that differences were asked for."""
     seat: Difference | None
@@ -144,7 +145,7 @@ class Leaderboard:
         return tuple(entry for board in self.boards for entry in board.entries)
 
     @property
-    def learners(self) -> tuple[Learner, ...]:
+    def learners(self) -> tuple[TrainingEntry, ...]:
         """The learners of all boards, board by board."""
         return tuple(learner for board in self.boards for learner in board.learners)
 
@@ -438,7 +439,8 @@ def rate_counts(
     """
     played = {*counts.seat0, *counts.seat1, *also}
     neighbours = [pair for lineage in lineages for pair in pairwise(agent for agent in lineage if agent in played)]
-    return bradley_terry(counts, anchor, lineage=neighbours, agents=also, prior=prior)
+    with act("rate"):
+        return bradley_terry(counts, anchor, lineage=neighbours, agents=also, prior=prior)
 
 
 def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None) -> Board:
@@ -456,7 +458,7 @@ def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None) -> Bo
         anchor=ratings.anchor,
         entries=_entries(ratings, shown, facts, against),
         learners=tuple(_learner(*run) for run in facts.training),
-        groups=tuple(Group(k + 1, anchor, int(sizes[k])) for k, anchor in enumerate(ratings.anchors)),
+        groups=tuple(RatingGroup(k + 1, anchor, int(sizes[k])) for k, anchor in enumerate(ratings.anchors)),
         against=None if against is None or other is None else other[1],
         seat=ratings.seat,
         prior=ratings.prior.draws,
@@ -579,10 +581,10 @@ def _unknown(agent_id: str) -> tuple[str, str]:
     return (agent_id, "bot") if agent_id.startswith(BOT_PREFIX) else (agent_id[:SHORT_HASH], "unknown")
 
 
-def _learner(run: RunRow, status: str, games: Sequence[tuple[str, float]]) -> Learner:
+def _learner(run: RunRow, status: str, games: Sequence[tuple[str, float]]) -> TrainingEntry:
     ratings, _ = elo_series((run.run, opponent, score) for opponent, score in games)
     scores = [score for _, score in games]
-    return Learner(
+    return TrainingEntry(
         run=run.run,
         elo=ratings.get(run.run, ELO_START),
         games=len(scores),

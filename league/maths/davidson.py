@@ -109,7 +109,7 @@ class Games:
 
 
 @dataclass(frozen=True)
-class Model:
+class Posterior:
     """The posterior's mode, and the covariance of a normal distribution around it.
 
     strength: (N,) log-odds. seat: the first seat's advantage, log-odds. log_draw: log v; -inf where nothing was drawn.
@@ -128,7 +128,7 @@ class Model:
         return _probabilities(difference, self.log_draw)
 
 
-def fit(games: Games, prior: Prior, bonds: Bonds | None = None) -> Model:
+def fit(games: Games, prior: Prior, bonds: Bonds | None = None) -> Posterior:
     """The mode of the log-posterior, and a normal distribution around it.
 
     Where the imagined draws lie depends on the strengths, and these on them; both are found in turns. Where no game
@@ -208,14 +208,14 @@ class _Posterior:
                 length /= 2.0
             here = there
 
-    def model(self, z: Floats) -> Model:
+    def model(self, z: Floats) -> Posterior:
         """The mode, sought from z on, with the covariance there."""
         z = self.mode(z)
         n, free = self.games.num_agents, self.is_free
         covariance = np.zeros((n + 2, n + 2))
         covariance[n, n] = (self.prior.seat / ELO_SCALE) ** 2
         covariance[np.ix_(free, free)] = _inverse(_Point(self, z).derivatives()[1])
-        return Model(z[:n], float(z[n]), float(z[n + 1]), covariance, self.bonds)
+        return Posterior(z[:n], float(z[n]), float(z[n + 1]), covariance, self.bonds)
 
 
 class _Point:

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.special import expit, kl_div
 
 from league.errors import UsageError, nearest
-from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Model, Prior, fit, tally
+from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Posterior, Prior, fit, tally
 
 ELO_START = 1000.0
 ELO_K = 32.0
@@ -75,7 +75,7 @@ class Difference(NamedTuple):
     upper: float
 
 
-class Outcome(NamedTuple):
+class Probabilities(NamedTuple):
     """The probabilities of a game, the mean of both seatings."""
 
     win: float
@@ -162,7 +162,7 @@ class Ratings:
     dispersion: float | None
     freedom: float
     pairs: Pairs
-    model: Model
+    model: Posterior
     prior: Prior
     infinite: tuple[Infinite, ...]
 
@@ -210,7 +210,7 @@ class Ratings:
             return 0.5
         return 0.5 * math.erfc(float(self.rating[j] - self.rating[i]) / (deviation * math.sqrt(2.0)))
 
-    def predict(self, a: str, b: str) -> Outcome:
+    def predict(self, a: str, b: str) -> Probabilities:
         """What a game of `a` against `b` comes to, as seen from `a`.
 
         Raises:
@@ -219,7 +219,7 @@ class Ratings:
         i, j = self._places(a, b)
         gap = self.model.strength[i] - self.model.strength[j]
         win, draw, loss = self.model.probabilities(np.array([gap + self.model.seat, gap - self.model.seat]))
-        return Outcome(float(win.mean()), float(draw.mean()), float(loss.mean()))
+        return Probabilities(float(win.mean()), float(draw.mean()), float(loss.mean()))
 
     def scores(self, agents: Sequence[str]) -> Floats:
         """(M, M): the expected score of each of M agents against each, the mean of both seatings.
@@ -278,17 +278,6 @@ class Ratings:
 def _exchanged(s: Surprise) -> Surprise:
     """The same as seen from the other agent."""
     return Surprise(s.b, s.a, s.games, 1.0 - s.observed, 1.0 - s.predicted, -s.z)
-
-
-def wilson(score: float, games: float, z: float = Z95) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share (Wilson 1927, JASA 22:209); draws as halves make it slightly too wide.
-
-    scipy.stats.binomtest(...).proportion_ci(method="wilson") gives the same for whole numbers, and takes no others: a
-    drawn game is half a success, and `league.pool.roles` adds fractions of imagined games.
-    """
-    centre = (score + z * z / (2 * games)) / (1 + z * z / games)
-    half = z / (1 + z * z / games) * math.sqrt(score * (1 - score) / games + z * z / (4 * games * games))
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def expected_score(a: float, b: float) -> float:
@@ -504,7 +493,7 @@ def _anchored(
     return moved, np.sqrt(np.maximum(variance, 0.0))
 
 
-def _surprises(games: Games, model: Model) -> tuple[float | None, float, Pairs]:
+def _surprises(games: Games, model: Posterior) -> tuple[float | None, float, Pairs]:
     """The mean squared surprise, weighted by what the pairs can tell, their degrees of freedom, and every surprise.
 
     A surprise is a standardised deviance residual (Agresti 2013, "Categorical Data Analysis", section 6.2.1): its
@@ -561,7 +550,7 @@ def _deviance(made: Floats, due: Floats, total: Floats) -> Floats:
     return np.asarray(np.maximum(ratio, 0.0), np.float64)
 
 
-def _imagined_in(model: Model, met: Bonds) -> Floats:
+def _imagined_in(model: Posterior, met: Bonds) -> Floats:
     """(M,): how many imagined draws there are of each pair that met."""
     n = len(model.strength)
     pairs = met.first * n + met.second

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from league.maths.davidson import ELO_SCALE, Z95, Floats, Ints, Model
+from league.maths.davidson import ELO_SCALE, Z95, Floats, Ints, Posterior
 from league.maths.ratings import Ratings
 
 Want = Literal["all", "order", "top"]
@@ -23,16 +23,16 @@ SIGNS = np.array([[1.0, -1.0, 1.0], [1.0, -1.0, 1.0], [1.0, 0.0, 0.0]])
 
 
 @dataclass(frozen=True)
-class Goal:
+class Contrast:
     """A difference that is wanted: of `a` above `b`, or above the mean of all where `b` is None.
 
-    contrast: (N + 2,) weights of a model's parameters. is_linked: whether a chain of games links the two; where none
+    weights: (N + 2,), of a model's parameters. is_linked: whether a chain of games links the two; where none
     does, its width is the prior's alone.
     """
 
     a: str
     b: str | None
-    contrast: Floats
+    weights: Floats
     is_linked: bool
 
 
@@ -60,7 +60,7 @@ def spread(left: Ints, size: int) -> Ints:
 def widths(covariance: Floats, wanted: Floats) -> Floats:
     """(M,): the widths in Elo points of the 95 % intervals of wanted contrasts (M, N + 2) of a model's parameters.
 
-    covariance: (N + 2, N + 2) as in `Model`, in log-odds.
+    covariance: (N + 2, N + 2) as in `Posterior`, in log-odds.
     """
     variance = np.einsum("mi,ij,mj->m", wanted, covariance, wanted)
     return np.asarray(2.0 * Z95 * ELO_SCALE * np.sqrt(np.maximum(variance, 0.0)), np.float64)
@@ -80,7 +80,7 @@ class Information:
     middle: Floats
 
     @classmethod
-    def of(cls, model: Model, pairs: Ints) -> Information:
+    def of(cls, model: Posterior, pairs: Ints) -> Information:
         """Of pairs (P, 2) of indices."""
         n, (first, second) = len(model.strength), pairs.T
         places = np.full((len(pairs), 3, 3), n)
@@ -121,7 +121,7 @@ class Information:
         return np.asarray(covariance - carried @ np.linalg.solve(inner, middle) @ carried.T, np.float64)
 
 
-def narrowest(model: Model, pairs: Ints, wanted: Floats, size: int, until: float = 0.0) -> Ints:
+def narrowest(model: Posterior, pairs: Ints, wanted: Floats, size: int, until: float = 0.0) -> Ints:
     """Chooses at most `size` pairs of games so that the widest wanted interval shrinks most: (P,) of the next batch.
 
     Greedily, `UNIT` at a time: where the wanted interval that is widest now is expected to shrink most; then the
@@ -131,7 +131,7 @@ def narrowest(model: Model, pairs: Ints, wanted: Floats, size: int, until: float
     Args:
         model: of N agents.
         pairs: (P, 2) indices, the pairs that may be played.
-        wanted: (M, N + 2) contrasts, as of `Goal`.
+        wanted: (M, N + 2) contrasts, as of `Contrast`.
         size: pairs of games.
         until: Elo points.
     """
@@ -148,7 +148,9 @@ def narrowest(model: Model, pairs: Ints, wanted: Floats, size: int, until: float
     return given
 
 
-def goals(want: Want, ratings: Ratings, entrants: Sequence[str], between: tuple[str, str] | None = None) -> list[Goal]:
+def contrasts(
+    want: Want, ratings: Ratings, entrants: Sequence[str], between: tuple[str, str] | None = None
+) -> list[Contrast]:
     """The differences that are wanted between `entrants`, as the ratings stand now; none: nothing is left to find out.
 
     Args:
@@ -162,31 +164,32 @@ def goals(want: Want, ratings: Ratings, entrants: Sequence[str], between: tuple[
     n = len(ratings.agents)
     board = sorted(entrants, key=lambda agent: (-ratings.model.strength[ratings.index(agent)], agent))
 
-    def goal(a: str, b: str) -> Goal:
+    def contrast(a: str, b: str) -> Contrast:
         i, j = ratings.index(a), ratings.index(b)
-        contrast = np.zeros(n + 2)
-        contrast[i], contrast[j] = 1.0, -1.0
-        return Goal(a, b, contrast, bool(ratings.group[i] == ratings.group[j]))
+        weights = np.zeros(n + 2)
+        weights[i], weights[j] = 1.0, -1.0
+        return Contrast(a, b, weights, bool(ratings.group[i] == ratings.group[j]))
 
     if between is not None:
-        return [goal(*between)]
+        return [contrast(*between)]
     if want == "order":
-        return [goal(a, b) for a, b in pairwise(board)]
+        return [contrast(a, b) for a, b in pairwise(board)]
     if want == "top":
-        rivals = [goal(board[0], other) for other in board[1:]]
-        return [g for g in rivals if not g.is_linked or _holds_zero(ratings, g)]
+        rivals = [contrast(board[0], other) for other in board[1:]]
+        return [rival for rival in rivals if not rival.is_linked or _holds_zero(ratings, rival)]
     anchor = ratings.anchor
     if anchor is not None and anchor in entrants:
-        return [goal(agent, anchor) for agent in board if agent != anchor]
-    places = [ratings.index(agent) for agent in board]
+        return [contrast(agent, anchor) for agent in board if agent != anchor]
+    indices = [ratings.index(agent) for agent in board]
     mean = np.zeros(n + 2)
-    mean[places] = 1.0 / len(places)
-    is_linked = len(set(ratings.group[places].tolist())) == 1
+    mean[indices] = 1.0 / len(indices)
+    is_linked = len(set(ratings.group[indices].tolist())) == 1
     return [
-        Goal(agent, None, np.eye(n + 2)[place] - mean, is_linked) for agent, place in zip(board, places, strict=True)
+        Contrast(agent, None, np.eye(n + 2)[index] - mean, is_linked)
+        for agent, index in zip(board, indices, strict=True)
     ]
 
 
-def _holds_zero(ratings: Ratings, goal: Goal) -> bool:
-    gap = float(goal.contrast[:-2] @ ratings.model.strength) * ELO_SCALE
-    return abs(gap) <= float(widths(ratings.model.covariance, goal.contrast[None])[0]) / 2.0
+def _holds_zero(ratings: Ratings, contrast: Contrast) -> bool:
+    gap = float(contrast.weights[:-2] @ ratings.model.strength) * ELO_SCALE
+    return abs(gap) <= float(widths(ratings.model.covariance, contrast.weights[None])[0]) / 2.0

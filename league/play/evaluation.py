@@ -12,10 +12,10 @@ import torch
 
 from league.device import autocast
 from league.errors import UsageError
-from league.maths.ratings import wilson
-from league.play.opponents import NO_SLOT, Group, Opponents, stacked_shape
+from league.maths.record import Record
+from league.play.opponents import NO_SLOT, Opponents, RowGroup, stacked_shape
 from league.play.seats import SeatView, bot_id, match_result
-from league.types import DRAW, SEATS, MatchBatch, MatchResult, Policy, PolicyStack, PolicyState
+from league.types import SEATS, MatchBatch, MatchResult, Policy, PolicyStack, PolicyState
 
 MAX_PAIRS = 32
 """Pairs of matches of one pairing that are played side by side."""
@@ -47,16 +47,9 @@ class Pairing:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What A did against B: counts, the score (win 1, draw 1/2) with its 95 % interval, and means a match."""
+class Summary(Record):
+    """What A did against B, with means a match."""
 
-    games: int
-    wins: int
-    draws: int
-    losses: int
-    score: float
-    lower: float
-    upper: float
     metrics: dict[str, tuple[float, float]]
     """Behaviour metric -> mean a match of (A, B)."""
     end_reasons: dict[str, int]
@@ -217,7 +210,7 @@ class _Family:
         self._state: PolicyState = like.initial_state(num_places + 1)
         self._chosen = torch.zeros(num_places + 1, view.actions.shape[-1], dtype=view.actions.dtype, device=device)
         self._playing: npt.NDArray[np.bool_] | None = None
-        self._groups: list[Group] = []
+        self._groups: list[RowGroup] = []
 
     def policy(self, agent_id: str) -> Policy:
         """The net of that id."""
@@ -258,23 +251,16 @@ def check_games(games: int, setting: str = "games") -> None:
 def summarise(results: Sequence[MatchResult], agent_id: str) -> Summary:
     """What `agent_id` did in `results`, all of which it played; its opponents are B, taken together."""
     seats = [result.agents.index(agent_id) for result in results]
-    wins = sum(result.winner == seat for result, seat in zip(results, seats, strict=True))
-    draws = sum(result.winner == DRAW for result in results)
-    games = len(results)
-    score = (wins + draws / 2) / games
-    lower, upper = wilson(score, games)
+    outcomes = [result.outcome_of(agent_id) for result in results]
+    wins, draws, losses = (outcomes.count(outcome) for outcome in range(3))
     reasons = [result.end_reason for result in results]
     return Summary(
-        games=games,
         wins=wins,
         draws=draws,
-        losses=games - wins - draws,
-        score=score,
-        lower=lower,
-        upper=upper,
+        losses=losses,
         metrics={name: _mean_pair(results, seats, name) for name in results[0].metrics},
         end_reasons={reason: reasons.count(reason) for reason in sorted(set(reasons))},
-        mean_ticks=sum(result.ticks for result in results) / games,
+        mean_ticks=sum(result.ticks for result in results) / len(results),
     )
 
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from league.device import is_out_of_memory
-from league.play.opponents import Group
+from league.play.opponents import RowGroup
 
 Result = TypeVar("Result")
-Nets = Callable[[list[Group]], Result]
+Nets = Callable[[list[RowGroup]], Result]
 END_ALLOCATION = ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool")
 """What ends allocation to a graph's memory, in torch from 2.7 on and in 2.6."""
 
@@ -80,7 +80,7 @@ class CudaRecorder:
 class _Known(Generic[Result]):
     """A call that has been made before."""
 
-    groups: list[Group]
+    groups: list[RowGroup]
     addresses: tuple[int, ...]
     """Of all that it reads besides the groups."""
     captured: tuple[Callable[[], None], Result] | None = None
@@ -117,8 +117,8 @@ class StepGraphs(Generic[Result]):
         self._known: dict[Hashable, _Known[Result]] = {}
 
     def call(
-        self, key: Hashable, nets: Nets[Result], groups: list[Group], reads: Iterable[Tensor]
-    ) -> tuple[Result, list[Group]]:
+        self, key: Hashable, nets: Nets[Result], groups: list[RowGroup], reads: Iterable[Tensor]
+    ) -> tuple[Result, list[RowGroup]]:
         """What `nets` returns for `groups`, and the groups at fixed addresses that stand for them from now on.
 
         Args:

@@ -9,10 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from league.acts import act
 from league.device import autocast
-from league.play.findings import Finding, check_finite, seed_of
+from league.play.checks import BatchError, check_finite, seed_of
 from league.play.graphs import StepGraphs
-from league.play.opponents import NO_SLOT, Group, Matchmaker, Opponents
+from league.play.opponents import NO_SLOT, Matchmaker, Opponents, RowGroup
 from league.play.seats import SeatView, bot_id, match_result
 from league.play.strict import StrictMasks
 from league.types import (
@@ -25,7 +26,7 @@ from league.types import (
 )
 
 
-class Step(NamedTuple):
+class LearnerStep(NamedTuple):
     """What the learner's net saw and did in one step: (B, ...) tensors on the device."""
 
     obs: Tensor
@@ -57,7 +58,7 @@ class Lane:
         nets: Opponents,
         generator: torch.Generator,
         precision: str,
-        graphs: StepGraphs[Step] | None,
+        graphs: StepGraphs[LearnerStep] | None,
         strict: StrictMasks | None,
     ) -> None:
         self.batch, self.first_row, self.policy, self.nets = batch, first_row, policy, nets
@@ -71,7 +72,7 @@ class Lane:
         spec = batch.spec
         # The learner's seats, counted through all seats of all rows.
         self._own = torch.zeros(num_rows, dtype=torch.int64, device=self.device)
-        self._groups: list[Group] = []
+        self._groups: list[RowGroup] = []
         self._seen = torch.zeros(num_rows + 1, spec.obs_size, device=self.device)
         self._legal = torch.ones(num_rows + 1, spec.action.mask_size, dtype=torch.bool, device=self.device)
         self._chosen = torch.zeros(num_rows + 1, spec.action.num_parts, dtype=torch.int32, device=self.device)
@@ -115,7 +116,7 @@ class Lane:
         self._own.copy_(torch.from_numpy(own), non_blocking=True)
         self._groups = self.nets.groups(self.slots)
 
-    def think(self) -> Step:
+    def think(self) -> LearnerStep:
         """The step of all nets; the actions are on their way to the batch."""
         self.view.pull()
         if self._graphs is None:
@@ -127,14 +128,15 @@ class Lane:
         self.view.push()
         return step
 
-    def _nets(self, groups: list[Group]) -> Step:
+    def _nets(self, groups: list[RowGroup]) -> LearnerStep:
         """Reads and writes only tensors of `_reads`, the groups and the nets' weights, so that it can be captured."""
         view = self.view
         obs, mask = view.see(self._own)
-        action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
+        with act("play_net"):
+            action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
         view.act(self._own, action)
         if not groups:  # bots alone
-            return Step(obs, mask, action, log_prob.float(), value.float())
+            return LearnerStep(obs, mask, action, log_prob.float(), value.float())
         others = self._own ^ 1  # a row's two seats follow one another, the first an even one
         self._seen[:-1], others_mask = view.see(others)
         if others_mask is not None:
@@ -142,16 +144,18 @@ class Lane:
         for group in groups:
             legal = None if view.mask is None else self._legal[group.rows]
             seen = self._seen[group.rows]
-            self._chosen[group.rows] = self.nets.step(group, seen, self.opponent_state, legal, self._generator).int()
+            with act("frozen_nets"):
+                chosen = self.nets.step(group, seen, self.opponent_state, legal, self._generator)
+            self._chosen[group.rows] = chosen.int()
         view.act(others, self._chosen[:-1])  # where a bot plays, the game ignores it
-        return Step(obs, mask, action, log_prob.float(), value.float())
+        return LearnerStep(obs, mask, action, log_prob.float(), value.float())
 
-    def foresee(self, generator: torch.Generator) -> Step:
+    def foresee(self, generator: torch.Generator) -> LearnerStep:
         """The learner's part of the next `think`, without taking it: on a copy of its memory, drawn by `generator`."""
         self.view.pull()
         obs, mask = self.view.see(self._own)
         action, log_prob, value = self.policy.step(obs, self.state.select(None), mask=mask, generator=generator)
-        return Step(obs, mask, action, log_prob.float(), value.float())
+        return LearnerStep(obs, mask, action, log_prob.float(), value.float())
 
     def stop_graphs(self) -> None:
         """From now on the nets' steps run as they are."""
@@ -162,13 +166,16 @@ class Lane:
         self.view.wait()
         if self._strict is not None:
             self._strict.check()
-        self.batch.step()
+        with act("game"):
+            self.batch.step()
         check_finite(self.batch, is_played=True, before=None if self._strict is None else self._strict.now)
 
     def value(self) -> Tensor:
         """(B,): what the learner's net expects from now on."""
         self.view.pull()
-        return self.policy.value(self.view.see(self._own)[0], self.state).float()
+        obs, _ = self.view.see(self._own)
+        with act("play_net"):
+            return self.policy.value(obs, self.state).float()
 
     def cut_values(self) -> tuple[Tensor, Tensor] | None:
         """Rows (n,) of matches that were cut, and the values (n,) of their last states under the memory they had."""
@@ -177,7 +184,8 @@ class Lane:
             return None
         obs = torch.from_numpy(self.batch.final_obs[cut, self.seats[cut]]).to(self.device)
         rows = torch.from_numpy(cut).to(self.device)
-        return rows, self.policy.value(obs, self.state, rows=rows).float()
+        with act("play_net"):
+            return rows, self.policy.value(obs, self.state, rows=rows).float()
 
     def finish_match(self, row: int, run: str, update: int, game_id: str) -> MatchResult:
         """The result of the match that ended; the learner takes the other seat next."""
@@ -202,7 +210,7 @@ class Lane:
         self.seats[row] = 1 - seat
         return result
 
-    def evidence(self, finding: Finding, run: str) -> dict[str, Any]:
+    def evidence(self, finding: BatchError, run: str) -> dict[str, Any]:
         """Whose match a finding is in, what was seen there, and the state to see it again from; spoils the batch.
 
         Where the match has just ended, an observation is already the next one's, whose opponent is not drawn yet.

@@ -24,7 +24,7 @@ changes. Fewer slots than the first are not padded."""
 
 
 @dataclass
-class Group:
+class RowGroup:
     """Rows that one call plays: those of one net, or of all nets stacked, padded."""
 
     slot: int
@@ -103,7 +103,7 @@ class Opponents:
             self._stack.reserve(num_slots_for(slot + 1))
             self._stack.put(slot, self._pool.policy(self.agents[slot]))
 
-    def groups(self, slots: npt.NDArray[np.int64]) -> list[Group]:
+    def groups(self, slots: npt.NDArray[np.int64]) -> list[RowGroup]:
         """The calls that play the rows of a lane, whose slots (n,) these are."""
         rows = np.argsort(slots, kind="stable")
         rows = rows[slots[rows] != NO_SLOT]
@@ -112,14 +112,14 @@ class Opponents:
             return []
         if self._stack is None:
             parts = np.split(rows, counts.cumsum()[:-1])
-            return [Group(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
+            return [RowGroup(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
         num_slots, width = stacked_shape(len(counts), int(counts.max()), self._device)
         places = np.full((num_slots, width), len(slots))
         within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
         places[slots[rows], within] = rows
-        return [Group(NO_SLOT, self._to_device(places.ravel()), num_slots)]
+        return [RowGroup(NO_SLOT, self._to_device(places.ravel()), num_slots)]
 
-    def weights(self, groups: Sequence[Group]) -> list[Tensor]:
+    def weights(self, groups: Sequence[RowGroup]) -> list[Tensor]:
         """All that the nets of these groups read."""
         if self._stack is not None:
             return [*self._stack.tensors()] if groups else []
@@ -128,7 +128,7 @@ class Opponents:
 
     def step(
         self,
-        group: Group,
+        group: RowGroup,
         obs: Tensor,
         state: PolicyState,
         mask: Tensor | None,

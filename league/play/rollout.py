@@ -16,16 +16,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from league.acts import act
 from league.config import Config
 from league.device import autocast
 from league.errors import GuardError
-from league.play.findings import Finding, check_finite
+from league.play.buffer import RolloutBuffer
+from league.play.checks import BatchError, check_finite
 from league.play.graphs import StepGraphs
-from league.play.lanes import Lane, Step
+from league.play.lanes import Lane, LearnerStep
 from league.play.moving import Taken, regrouped
 from league.play.opponents import Matchmaker, Opponents
 from league.play.randomness import take_generator
-from league.play.record import Record
 from league.play.strict import StrictMasks
 from league.types import (
     BOT_PREFIX,
@@ -69,7 +70,7 @@ class Collector:
         generator: torch.Generator,
         precision: str = "float32",
         stack: PolicyStack | None = None,
-        graphs: StepGraphs[Step] | None = None,
+        graphs: StepGraphs[LearnerStep] | None = None,
         strict: Sequence[StrictMasks] = (),
     ) -> None:
         self.policy, self.pool = policy, pool
@@ -106,10 +107,17 @@ class Collector:
             lane.is_first[:] = True
             lane.begin_matches(np.arange(lane.num_rows), self.pool, updates_made)
 
+    def one_by_one(self) -> None:
+        """From now on all runs in the calling thread, one after the other, and no net's step as a graph."""
+        self.worker = None
+        for lane in self.lanes:
+            lane.stop_graphs()
+
     def opponents_in_use(self) -> set[str]:
         """The opponents that rows play now."""
         return {opponent for lane in self.lanes for opponent in lane.opponents}
 
+    @act("play")
     def collect(self, num_steps: int, update: int) -> Rollout:
         """Plays `num_steps` steps of every row for the update number `update`, counted from 1.
 
@@ -120,9 +128,9 @@ class Collector:
                 `finished` and is of no more use.
         """
         first, *others = (lane.state for lane in self.lanes)
-        record = Record(num_steps, self.num_rows, first.join(others), self.device)
+        buffer = RolloutBuffer(num_steps, self.num_rows, first.join(others), self.device)
         games: dict[int, Future[None]] = {}
-        self.finished = record.finished
+        self.finished = buffer.finished
         for lane in self.lanes:
             lane.ordinals[:] = 0
         try:
@@ -133,20 +141,20 @@ class Collector:
                     for lane in self.lanes:
                         if t > 0:
                             games.pop(lane.first_row).result()
-                            self._settle(lane, t - 1, update, record)
+                            self._settle(lane, t - 1, update, buffer)
                         if t < num_steps:
-                            record.keep(t, lane, lane.think())
+                            buffer.keep(t, lane, lane.think())
                             games[lane.first_row] = self._submit(lane.play)
                         else:
-                            record.keep_last(lane)
-        except Finding as finding:
+                            buffer.keep_last(lane)
+        except BatchError as finding:
             raise self._stopped_by(finding, update) from None
         finally:
             for game in games.values():  # after an error: no game is left stepping
                 game.exception()
-        return record.rollout()
+        return buffer.rollout()
 
-    def _stopped_by(self, finding: Finding, update: int) -> GuardError:
+    def _stopped_by(self, finding: BatchError, update: int) -> GuardError:
         """The finding with its match."""
         lane = next(lane for lane in self.lanes if lane.batch is finding.batch)
         found = lane.evidence(finding, self.run)
@@ -168,18 +176,18 @@ class Collector:
         done.set_result(None)
         return done
 
-    def _settle(self, lane: Lane, t: int, update: int, record: Record) -> None:
+    def _settle(self, lane: Lane, t: int, update: int, buffer: RolloutBuffer) -> None:
         """What the game's step brought, once it is done: rewards, matches that ended, and those that begin instead."""
         batch = lane.batch
         lane.steps += 1
         lane.sums += batch.reward_terms
         ends = batch.terminated | batch.truncated
         reward = batch.reward_terms[np.arange(lane.num_rows), lane.seats] @ self._weights
-        record.keep_game(t, lane, reward, ends, lane.cut_values())
+        buffer.keep_game(t, lane, reward, ends, lane.cut_values())
         lane.is_first = ends.copy()
         ended = np.flatnonzero(ends)
         if len(ended):
-            record.finished += [lane.finish_match(row, self.run, update, self.game_id) for row in ended.tolist()]
+            buffer.finished += [lane.finish_match(row, self.run, update, self.game_id) for row in ended.tolist()]
             lane.begin_matches(ended, self.pool, updates_made=update - 1)
 
     def state_dict(self) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from league.play.findings import Finding, Moment, mask_words, place
-from league.types import EXTERNAL, ActionSpec, BoolArray, MatchBatch
+from league.play.checks import BatchError, Moment, mask_words, place
+from league.types import EXTERNAL, MatchBatch
 
 
 class StrictMasks:
@@ -28,7 +28,7 @@ class StrictMasks:
         """Called when all actions are written, before the step.
 
         Raises:
-            Finding: a mask or observation differs from the one rebuilt, or an action is not legal.
+            BatchError: a mask or observation differs from the one rebuilt, or an action is not legal.
         """
         batch, twin = self._batch, self._twin
         before, self.now = self.now, Moment(batch.get_state(), batch.actions.copy())
@@ -42,14 +42,14 @@ class StrictMasks:
                 where = f"mask[{index}]" if name == "mask" else place(batch.spec, name, index)
                 seen, real = stored[row, seat, index], rebuilt[row, seat, index]
                 text = f"{where} is {seen}, rebuilt from the state {real}{self._masks(row, seat)}; the game has a bug"
-                raise self._finding(text, row, seat, name, index, before)
+                raise self._error(text, row, seat, name, index, before)
         if twin.mask is None:
             return
         played = batch.controllers == EXTERNAL
-        for row, seat in np.argwhere(played & ~legal(batch.spec.action, batch.actions, twin.mask)).tolist():
+        for row, seat in np.argwhere(played & ~batch.spec.action.is_legal(batch.actions, twin.mask)).tolist():
             action = batch.actions[row, seat].tolist()
             text = f"action {action} is not legal{self._masks(row, seat)}; the policy or the game has a bug"
-            raise self._finding(text, row, seat, "action", None, before)
+            raise self._error(text, row, seat, "action", None, before)
 
     def _masks(self, row: int, seat: int) -> str:
         """What is allowed by the mask that the nets saw, and by the rebuilt one."""
@@ -59,8 +59,8 @@ class StrictMasks:
         seen, real = (mask_words(spec, mask[row, seat]) for mask in (self._batch.mask, self._twin.mask))
         return f"; allowed by the mask as seen: {seen}, as rebuilt: {real}"
 
-    def _finding(self, text: str, row: int, seat: int, what: str, index: int | None, before: Moment | None) -> Finding:
-        return Finding(
+    def _error(self, text: str, row: int, seat: int, what: str, index: int | None, before: Moment | None) -> BatchError:
+        return BatchError(
             text,
             self._batch,
             row,
@@ -71,13 +71,3 @@ class StrictMasks:
             is_played=False,
             before=before,
         )
-
-
-def legal(spec: ActionSpec, actions: np.ndarray[tuple[int, ...], np.dtype[np.int32]], mask: BoolArray) -> BoolArray:
-    """(B, S): whether each action (B, S, A) keeps to its mask (B, S, M)."""
-    if spec.kind == "multi_binary":
-        kept = mask | (actions == 0)
-    else:
-        offsets = np.cumsum([0, *spec.choices[:-1]])
-        kept = np.take_along_axis(mask, actions + offsets, axis=-1)
-    return np.asarray(kept.all(-1), np.bool_)

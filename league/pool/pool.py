@@ -18,7 +18,7 @@ from league.maths.metagame import Crosstable, nash, shrunk_scores
 from league.maths.ratings import ELO_START, PairCounts, bradley_terry, expected_score
 from league.pool import samplers as matchmaking
 from league.pool.samplers import draw_targets
-from league.types import DRAW, MatchResult, Policy
+from league.types import MatchResult, Policy
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,11 +56,11 @@ class Results:
         seat = result.agents.index(learner)
         opponent = result.agents[1 - seat]
         own = self._own.setdefault(opponent, [0.0, 0.0, 0.0])
-        own[1 if result.winner == DRAW else 0 if result.winner == seat else 2] += 1.0
+        own[result.outcome_of(learner)] += 1.0
         if opponent != newest:  # else a game of an agent against itself, which says nothing of its strength
             agents = (newest, opponent) if seat == 0 else (opponent, newest)
             fixed = self._fixed.setdefault(agents, [0, 0, 0])
-            fixed[1 if result.winner == DRAW else 0 if result.winner == 0 else 2] += 1
+            fixed[result.outcome_of(result.agents[0])] += 1
 
     def forget_own(self) -> None:
         """Drops the learner's own games, as when it starts again; those of its snapshots are kept."""
@@ -242,9 +242,8 @@ class Pool:
         self.results.fade(steps)
         for result in finished:
             self.results.add(result, learner, self.lineage()[0][-1])
-            seat = result.agents.index(learner)
-            if result.winner == seat:
-                self._lower_quality(result.agents[1 - seat])
+            if result.score_of(learner) == 1.0:
+                self._lower_quality(result.agents[1 - result.agents.index(learner)])
 
     def metrics(self) -> dict[str, float]:
         """How wide the samplers spread: a figure each time that targets have been drawn, else none.

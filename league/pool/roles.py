@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from league.config import Count, Frozen, Share
+from league.config import Count, Section, Share
 from league.maths.metagame import shrunk_scores
-from league.maths.ratings import wilson
+from league.maths.record import wilson
 from league.pool.samplers import Floats, pfsp, with_uniform
 
 Places = npt.NDArray[np.int64]
 RoleName = Literal["main", "main_exploiter", "league_exploiter"]
 
 
-class Role(Frozen):
+class Role(Section):
     """What every role has: when its newest snapshot becomes a historical one, and what happens then."""
 
     min_steps: Count

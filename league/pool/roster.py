@@ -43,7 +43,7 @@ FIXED = ("agent", "env")
 
 
 @dataclass(frozen=True)
-class Learner:
+class RosterEntry:
     """One learner: what it does, and its settings beside those of the call."""
 
     name: str
@@ -58,7 +58,7 @@ class Roster:
 
     turn_steps: int
     """Steps that a learner trains before it looks at the others again, and where they take turns, lets them."""
-    learners: tuple[Learner, ...]
+    learners: tuple[RosterEntry, ...]
     """In the order of the file."""
 
 
@@ -137,7 +137,7 @@ def _learner(
     sets: Mapping[str, Mapping[str, Any]],
     common: Layer,
     where: str,
-) -> Learner:
+) -> RosterEntry:
     here = f"{where}: [learners.{name}]"
     if not NAME.fullmatch(name):
         raise ConfigError(f"{here}: a name has letters, digits, '_' and '-' only, at most 32; call it otherwise")
@@ -158,7 +158,7 @@ def _learner(
     duties = role_of(role, figures, f"{where}: [roles.{role}]")
     if role in sets:
         duties = role_of(role, {**figures, **sets[role]}, f"--set role.{role}")
-    return Learner(name, role, duties, layer)
+    return RosterEntry(name, role, duties, layer)
 
 
 def _need_known(table: Mapping[str, Any], known: Any, where: str) -> None:

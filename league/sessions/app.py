@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from league import config as settings
+from league.acts import act
 from league.arena.agents import DEFAULT_STORE, check_seed
 from league.config import AUTO, Config, Layer
 from league.device import choose_device, describe_device, read_memory
@@ -148,6 +149,7 @@ def resume(
     return _go(plan_of(opened, now, row, config, torch_device, watcher, event))
 
 
+@act("wire")
 def plan_of(
     store: Store,
     row: RunRow,

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from league.arena import film
 from league.envs import registry
 from league.errors import LeagueError, UsageError
-from league.play.findings import mask_words, place
-from league.play.strict import legal
+from league.play.checks import mask_words, place
+from league.schema import FrozenModel
 from league.snapshots.io import write_atomic
 from league.snapshots.manifest import GameRecord
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch
@@ -34,13 +34,7 @@ Count = Annotated[int, Field(ge=0)]
 Seat = Annotated[int, Field(ge=0, lt=SEATS)]
 
 
-class Model(BaseModel):
-    """Unchangeable, strict and closed to unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Seen(Model):
+class Seen(FrozenModel):
     """What both seats of the row saw and did, as the engine had it."""
 
     obs: list[list[float]]
@@ -48,14 +42,14 @@ class Seen(Model):
     actions: list[list[int]]
 
 
-class Before(Model):
+class Before(FrozenModel):
     """The batch before the step that led there, and the actions (B, S, A) of that step."""
 
     state: str
     actions: list[list[list[int]]]
 
 
-class Evidence(Model):
+class Evidence(FrozenModel):
     """All that is known of one finding; states are base64."""
 
     kind: Literal["strict_masks", "not_finite"]
@@ -271,7 +265,7 @@ def _illegal(batch: MatchBatch, found: Evidence) -> tuple[str, ...]:
         return ()
     row, names = found.batch_row, registry.action_names(found.game.name)
     mask = batch.mask[row]
-    allowed = legal(batch.spec.action, np.array([found.seen.actions], np.int32), mask[None])[0]
+    allowed = batch.spec.action.is_legal(np.array([found.seen.actions], np.int32), mask[None])[0]
     return tuple(
         f"seat {seat}: action {_action_words(batch.spec, found.seen.actions[seat], names)} where the state allows"
         f" {mask_words(batch.spec.action, mask[seat], names)}"

@@ -298,7 +298,7 @@ def _settle(
     env: str | None,
     config_file: str | Path | None,
     overrides: Sequence[str],
-    learner: roster.Learner,
+    learner: roster.RosterEntry,
     found: Roster,
 ) -> Config:
     """A learner's settings, checked as those of a run."""

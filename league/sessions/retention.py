@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from league import config as settings
+from league.acts import act
 from league.boards.standings import best_rated
 from league.errors import StoreError, UsageError
 from league.store.liveness import gate_lock
@@ -235,7 +236,8 @@ def _delete(store: Store, pruning: Pruning) -> None:
     store.mark_pruned(pruning.run, steps)
     for path in paths:
         try:
-            shutil.rmtree(path)
+            with act("delete files"):
+                shutil.rmtree(path)
         except OSError as error:
             raise StoreError(
                 f"{path} cannot be deleted ({error.strerror or error}); mend its permissions, then prune again"

@@ -153,7 +153,7 @@ class _Learner:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SessionEnd:
     """How a session ended: where each learner is, and the signal that came, if one did."""
 
     results: tuple[TrainResult, ...]
@@ -199,7 +199,7 @@ class Session:
         """Whether all learners have made their steps."""
         return all(learner.is_finished for learner in self._learners)
 
-    def go(self) -> Outcome:
+    def go(self) -> SessionEnd:
         """Trains until all are finished or a signal comes, and leaves their true status in the store."""
         for learner in self._learners:
             if learner.plan.found is None:
@@ -218,7 +218,7 @@ class Session:
                 with suppress(StoreError):  # the error that ended it is the one to tell
                     self._stop()
             number = next(iter(received()), 0)
-        return Outcome(tuple(learner.result(number) for learner in self._learners), number)
+        return SessionEnd(tuple(learner.result(number) for learner in self._learners), number)
 
     def _need_folder(self, plan: Plan) -> None:
         """Makes the folder of a run that has trained nothing yet, as after a kill between its row and its folder."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from league.config import Config
-from league.maths.ratings import wilson
+from league.maths.record import wilson
 from league.types import BOT_PREFIX, MatchResult
 
 PATIENCE = 5

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from league.acts import act
 from league.config import LearnerConfig
 from league.device import autocast, products
 from league.errors import GuardError
@@ -42,6 +43,7 @@ class Learner:
         """Whether each gradient is looked at before its step. Elsewhere that would wait for the device, so an update is
         looked at as a whole, and made once more to see what is wrong in it."""
 
+    @act("learn")
     def update(self, rollout: Rollout) -> dict[str, float]:
         """One PPO update; returns its metrics (means over the minibatches, nats where it is information).
 

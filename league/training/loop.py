@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import torch
 
+from league.acts import act
 from league.config import BITS, Config, PoolConfig, next_snapshot_mark, smaller
 from league.device import is_out_of_memory, prepare_training
 from league.errors import GuardError, LeagueError, SnapshotError, StoreError
@@ -262,6 +263,7 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
         del rollout  # else it stays in memory until the next one is whole
 
 
+@act("snapshot")
 def take_snapshot(run: Run, counters: Counters) -> str:
     """Stores the weights of now and remembers them as the newest snapshot."""
     counters.newest = run.shelf.add_snapshot(run.policy, counters)
@@ -316,6 +318,7 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:
     return alarms
 
 
+@act("evaluate")
 def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Alarm]:
     config = run.config
     started = time.perf_counter()

@@ -210,7 +210,7 @@ BAD: dict[str, tuple[list[str], dict[str, Any], str]] = {
         "games: adaptive takes no games.*round-robin",
     ),
     "budget of a round robin": (BOTS, {"max_games": 10}, "max_games: round-robin takes no max_games.*adaptive"),
-    "want": (BOTS, {"format": "adaptive", "want": "best"}, "want=best: no such goal"),
+    "want": (BOTS, {"format": "adaptive", "want": "best"}, "want=best: no such objective"),
     "want and between": (BOTS, {"format": "adaptive", "want": "all", "between": ("a", "b")}, "pass one of the two"),
     "until": (BOTS, {"format": "adaptive", "until": 0.0}, "until=0: .*above 0"),
     "between strangers": (

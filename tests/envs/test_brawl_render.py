@@ -15,7 +15,6 @@ import league
 import league.arena.film
 from league.cli import main
 from league.envs import registry
-from league.envs.base import legal_actions
 from league.envs.brawl import env, figure
 from league.envs.brawl.moves import IDS, KINDS, STRIKES, WEAPONS
 from league.envs.brawl.render import MIN_SIZE, SEATS, Canvas, _stage, frame
@@ -209,7 +208,7 @@ def test_any_state_of_random_play_is_drawn() -> None:
     seen = set()
     for step in range(60):
         unit = rng.random((8, 2, batch.spec.action.mask_size))
-        batch.actions[:] = legal_actions(batch.spec.action, batch.mask, unit)
+        batch.actions[:] = batch.spec.action.legal_actions(batch.mask, unit)
         batch.step()
         for row in range(8):
             picture = env.render(

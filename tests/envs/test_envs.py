@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from league import config
 from league.envs import registry
-from league.envs.base import ContractError, check_match_batch, gymnasium_spaces, legal_actions
+from league.envs.base import ContractError, check_match_batch, gymnasium_spaces
 from league.envs.classic import matrix
 from league.envs.classic.matrix import MatrixBatch, Options
 from league.errors import ConfigError
@@ -218,11 +218,11 @@ def test_legal_actions_respect_the_mask() -> None:
     rng = np.random.default_rng(0)
     keys = ActionSpec("multi_binary", (2, 2, 2))
     key_mask = np.broadcast_to(np.array([True, False, True]), (500, 2, 3))
-    pressed = legal_actions(keys, key_mask, rng.random((500, 2, 3)))
+    pressed = keys.legal_actions(key_mask, rng.random((500, 2, 3)))
     assert pressed.dtype == np.int32 and pressed.max(axis=(0, 1)).tolist() == [1, 0, 1]
     parts = ActionSpec("multi_discrete", (2, 3))
     part_mask = np.broadcast_to(np.array([True, True, False, True, True]), (500, 2, 5))
-    taken = legal_actions(parts, part_mask, rng.random((500, 2, 5)))
+    taken = parts.legal_actions(part_mask, rng.random((500, 2, 5)))
     assert set(taken[..., 0].flat) == {0, 1} and set(taken[..., 1].flat) == {1, 2}
 
 

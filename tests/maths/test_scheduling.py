@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.schedule import simulate
-from league.maths.davidson import Games, Model, Prior, fit
+from league.maths.davidson import Games, Posterior, Prior, fit
 from league.maths.ratings import PairCounts, Ratings, bradley_terry
-from league.maths.scheduling import UNIT, Information, Want, gauntlet, goals, narrowest, round_robin, spread, widths
+from league.maths.scheduling import UNIT, Information, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
 
 
 def made_up(seed: int, num_agents: int = 5, draws: float = 0.3) -> Games:
@@ -34,7 +34,7 @@ def made_up(seed: int, num_agents: int = 5, draws: float = 0.3) -> Games:
     )
 
 
-def with_expected(games: Games, model: Model, i: int, j: int, times: float) -> Games:
+def with_expected(games: Games, model: Posterior, i: int, j: int, times: float) -> Games:
     """The same with `times` pairs of games of i and j that end just as the model expects."""
     gap = model.strength[i] - model.strength[j]
     win, draw, loss = model.probabilities(np.array([gap + model.seat, model.seat - gap]))
@@ -49,7 +49,7 @@ def with_expected(games: Games, model: Model, i: int, j: int, times: float) -> G
     )
 
 
-def refitted(games: Games, model: Model, i: int, j: int, times: float) -> np.ndarray:
+def refitted(games: Games, model: Posterior, i: int, j: int, times: float) -> np.ndarray:
     """The covariance of a fit to the games and the expected ones: the slow twin of `Information.after`.
 
     The imagined draws are held where they are.
@@ -152,27 +152,27 @@ def test_goals_are_the_differences_that_one_wants_to_know() -> None:
     ratings = rated([100, 300, 290, 0])
 
     def pairs(want: Want, entrants: str) -> list[tuple[str, str | None]]:
-        return [(goal.a, goal.b) for goal in goals(want, ratings, tuple(entrants))]
+        return [(contrast.a, contrast.b) for contrast in contrasts(want, ratings, tuple(entrants))]
 
     assert pairs("order", "abcd") == [("b", "c"), ("c", "a"), ("a", "d")]
     assert pairs("top", "abcd") == [("b", "c")]
     assert pairs("top", "bd") == []
     assert pairs("all", "abcd") == [("b", "d"), ("c", "d"), ("a", "d")]
     assert pairs("all", "ab") == [("b", None), ("a", None)]
-    assert [(g.a, g.b) for g in goals("all", ratings, "abcd", ("c", "a"))] == [("c", "a")]
-    for goal in goals("all", ratings, "abc") + goals("order", ratings, "abcd"):
-        assert goal.contrast.sum() == pytest.approx(0.0) and goal.is_linked
+    assert [(c.a, c.b) for c in contrasts("all", ratings, "abcd", ("c", "a"))] == [("c", "a")]
+    for contrast in contrasts("all", ratings, "abc") + contrasts("order", ratings, "abcd"):
+        assert contrast.weights.sum() == pytest.approx(0.0) and contrast.is_linked
 
 
 def test_a_goal_has_the_boards_interval() -> None:
-    """The width of a goal is that of the ratings' difference, and of the board's interval to the anchor."""
+    """The width of a contrast is that of the ratings' difference, and of the board's interval to the anchor."""
     ratings = rated([100, 300, 290, 0])
-    for goal in goals("all", ratings, "abcd"):
-        assert goal.b is not None
-        interval = ratings.difference(goal.a, goal.b)
-        width = widths(ratings.model.covariance, goal.contrast[None])[0]
+    for contrast in contrasts("all", ratings, "abcd"):
+        assert contrast.b is not None
+        interval = ratings.difference(contrast.a, contrast.b)
+        width = widths(ratings.model.covariance, contrast.weights[None])[0]
         assert width == pytest.approx(interval.upper - interval.lower)
-        i = ratings.index(goal.a)
+        i = ratings.index(contrast.a)
         assert width == pytest.approx(ratings.upper[i] - ratings.lower[i])
 
 
@@ -184,10 +184,10 @@ def test_agents_without_games_are_wanted_first() -> None:
     assert ratings.agents == ("a", "b", "c", "new") and len(ratings.anchors) == 2
     without = bradley_terry(counts, "a")
     assert without.rating == pytest.approx(ratings.rating[:3]) and without.lower == pytest.approx(ratings.lower[:3])
-    wanted = goals("all", ratings, ratings.agents)
-    assert [goal.a for goal in wanted if not goal.is_linked] == ["new"]
+    wanted = contrasts("all", ratings, ratings.agents)
+    assert [contrast.a for contrast in wanted if not contrast.is_linked] == ["new"]
     pairs = np.array(round_robin(4))
-    given = narrowest(ratings.model, pairs, np.array([g.contrast for g in wanted]), UNIT)
+    given = narrowest(ratings.model, pairs, np.array([c.weights for c in wanted]), UNIT)
     assert "new" in {ratings.agents[i] for i in pairs[np.argmax(given)]}
 
 

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from league.envs import registry
 from league.errors import UsageError
-from league.maths.ratings import wilson
+from league.maths.record import wilson
 from league.play.evaluation import MAX_PAIRS, Contestant, Pairing, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy

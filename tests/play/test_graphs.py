@@ -14,7 +14,7 @@ import league.play.graphs as module
 from league.envs import registry
 from league.play import opponents
 from league.play.graphs import CudaRecorder, StepGraphs
-from league.play.opponents import Group, stacked_shape
+from league.play.opponents import RowGroup, stacked_shape
 from league.play.rollout import Collector
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
@@ -162,9 +162,9 @@ def test_a_run_with_fewer_live_nets_replays_what_was_captured(as_on_cuda: None) 
     assert double.replays > 0
 
 
-def group(rows: list[int]) -> Group:
+def group(rows: list[int]) -> RowGroup:
     """A stacked group."""
-    return Group(-1, torch.tensor(rows), 1)
+    return RowGroup(-1, torch.tensor(rows), 1)
 
 
 def test_a_tensor_that_moved_drops_every_graph_that_read_it() -> None:
@@ -174,10 +174,10 @@ def test_a_tensor_that_moved_drops_every_graph_that_read_it() -> None:
     graphs: StepGraphs[Any] = StepGraphs(generator, "float32", print, double)
     shared, own = [torch.ones(3)], torch.ones(3)
 
-    def either(groups: list[Group]) -> list[Tensor]:
+    def either(groups: list[RowGroup]) -> list[Tensor]:
         return [shared[0][groups[0].rows] * 2]
 
-    def alone(groups: list[Group]) -> list[Tensor]:
+    def alone(groups: list[RowGroup]) -> list[Tensor]:
         return [own[groups[0].rows] * 3]
 
     def call(key: str) -> Tensor:
@@ -281,7 +281,7 @@ def test_a_capture_that_fails_leaves_plain_calls_that_work(failing_cuda: None, f
     generator, plain = (Philox().manual_seed(3) for _ in range(2))
     graphs: StepGraphs[Any] = StepGraphs(generator, "float32", said.append, CudaRecorder(generator, "float32"))
 
-    def nets(groups: list[Group]) -> list[Tensor]:
+    def nets(groups: list[RowGroup]) -> list[Tensor]:
         drawn = [generator.draw(4)]
         if Capture.current is not None and fails_in_work:
             raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
@@ -302,7 +302,7 @@ def test_a_capture_without_memory_leaves_a_generator_to_save(failing_cuda: None)
     generator = Philox().manual_seed(3)
     graphs: StepGraphs[Any] = StepGraphs(generator, "float32", print, CudaRecorder(generator, "float32"))
 
-    def nets(groups: list[Group]) -> list[Tensor]:
+    def nets(groups: list[RowGroup]) -> list[Tensor]:
         drawn = [generator.draw(4)]
         if Capture.current is not None:
             raise torch.OutOfMemoryError("CUDA out of memory")

@@ -7,7 +7,7 @@ import pytest
 
 from league.envs import registry
 from league.errors import LeagueError
-from league.play.strict import StrictMasks, legal
+from league.play.strict import StrictMasks
 from league.types import ActionSpec, MatchBatch
 
 
@@ -57,5 +57,5 @@ def test_choices_are_looked_up_part_by_part() -> None:
     """In multi_discrete each part's choice is judged by its own stretch of the mask."""
     spec = ActionSpec("multi_discrete", (2, 3))
     mask = np.array([[[True, False, True, True, False], [True, True, False, False, True]]])
-    assert legal(spec, np.array([[[0, 1], [1, 2]]], np.int32), mask).tolist() == [[True, True]]
-    assert legal(spec, np.array([[[1, 1], [1, 1]]], np.int32), mask).tolist() == [[False, False]]
+    assert spec.is_legal(np.array([[[0, 1], [1, 2]]], np.int32), mask).tolist() == [[True, True]]
+    assert spec.is_legal(np.array([[[1, 1], [1, 1]]], np.int32), mask).tolist() == [[False, False]]

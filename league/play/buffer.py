@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.play.lanes import Lane, Step
+from league.play.lanes import Lane, LearnerStep
 from league.types import (
     MatchResult,
     PolicyState,
@@ -15,7 +15,7 @@ from league.types import (
 )
 
 
-class Record:
+class RolloutBuffer:
     """What is kept of a rollout while it is played: the nets' side on the device, the games' side on the host."""
 
     def __init__(self, num_steps: int, num_rows: int, state: PolicyState, device: torch.device) -> None:
@@ -27,7 +27,7 @@ class Record:
         self._reward = np.zeros(self._shape, np.float32)
         self._ends, self._is_first = np.zeros(self._shape, np.bool_), np.zeros(self._shape, np.bool_)
 
-    def keep(self, t: int, lane: Lane, step: Step) -> None:
+    def keep(self, t: int, lane: Lane, step: LearnerStep) -> None:
         """The nets' step number t."""
         rows = slice(lane.first_row, lane.first_row + lane.num_rows)
         for name, x in step._asdict().items():

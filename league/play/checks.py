@@ -22,7 +22,7 @@ class Moment(NamedTuple):
     actions: npt.NDArray[np.int32]
 
 
-class Finding(LeagueError):
+class BatchError(LeagueError):
     """Something in one row of a batch that cannot be.
 
     Args:
@@ -57,7 +57,7 @@ def check_finite(batch: MatchBatch, *, is_played: bool, before: Moment | None = 
     """Looks through all that the nets and the learner read of a batch after its step (`is_played`) or its reset.
 
     Raises:
-        Finding: a number that is not finite.
+        BatchError: a number that is not finite.
     """
     arrays = {"obs": batch.obs}
     if is_played:
@@ -70,7 +70,7 @@ def check_finite(batch: MatchBatch, *, is_played: bool, before: Moment | None = 
         row, seat, index = (int(i) for i in np.argwhere(~np.isfinite(array))[0])
         name = _term(batch.spec, index) if what == "reward_terms" else place(batch.spec, what, index)
         text = f"{name} is {array[row, seat, index]}, not a finite number; the game has a bug, or its state overflowed"
-        raise Finding(
+        raise BatchError(
             text, batch, row, seat, what=what, index=index, kind="not_finite", is_played=is_played, before=before
         )
 
@@ -104,18 +104,11 @@ def seed_of(batch: MatchBatch, row: int) -> int | None:
     A game tells it with the result, so the match is played to its end by the first legal actions: the batch is spoilt.
     """
     with suppress(Exception):  # the game has a bug, and what it breaks next must not hide what was found
+        spec = batch.spec.action
+        numbers = np.ones((batch.num_rows, SEATS, spec.mask_size))
         for _ in range(MAX_DECISIONS):
-            batch.actions[:] = _first_legal(batch.spec.action, batch.mask, batch.num_rows)
+            batch.actions[:] = spec.legal_actions(batch.mask, numbers)
             batch.step()
             if batch.terminated[row] or batch.truncated[row]:
                 return int(batch.result["seed"][row])
     return None
-
-
-def _first_legal(spec: ActionSpec, mask: BoolArray | None, num_rows: int) -> npt.NDArray[np.int32]:
-    """(B, S, A): no key pressed; of each part's choices the first that may be taken."""
-    actions = np.zeros((num_rows, SEATS, spec.num_parts), np.int32)
-    if mask is not None and spec.kind == "multi_discrete":
-        for i, part in enumerate(np.split(mask, np.cumsum(spec.choices)[:-1], axis=-1)):
-            actions[..., i] = part.argmax(-1)
-    return actions

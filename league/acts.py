@@ -1,0 +1,40 @@
+"""What the engine is doing, by name, for whoever listens: `league bench`, or a test that ends a process there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator, contextmanager
+from types import TracebackType
+
+Listener = Callable[[str, bool], None]
+"""Is called with an act's name, and True as it begins or False as it ends, also by an error."""
+
+_listeners: list[Listener] = []
+
+
+class act(ContextDecorator):
+    """A stretch of work with a name: `with act("play"):`, or `@act("play")` for a whole function.
+
+    Costs about a microsecond where nobody listens. An act may lie in another, and may be entered in any thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        for listener in _listeners:
+            listener(self.name, True)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for listener in _listeners:
+            listener(self.name, False)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Meanwhile `listener` is called, in the act's thread, at the beginning and at the end of every act."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
