@@ -52,13 +52,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Say nothing on stderr but errors.")]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="auto, cuda, mps or cpu.")]
 PlayDeviceOption = Annotated[str, typer.Option("--device", help="auto, cuda, mps or cpu.")]
-PlaySeedOption = Annotated[int, typer.Option("--seed", help="Of the matches and of the actions drawn.")]
+PlaySeedOption = Annotated[int, typer.Option("--seed", help="Random seed of the matches and actions.")]
 GreedyOption = Annotated[bool, typer.Option("--greedy", help="All play their likeliest action instead of sampling.")]
 BotsGameOption = Annotated[str | None, typer.Option("--env", help="The game; needed only between bots.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="One setting; repeatable.")]
-GreedyGamesOption = Annotated[
-    bool, typer.Option("--greedy", help="Of games with the likeliest actions, not of those with sampled ones.")
-]
+GreedyGamesOption = Annotated[bool, typer.Option("--greedy", help="Use greedy games instead of sampled ones.")]
 STORE = Path("runs/league.duckdb")
 GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
@@ -74,9 +72,11 @@ def train(
         str | None, typer.Option(help="The game, such as brawl, matrix or kuhn; `brawl` if not given.")
     ] = None,
     run: Annotated[str | None, typer.Option(help="The run's name; the next free GAME-N if not given.")] = None,
-    seed: Annotated[int, typer.Option(help="Of everything drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     device: DeviceOption = None,
-    config: Annotated[Path | None, typer.Option("--config", help="A TOML file laid over the preset.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="A TOML file that overrides the preset and stage.")
+    ] = None,
     overrides: SetOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start at step 0 even if a run could be carried on.")] = False,
     league: Annotated[
@@ -146,7 +146,7 @@ def resume(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Carry on a run, or a league, that was stopped, from its last saved state."""
+    """Continue a stopped run or league from its last saved state."""
     from league import config as settings
     from league.progress import TerminalWatcher
     from league.sessions.app import resume
@@ -168,14 +168,14 @@ def resume(
 
 @app.command()
 def leaderboard(
-    run: Annotated[str | None, typer.Option(help="Only this run's agents and whoever they played.")] = None,
+    run: Annotated[str | None, typer.Option(help="Only this run's agents and their opponents.")] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="AGENT", help="Everyone's difference to this agent, with its interval.")
+        str | None, typer.Option(metavar="AGENT", help="Also show everyone's difference to this agent.")
     ] = None,
     greedy: GreedyGamesOption = False,
     prior: Annotated[
         float | None,
-        typer.Option(help="Imagined draws an agent, 1.25 if not set; 0: maximum likelihood, the infinite are named."),
+        typer.Option(help="Prior: imagined draws per agent, 1.25 if not given; 0: maximum likelihood."),
     ] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
@@ -230,7 +230,7 @@ def matchup(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Compare two agents by the matches that are stored: their own, and what everybody's say; plays nothing."""
+    """Compare two agents by the stored matches: their record and the predicted score; plays nothing."""
     from league.boards.headtohead import matchup
     from league.store.store import Store
 
@@ -273,10 +273,10 @@ def gate(
     ] = None,
     elo0: Annotated[float, typer.Option(help="H0: A is this many points stronger than B.")] = 0.0,
     elo1: Annotated[float, typer.Option(help="H1: A is this many points stronger than B.")] = 35.0,
-    alpha: Annotated[float, typer.Option(help="How often H1 may be accepted under H0.")] = 0.05,
-    beta: Annotated[float, typer.Option(help="How often H0 may be accepted under H1.")] = 0.05,
-    elo_model: Annotated[str, typer.Option(help="What points are: logistic or normalised.")] = "logistic",
-    max_games: Annotated[int, typer.Option(help="At most so many games, an even number.")] = 1000,
+    alpha: Annotated[float, typer.Option(help="Largest probability of accepting H1 when H0 is true.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="Largest probability of accepting H0 when H1 is true.")] = 0.05,
+    elo_model: Annotated[str, typer.Option(help="Scale of the points: logistic or normalised.")] = "logistic",
+    max_games: Annotated[int, typer.Option(help="Most games to play, an even number.")] = 1000,
     seed: PlaySeedOption = 0,
     greedy: GreedyOption = False,
     env: BotsGameOption = None,
@@ -285,7 +285,7 @@ def gate(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Test by SPRT whether A is stronger; exit code 0: it is, 3: it is not, 4: undecided. RUN: may become champion."""
+    """Test by SPRT whether A is stronger; exit code 0: yes, 3: no, 4: undecided. A run's winner is its new champion."""
     from league.arena.gating import gate
     from league.maths.sprt import Sprt
 
@@ -311,7 +311,7 @@ def gate(
 
 @app.command()
 def payoff(
-    run: Annotated[str | None, typer.Option(help="Only this run's snapshots and whoever they met.")] = None,
+    run: Annotated[str | None, typer.Option(help="Only this run's snapshots and their opponents.")] = None,
     png: Annotated[
         Path | None, typer.Option("--png", help="A new file: the table as a heat map; needs matplotlib.")
     ] = None,
@@ -348,7 +348,7 @@ def payoff(
 def evaluate(
     agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder.")],
     against: Annotated[str, typer.Option(metavar="B", help="The same.")],
-    games: Annotated[int, typer.Option(help="How many, seats swapped in pairs, so an even number.")] = 100,
+    games: Annotated[int, typer.Option(help="Number of games, in pairs with swapped seats, so even.")] = 100,
     seed: PlaySeedOption = 0,
     greedy: GreedyOption = False,
     env: BotsGameOption = None,
@@ -357,7 +357,7 @@ def evaluate(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Play A against B; the matches go to the store and count for the leaderboard."""
+    """Play A against B; the matches are stored and count for the leaderboard."""
     from league.arena.agents import evaluate
 
     result = evaluate(
@@ -392,29 +392,33 @@ def tournament(
     agents: Annotated[
         list[str] | None, typer.Argument(metavar="[AGENT]...", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder.")
     ] = None,
-    run: Annotated[
-        list[str] | None, typer.Option("--run", help="All snapshots of this run with files, too; repeatable.")
-    ] = None,
-    newest: Annotated[int | None, typer.Option(help="Of each --run only so many of the newest.")] = None,
-    bots: Annotated[bool, typer.Option("--bots", help="All bots of the game, too.")] = False,
+    run: Annotated[list[str] | None, typer.Option("--run", help="Add all snapshots of this run; repeatable.")] = None,
+    newest: Annotated[int | None, typer.Option(help="Only the newest N snapshots of each --run.")] = None,
+    bots: Annotated[bool, typer.Option("--bots", help="Add all bots of the game.")] = False,
     format: Annotated[
-        str, typer.Option(help="round-robin; gauntlet: the first against the others; adaptive: what tells most.")
+        str,
+        typer.Option(help="round-robin; gauntlet: the first against the others; adaptive: the most informative games."),
     ] = "round-robin",
     games: Annotated[
-        int | None, typer.Option(help="Of each pair (round-robin, gauntlet), an even number; 20 if not given.")
+        int | None, typer.Option(help="round-robin, gauntlet: games per pair, an even number; 20 if not given.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="gauntlet: so many of the first meet the others; 1.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="gauntlet: how many of the first meet the others; 1 if not given.")
+    ] = None,
     want: Annotated[
         str | None,
-        typer.Option(help="adaptive: all (to the anchor), order (neighbours) or top (who is best); all if not given."),
+        typer.Option(
+            help="adaptive: which differences: all (to the anchor), order (neighbours), top; all if not given."
+        ),
     ] = None,
     between: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="A B", help="adaptive: only the difference of these two.")
+        tuple[str, str] | None, typer.Option(metavar="A B", help="adaptive: only the difference between these two.")
     ] = None,
     until: Annotated[
-        float | None, typer.Option(help="adaptive: stop when no wanted interval is wider, in Elo points.")
+        float | None,
+        typer.Option(help="adaptive: stop when all wanted intervals are narrower than this, in Elo points."),
     ] = None,
-    max_games: Annotated[int | None, typer.Option(help="adaptive: at most so many in all; 1000 if not given.")] = None,
+    max_games: Annotated[int | None, typer.Option(help="adaptive: most games in all; 1000 if not given.")] = None,
     seed: PlaySeedOption = 0,
     greedy: GreedyOption = False,
     env: BotsGameOption = None,
@@ -423,7 +427,7 @@ def tournament(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Let many agents meet, side by side: round robin, gauntlet, or whatever games narrow the intervals most."""
+    """Play many agents against each other: round robin, gauntlet, or the most informative games."""
     from league.arena.tournaments import tournament
 
     result = tournament(
@@ -457,19 +461,19 @@ def tournament(
 @app.command()
 def exploit(
     agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder.")],
-    steps: Annotated[int, typer.Option(help="How long the exploiter learns.")] = 100_000,
-    games: Annotated[int, typer.Option(help="Fresh matches of it against A, an even number.")] = 400,
-    run: Annotated[str | None, typer.Option(help="The exploiter's name; one that was stopped goes on.")] = None,
-    seed: Annotated[int, typer.Option(help="Of everything drawn.")] = 0,
-    env: Annotated[str | None, typer.Option(help="The game, for a bot.")] = None,
-    preset: Annotated[str, typer.Option(help="How wide, for a bot; a net's exploiter is as wide as it was.")] = "fast",
+    steps: Annotated[int, typer.Option(help="Training steps of the exploiter.")] = 100_000,
+    games: Annotated[int, typer.Option(help="Matches that measure the result, an even number.")] = 400,
+    run: Annotated[str | None, typer.Option(help="The exploiter's name; that of a stopped one continues it.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    env: Annotated[str | None, typer.Option(help="The game; needed if A is a bot.")] = None,
+    preset: Annotated[str, typer.Option(help="Preset, if A is a bot; else that of A's run.")] = "fast",
     device: DeviceOption = None,
     overrides: SetOption = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Train a fresh agent against A alone: how exploitable A is at least."""
+    """Train a new agent against A alone: a lower bound of A's exploitability."""
     from league.progress import TerminalWatcher
     from league.sessions.exploitability import exploit
 
@@ -501,11 +505,11 @@ def exploit(
 def watch(
     agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder; seat 0.")],
     against: Annotated[str, typer.Option(metavar="B", help="The same; seat 1.")],
-    out: Annotated[Path, typer.Option(help="A new file: .gif for a film, .png for its last picture.")],
+    out: Annotated[Path, typer.Option(help="A new file: .gif for the match, .png for its last frame.")],
     seconds: Annotated[
-        float | None, typer.Option(help="How much of the match, from its beginning, at most 300; without it all.")
+        float | None, typer.Option(help="Seconds of the match to draw, at most 300; all if not given.")
     ] = None,
-    boxes: Annotated[bool, typer.Option("--boxes", help="Draw also where blows hit and who can be hit.")] = False,
+    boxes: Annotated[bool, typer.Option("--boxes", help="Also draw hit boxes and hurt boxes.")] = False,
     seed: PlaySeedOption = 0,
     greedy: GreedyOption = False,
     env: BotsGameOption = None,
@@ -544,7 +548,7 @@ def export(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Hand an agent out as a folder of safetensors and JSON."""
+    """Export an agent as a folder of safetensors and JSON."""
     from league.arena.agents import export
 
     manifest = export(agent, out, store=store)
@@ -557,18 +561,20 @@ def export(
 @app.command("import")
 def import_matches(
     file: Annotated[Path, typer.Argument(help="Matches: .jsonl, .csv or .pgn.")],
-    game: Annotated[str | None, typer.Option(help="The game of matches that name none.")] = None,
-    game_id: Annotated[str | None, typer.Option(help="The same by its id, which may be new to the store.")] = None,
-    run: Annotated[str | None, typer.Option(help="What its matches are called; import-N if not given.")] = None,
+    game: Annotated[str | None, typer.Option(help="The game of matches that do not name theirs.")] = None,
+    game_id: Annotated[str | None, typer.Option(help="The same as a game id, which may be new to the store.")] = None,
+    run: Annotated[str | None, typer.Option(help="Name of the import; import-N if not given.")] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="In place of the earlier imports that this file continues.")
+        bool, typer.Option("--replace", help="Replace the earlier imports that this file continues.")
     ] = False,
-    as_new: Annotated[bool, typer.Option("--as-new", help="Other games than imported before, however alike.")] = False,
+    as_new: Annotated[
+        bool, typer.Option("--as-new", help="These are new games, even if they look like earlier ones.")
+    ] = False,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Take in matches that other tools or agents played; they count for the leaderboard."""
+    """Import matches played elsewhere; they count for the leaderboard."""
     from league.store.exchange import import_matches
 
     done = import_matches(file, game=game, game_id=game_id, run=run, replace=replace, as_new=as_new, store=store)
@@ -597,12 +603,12 @@ def _some(names: Sequence[str]) -> str:
 @app.command()
 def matches(
     file: Annotated[Path, typer.Argument(help="A new file: .jsonl, .csv or .pgn.")],
-    run: Annotated[
-        str | None, typer.Option(help="Only these: a run's, or of one evaluation, gate or import by its name.")
-    ] = None,
-    kind: Annotated[str, typer.Option(help="evaluation, or training, which `league import` refuses.")] = "evaluation",
+    run: Annotated[str | None, typer.Option(help="Only those of this run, evaluation, gate or import.")] = None,
+    kind: Annotated[
+        str, typer.Option(help="evaluation or training; `league import` takes evaluation only.")
+    ] = "evaluation",
     game_id: Annotated[str | None, typer.Option(help="Only this game's.")] = None,
-    names: Annotated[bool, typer.Option("--names", help="Agents by name, to be read, instead of by id.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="Write agents by name instead of by id.")] = False,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -626,7 +632,7 @@ def matches(
 
 @app.command()
 def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """List the runs of the store; one that is `running` is alive, one whose process was killed has `died`."""
+    """List the runs of the store with their status; `died`: the process was killed."""
     from league.store.liveness import runs
     from league.store.store import Store
 
@@ -662,7 +668,7 @@ def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOp
 
 @app.command()
 def events(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run's, also while it trains.")] = None,
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run's; it may be training.")] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -706,7 +712,7 @@ def replay(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Rebuild a match in which masks, observations or actions were wrong, and show what differs."""
+    """Rebuild a match with wrong masks, observations or actions and show what differs."""
     from league.sessions.failures import replay
 
     del store  # the file has all that is needed
@@ -727,13 +733,13 @@ def replay(
 
 @app.command()
 def rewards(
-    run: Annotated[str, typer.Argument(help="A run, also while it trains.")],
-    last: Annotated[int | None, typer.Option(help="Only its newest training matches, so many; else all.")] = None,
+    run: Annotated[str, typer.Argument(help="A run; it may be training.")],
+    last: Annotated[int | None, typer.Option(help="Only the newest N training matches; all if not given.")] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Show what each reward term brings the learner a match, and in how many matches it fired at all."""
+    """Show each reward term's mean per match, and in how many matches it was not 0."""
     from league.store.store import Store
 
     opened = Store.open(store)
@@ -792,7 +798,7 @@ def query(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Ask the store anything; it can read and nothing else."""
+    """Run one read-only SQL query on the store."""
     from league.store.store import QUERY_SECONDS, Store
 
     with _at_most(QUERY_SECONDS + 15, "the query"):  # some of the database's functions cannot be interrupted
@@ -811,7 +817,7 @@ def snapshots_list(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """List snapshots: size on disk, parent, games, and why pruning would leave them."""
+    """List snapshots: size on disk, parent, games, and why pruning would keep them."""
     from league.sessions.retention import DEFAULT_KEEP, holdings
     from league.store.store import Store
 
@@ -827,13 +833,13 @@ def snapshots_list(
 @snapshots_app.command("prune")
 def snapshots_prune(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run's; else every run's.")] = None,
-    keep: Annotated[int | None, typer.Option(help="So many of a run's newest stay; 20 if not given.")] = None,
-    is_dry: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing.")] = False,
+    keep: Annotated[int | None, typer.Option(help="How many of a run's newest are kept; 20 if not given.")] = None,
+    is_dry: Annotated[bool, typer.Option("--dry-run", help="Print what would be deleted; change nothing.")] = False,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Delete files of old snapshots, never of a run that can go on; rows, matches and ratings stay."""
+    """Delete files of old snapshots, never of a run that can go on; rows, matches and ratings are kept."""
     from league.sessions.retention import DEFAULT_KEEP, prune
     from league.store.store import Store
 
@@ -841,7 +847,7 @@ def snapshots_prune(
     verb = "would be pruned" if is_dry else "pruned"
     for p in prunings:
         freed = show_size(p.num_bytes)
-        say(f"{p.run}: {len(p.goes)} {verb} ({freed}), {len(p.stays)} stay", quiet)
+        say(f"{p.run}: {len(p.goes)} {verb} ({freed}), {len(p.stays)} kept", quiet)
     if not any(p.goes for p in prunings):
         say("nothing to prune", quiet)
     if as_json:
@@ -892,7 +898,7 @@ def bench_ratings(
     agents: Annotated[int, typer.Option(help="How many are rated.")] = 500,
     matches: Annotated[int, typer.Option(help="How many match rows the store has.")] = 1_000_000,
     repeats: Annotated[int, typer.Option(help="Times measured; medians are printed.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of the matches made up.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the made-up matches.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Milliseconds to rate everyone from the match rows: the SQL part and the solving. Fills a store first."""

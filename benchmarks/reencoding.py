@@ -1,4 +1,4 @@
-"""Learning by encoding each frame once, beside encoding the window anew: `python -m benchmarks.reencoding` at the root.
+"""Learning by encoding each frame once, beside encoding its window: `python -m benchmarks.reencoding` at the root.
 
 Both forms are trained at one small size by the league's own loop, at equal steps, settings, seeds and first weights.
 Each final agent then meets four bots, and the two forms of a seed meet each other. `streaming` is the library's agent.
@@ -121,7 +121,7 @@ class WindowEncoder(nn.Module):
         return self.encode(window.oldest_first(rows), count)
 
     def sequence(self, tokens: Tensor, window: Window, is_first: Tensor) -> Tensor:
-        """Latents (B, T, latents, width) of a segment (B, T, token_size) after `window`: each step's window anew."""
+        """Latents (B, T, latents, width) of a segment (B, T, token_size) after `window`: each step's window again."""
         time = torch.arange(is_first.shape[1], device=is_first.device)
         began = torch.where(is_first, time, -1).cummax(1).values  # last match start at or before t; -1: in the window
         place = torch.where(began >= 0, time - began, window.count[:, None] + time)
@@ -160,7 +160,7 @@ class WholeWindow:
 
 
 class ReencodingActorCritic(ActorCritic):
-    """`ActorCritic` with the same first weights that encodes the window of the last H tokens anew at every step."""
+    """`ActorCritic` with the same first weights that encodes the window of the last H tokens again at every step."""
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__(architecture)

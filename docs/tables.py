@@ -64,7 +64,7 @@ TABLES = {
 
 
 def filled(page: str) -> str:
-    """The page with every table between `<!-- NAME -->` and `<!-- end -->` written anew."""
+    """The page with every table between `<!-- NAME -->` and `<!-- end -->` written again."""
     for name, write in TABLES.items():
         page, found = re.subn(
             rf"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m, text=write(): f"{m[1]}{text}\n{m[2]}", page, flags=re.S

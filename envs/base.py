@@ -114,7 +114,7 @@ def _check_in_place(batch: MatchBatch, held: dict[str, npt.NDArray[Any]]) -> Non
 
 
 def _check_play(batch: MatchBatch, steps: int, seed: int) -> None:
-    """Ranges, finite values, result of ended rows, arrays that stay where they are."""
+    """Ranges, finite values, result of ended rows, arrays that are never reallocated."""
     rng, held, ends = np.random.default_rng(seed), _held(batch), np.zeros(batch.num_rows, np.int64)
     is_last_shown = is_varied = False
     batch.reset(seed)
@@ -215,7 +215,7 @@ def _check_equal_runs(make: Make, rows: int, steps: int, seed: int) -> None:
 
 
 def _check_seeds(make: Make, rows: int, steps: int, seed: int) -> None:
-    """Row seeds: taken as given, independent of the row's place, followed by seeds of their own, fresh first views."""
+    """Row seeds: taken as given, independent of the row's index, followed by seeds of their own, fresh first views."""
     batch, seeds = make(rows, 1), np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(7919) + np.uint64(seed)
     batch.controllers[:, 1] = 0 if batch.spec.bots else EXTERNAL
     units = _units(batch.spec, steps, rows, seed)
@@ -223,7 +223,7 @@ def _check_seeds(make: Make, rows: int, steps: int, seed: int) -> None:
     trace = _play(batch, units)
     order = np.roll(np.arange(rows), 1)
     batch.reset(seeds[order])
-    _need(_equal(trace, _play(batch, units[:, order]), order), "a row plays differently in another place")
+    _need(_equal(trace, _play(batch, units[:, order]), order), "a row plays differently at another index")
     batch.reset(np.full(rows, seed, np.uint64))
     same = _play(batch, np.repeat(units[:, :1], rows, axis=1))
     _need(_equal(same, same, np.roll(np.arange(rows), 1)), "rows with one seed and the same actions play differently")

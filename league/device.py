@@ -19,7 +19,7 @@ CONTAINER_FILES = (
 """Where Linux says what a container may use of the memory, what it uses, and what of that it would give back."""
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
-"""Settings of glibc's `mallopt` (malloc.h): free bytes at the heap's end above which they are handed back, bytes asked
+"""Settings of glibc's `mallopt` (malloc.h): free bytes at the heap's end above which they are given back, bytes asked
 of the system beyond what is needed, and how many blocks may be asked of it one by one."""
 NEVER = 2**31 - 1
 TOP_PAD = 64 * 2**20
@@ -51,8 +51,8 @@ def prepare_training(device: torch.device) -> None:
 def keep_freed_memory() -> None:
     """Lets this process keep what it frees for its next allocations, where the C library is glibc; elsewhere nothing.
 
-    By default glibc hands large blocks back to the system, which clears them page by page when the next minibatch asks
-    for as many: 5 to 15 % of an update of a small network (docs/performance.md).
+    By default glibc gives large blocks back to the system, which clears them page by page when the next minibatch asks
+    for as many: 5 to 15 % of an update of a small network (docs/lab/performance.md).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -90,7 +90,7 @@ class Matches:
         self.metadata: dict[str, Any] = {"render_modes": list(modes), "render_fps": fps}
 
     def start(self, rngs: Sequence[np.random.Generator]) -> None:
-        """Starts every match anew, row i from a seed that `rngs[i]` draws."""
+        """Starts a new match in every row, row i from a seed that `rngs[i]` draws."""
         self.batch.reset(np.array([rng.integers(2**64, dtype=np.uint64) for rng in rngs]))
 
     def reward(self, terms: FloatArray) -> npt.NDArray[np.float64]:
@@ -147,7 +147,7 @@ class Duel(Matches):
         opponent: a native bot's name; or an object with `act(obs, mask)` such as `league.snapshots.Agent`, of which a
             copy plays, so that its memory is this one's alone; or a function `(obs, mask) -> action`. None takes the
             bot that training meets most.
-        seat: the learner's seat: 0, 1, or `random`, drawn anew for every match by its row's generator.
+        seat: the learner's seat: 0, 1, or `random`, drawn again for every match by its row's generator.
         is_stacked: whether an opponent in Python gets stacks (B, obs_size) and (B, M) and gives (B, A), or, where
             there is one row, (obs_size,), (M,) and (A,).
     """
@@ -178,7 +178,7 @@ class Duel(Matches):
         self._rngs: Sequence[np.random.Generator] = ()
 
     def start(self, rngs: Sequence[np.random.Generator]) -> None:
-        """Starts every match anew; `rngs[i]` draws its row's seed and, where they are drawn, its seats from now on."""
+        """Starts a new match in every row; `rngs[i]` draws its row's seed and, if drawn, its seats from now on."""
         super().start(rngs)
         self._rngs = rngs
         if self._reset is not None:

@@ -156,7 +156,7 @@ class MatchVectorEnv(VectorEnv[FloatArray, Any, npt.NDArray[Any]]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[FloatArray, Info]:
-        """Begins every match anew.
+        """Starts a new match in every row.
 
         Args:
             seed: Row i takes `seed + i`, or `seed[i]`; a row without one draws on.

@@ -61,12 +61,12 @@ def _points(d: Difference) -> str:
 
 
 def print_holdings(title: str, found: Sequence[Holding], verb: str = "goes") -> None:
-    """Snapshots with their size, their games and why each stays, or `verb` where nothing keeps it."""
+    """Snapshots with their size, their games and why each is kept, or `verb` where nothing keeps it."""
 
     def fate(holding: Holding) -> str:
         if not holding.has_files:
             return f"pruned on {holding.pruned_at:%Y-%m-%d}" if holding.pruned_at else "its files are missing"
-        return f"stays: {', '.join(holding.reasons)}" if holding.reasons else verb
+        return f"kept: {', '.join(holding.reasons)}" if holding.reasons else verb
 
     print_table(
         title,

@@ -99,7 +99,7 @@ class GameSpec:
     """Behaviour metrics, one number per seat and match, in the order of `result["metrics"]`."""
     end_reasons: tuple[str, ...]
     bots: tuple[str, ...]
-    """Native bots; a bot's id is its place here."""
+    """Native bots; a bot's id is its index here."""
     tick_rate: float
     """Ticks a second of the game's own time."""
 
@@ -161,7 +161,7 @@ class MatchBatch(Protocol):
     controllers: npt.NDArray[np.int16]  # (B, S), EXTERNAL or a native bot's id, written by the engine
 
     def reset(self, seed: int | npt.NDArray[np.uint64]) -> None:
-        """Starts every match anew: row i from a seed derived from (`seed`, i), or from `seed[i]` itself."""
+        """Starts a new match in every row: row i from a seed derived from (`seed`, i), or from `seed[i]` itself."""
 
     def step(self) -> None:
         """One decision of every match: `ticks_per_step` ticks with the actions held."""

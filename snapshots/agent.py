@@ -134,7 +134,7 @@ class Agent:
 
         Args:
             seed: of the actions drawn; None draws on.
-            rows: (n,) places in the stack whose matches begin, while the others go on; None: all.
+            rows: (n,) indices in the stack whose matches begin, while the others go on; None: all.
 
         Raises:
             UsageError: the seed is not an integer from 0 to 2^63 - 1, or a row is not one of the stack's.

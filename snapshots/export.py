@@ -1,4 +1,4 @@
-"""Hands an agent out: a copy of its snapshot that needs nothing but `league.snapshots.Agent` to play."""
+"""Exports an agent: a copy of its snapshot that needs nothing but `league.snapshots.Agent` to play."""
 
 from __future__ import annotations
 

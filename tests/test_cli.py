@@ -240,7 +240,7 @@ def test_runs_and_query_print_tables_and_json(call: Call, unchanged: Path) -> No
 def test_snapshots_are_listed_and_pruned(call: Call, copied: Path) -> None:
     """The list says what each snapshot is; a dry run what would go, which then goes, and nothing more after that."""
     listed = call("snapshots", "list", "--run", "matrix-1", cwd=copied)
-    assert "matrix-1@512" in listed.out and "stays: " in listed.out and "other@" not in listed.out
+    assert "matrix-1@512" in listed.out and "kept: " in listed.out and "other@" not in listed.out
     found = {row["step"]: row for row in call("snapshots", "list", "--json", cwd=copied).json if row["run"] != "other"}
     assert list(found) == [0, 128, 256, 384, 512] and found[128]["parent"] == found[0]["agent_id"]
     folders = {step: copied / f"runs/matrix-1/snapshots/{step:010d}" for step in found}

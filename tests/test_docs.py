@@ -1,5 +1,6 @@
 """The pages that are written from the code agree with it."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from league.envs.brawl.env import KEYS, MEANINGS, SPEC
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_brawls_tables_are_those_of_the_code() -> None:
@@ -32,3 +34,95 @@ def test_every_test_that_a_promise_names_is_there() -> None:
     there |= {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
     assert len(named) > 20
     assert [name for name in named if not matching(there, name)] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """The names that GitHub gives to a page's headings."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_every_link_leads_somewhere() -> None:
+    """Files and headings that a page links to exist."""
+    lost, found = [], 0
+    for page in PAGES:
+        for path, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+            found += 1
+            target = (page.parent / path) if path else page
+            if not target.exists() or (anchor and anchor not in _anchors(target)):
+                lost.append(f"{page.name}: {path}#{anchor}")
+    assert found > 30
+    assert lost == []
+
+
+def test_every_page_that_the_code_names_is_there() -> None:
+    """Docstrings and pages name pages of docs/ by their path from the root."""
+    files = [
+        path for part in ("league", "envs", "snapshots", "tests", "benchmarks") for path in (ROOT / part).rglob("*.py")
+    ]
+    named = {
+        name for path in [*PAGES, *files] for name in re.findall(r"\bdocs/[\w/]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 5
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_every_result_has_a_table_and_its_command() -> None:
+    """Each section of the pages of results has one table and, indented, what prints it; their books are linked."""
+    for name in ("performance", "experiments"):
+        text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        intro, *sections = re.split(r"^## ", text, flags=re.M)
+        assert f"](lab/{name}.md)" in intro
+        measured = [section for section in sections if not section.startswith("Not measured")]
+        assert len(measured) >= 5
+        for section in measured:
+            assert len(re.findall(r"^\|[-|]+\|$", section, re.M)) == 1, section
+            assert re.search(r"^    (time |OMP_\S+ )?(league|python|for) ", section, re.M), section
+
+
+ROOMS = ("league", "envs", "policies", "snapshots")
+REPLACED = re.compile(
+    r"\b(anew|hand(s|ed|ing)? (out|an agent out)|enter(ing)? gates?|leav(e|ing) gates?)\b|Of everything drawn", re.I
+)
+"""Words that the glossary has others for: again, exports or chooses, input and output gate, random seed."""
+
+
+def test_the_glossary_leads_to_files_and_has_each_word_once() -> None:
+    """Each row has a word, its meaning, the field's word or nothing, and a file or folder that exists."""
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
+    rows = [cells for cells in rows if cells[0] != "word" and not cells[0].startswith("---")]
+    words = [cells[0] for cells in rows]
+    assert len(words) > 100 and len(set(words)) == len(words)
+    for word, meaning, _, where in rows:
+        assert meaning.rstrip(")").endswith("."), word
+        assert re.fullmatch(r"`[\w/.]+`", where) and (ROOT / where.strip("`")).exists(), word
+    named = " ".join(
+        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md", "docs/design.md")
+    )
+    assert named.count("glossary.md") >= 3
+
+
+def test_replaced_words_are_in_no_page_and_no_docstring() -> None:
+    """Pages, settings, help texts and the docstrings of public names say what the glossary says."""
+    texts = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
+    texts["hyperparameters.toml"] = (ROOT / "league/hyperparameters.toml").read_text(encoding="utf-8")
+    texts["cli.py"] = (ROOT / "cli.py").read_text(encoding="utf-8")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, documented) and not getattr(node, "name", "").startswith("_"):
+                texts[f"{path.relative_to(ROOT)}: {getattr(node, 'name', '')}"] = ast.get_docstring(node) or ""
+    assert len(texts) > 300
+    assert {name: found[0] for name, text in texts.items() if (found := REPLACED.search(text))} == {}
+
+
+def test_pages_are_at_most_100_columns_wide() -> None:
+    """Lines end by column 100, so that a terminal and a diff show them whole; tables and links may be wider."""
+    wide = [
+        f"{page.name}:{number}"
+        for page in PAGES
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1)
+        if len(line) > 100 and not line.startswith("|") and not re.search(r"\]\(\S+\)", line)
+    ]
+    assert wide == []

@@ -1,7 +1,7 @@
 """League itself: `league bench learner` at the size of the comparison, with a native bot in the other seat.
 
 With an encoder it is not the predecessors' function: each frame is encoded once, causally, and its reach grows with
-the layers, where they encode the whole window anew at every step and for every sample. It also resets its memories at
+the layers, where they encode the whole window again at every step and for every sample. It also resets its memories at
 every match's start, plays with action masks, and learns from larger minibatches than the predecessors' 128 samples.
 """
 

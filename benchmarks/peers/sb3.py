@@ -1,7 +1,7 @@
 """sb3-contrib's RecurrentPPO: LSTM shared by actor and critic, minibatches of 128 as the predecessors had them.
 
 With `Size.history` the predecessors' own stack: the observation carries the last frames of the opponent's half, and a
-Transformer in the features extractor encodes that whole window anew at every step of play and for every sample of
+Transformer in the features extractor encodes that whole window again at every step of play and for every sample of
 every epoch. It is bidirectional inside the window and sees just the window, unlike league's causal streaming encoder.
 The time of a minibatch does not depend on its epoch, so few are timed, one by one, and the rest follows from them:
 at full size one takes seconds, and ten epochs of a rollout would take most of an hour.

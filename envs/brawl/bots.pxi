@@ -6,7 +6,7 @@ cdef inline int32_t toward_x(double dx) noexcept nogil:
 
 
 cdef inline bint pressable(const Fighter* me, int32_t key) noexcept nogil:
-    """A key that acts when pressed anew acts only if it is not held."""
+    """A key that acts on a new press acts only if it is not held."""
     return not me.keys & key
 
 
@@ -195,7 +195,7 @@ cdef int32_t punisher_keys(const Fighter* me, const Fighter* other, uint64_t luc
 cdef int32_t decide(Match* m, int seat, const Row* row, const Game* g) noexcept nogil:
     """The keys that this seat holds in this step, those that may do nothing left out.
 
-    A key that acts only when pressed anew stays in: it must be seen as held, and the rules keep it from acting.
+    A key that acts only on a new press is kept: it must be seen as held, and the rules keep it from acting.
     """
     cdef Fighter* f = &m.fighters[seat]
     cdef const Fighter* other = &m.fighters[1 - seat]

@@ -151,7 +151,7 @@ cdef class BrawlBatch:
         step_row(&row, &self.game)
 
     def reset(self, seed):
-        """Starts every match anew: row i from a seed derived from (`seed`, i), or from `seed[i]` itself.
+        """Starts a new match in every row: row i from a seed derived from (`seed`, i), or from `seed[i]` itself.
 
         Args:
             seed: an int within [0, 2**64), or a uint64 array (B,). Controllers are left as they are.

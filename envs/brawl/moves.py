@@ -31,7 +31,7 @@ NONE = -1
 class Strike:
     """One blow; an attack is a strike and the follow-ups that it leads to. Units: `moves.toml`.
 
-    It hits once during its active ticks. Ids are places in `STRIKES`, NONE means no follow-up.
+    It hits once during its active ticks. Ids are indices of `STRIKES`, NONE means no follow-up.
     """
 
     startup: int

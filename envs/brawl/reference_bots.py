@@ -147,7 +147,7 @@ def _way(way: float) -> str:
 
 
 def _anew(me: Fighter, key: str) -> Pressed:
-    """A key that acts when pressed anew, unless it is held."""
+    """A key that acts on a new press, unless it is held."""
     return {key} - me.keys
 
 

@@ -7,7 +7,7 @@ from league.envs.brawl.reference_state import Fighter, Keys, Stage, name_of
 from league.envs.brawl.rules import Rules
 
 FRESH = frozenset({"jump", "pickup", "dodge", "taunt"})
-"""Keys that act when pressed anew, not while held."""
+"""Keys that act on a new press, not while held."""
 
 
 def legal_keys(f: Fighter, stage: Stage) -> Keys:

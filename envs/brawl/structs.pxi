@@ -22,7 +22,7 @@ cdef enum:  # key bits, the order of rules.KEYS
     LIGHT = 128
     HEAVY = 256
     TAUNT = 512
-    FRESH_ONLY = 16 + 32 + 64 + 512  # these act when pressed anew, not while held
+    FRESH_ONLY = 16 + 32 + 64 + 512  # these act on a new press, not while held
 
 cdef enum:  # state.AIR, GROUND, PLATFORM
     AIR

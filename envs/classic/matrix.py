@@ -161,7 +161,7 @@ class MatrixBatch:
         self.reset(0)
 
     def reset(self, seed: int | npt.NDArray[np.uint64]) -> None:
-        """Starts every match anew: row i from a seed derived from (`seed`, i), or from `seed[i]` itself."""
+        """Starts a new match in every row: row i from a seed derived from (`seed`, i), or from `seed[i]` itself."""
         self._start(np.ones(self.num_rows, np.bool_), row_seeds(seed, self.num_rows))
         self.terminated[:] = self.truncated[:] = False
         self._observe(self.obs)

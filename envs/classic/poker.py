@@ -60,7 +60,7 @@ MATCH = np.dtype(
 """The state of one match, as it lies in `get_state()` behind the header."""
 
 Strategy = npt.NDArray[np.float64]
-"""(P, ranks, ranks, 4): probability of each action by place in the betting, own rank and open card (0 if none)."""
+"""(P, ranks, ranks, 4): probability of each action by node of the betting, own rank and open card (0 if none)."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Betting:
-    """All ways that the betting can go, as a tree of P places; a place comes before those that follow it."""
+    """All ways that the betting can go, as a tree of P nodes; a node comes before those that follow it."""
 
     mover: npt.NDArray[np.int64]  # (P,), 0: who acts first in the deal; OVER
     round: npt.NDArray[np.int64]  # (P,)
@@ -150,7 +150,7 @@ def _legal(rules: Rules, place: _Place) -> list[int]:
 
 
 def _after(rules: Rules, place: _Place, action: int) -> _Place:
-    """The place that `action` of the mover leads to."""
+    """The node that `action` of the mover leads to."""
     mover, slot = place.mover, place.slot()
     actions = (*place.actions, (place.round, slot, mover, action))
     if action == FOLD:
@@ -180,7 +180,7 @@ def deals(rules: Rules) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 
 
 def gains(table: Betting, node: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64], has_board: bool) -> Strategy:
-    """What the first to act wins (n,) at the ends `node` (n,) of deals `ranks` (n, 3); 0 at other places."""
+    """What the first to act wins (n,) at the ends `node` (n,) of deals `ranks` (n, 3); 0 at other nodes."""
     own, other, board = ranks.T
     higher = np.sign(own - other)
     paired = (own == board).astype(np.int64) - (other == board)
@@ -198,7 +198,7 @@ def view(
     own: npt.NDArray[np.int64],
     board: npt.NDArray[np.int64],
 ) -> FloatArray:
-    """What `player` (n,) sees at the places `node` (n,): (n, 2 half), its own half first.
+    """What `player` (n,) sees at the nodes `node` (n,): (n, 2 half), its own half first.
 
     A half: own card (one-hot; zero for the opponent's, which is never shown), open card (one-hot, zero before it is
     shown), that player's actions (fold, call or raise at each slot of each round), whether it acts first in the deal,
@@ -249,7 +249,7 @@ def game_tree(rules: Rules) -> GameTree:
 
 
 def _path(table: Betting, place: int) -> list[int]:
-    """The places from the start to `place`."""
+    """The nodes from the start to `place`."""
     path = [place]
     while table.parent[path[0]] >= 0:
         path.insert(0, int(table.parent[path[0]]))
@@ -320,7 +320,7 @@ class PokerBatch:
         self.reset(0)
 
     def reset(self, seed: int | UInts) -> None:
-        """Starts every match anew: row i from a seed derived from (`seed`, i), or from `seed[i]` itself."""
+        """Starts a new match in every row: row i from a seed derived from (`seed`, i), or from `seed[i]` itself."""
         self._start(np.ones(self.num_rows, np.bool_), row_seeds(seed, self.num_rows))
         self.terminated[:] = self.truncated[:] = False
         self._observe(self.obs)

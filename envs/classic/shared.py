@@ -48,7 +48,7 @@ def streams(seeds: UInts, number: int) -> UInts:
 
 
 def uniform(stream: UInts, counter: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The number in [0, 1) that stands at place `counter` of each stream."""
+    """The number in [0, 1) at index `counter` of each stream."""
     place = (counter.astype(np.uint64) + np.uint64(1)) * GOLDEN
     return (mix64(stream + place) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 

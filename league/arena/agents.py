@@ -1,4 +1,4 @@
-"""Agents by name: find one, load it, hand it out, let two meet, watch them, rank them all."""
+"""Agents by name: find one, load it, export it, let two meet, watch them, rank them all."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ def play_meeting(meeting: Meeting, games: int, *, seed: int, run: str, update: i
 def play_pairings(
     meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]], *, run: str, update: int, greedy: bool
 ) -> list[MatchResult]:
-    """Plays (A, B, games, seed) for two places in `meeting.sides` each, all in one batch (`play.evaluation.play`)."""
+    """Plays (A, B, games, seed) for two indices of `meeting.sides` each, all in one batch (`play.evaluation.play`)."""
     game = meeting.game
 
     def contestant(named: Named) -> Contestant:

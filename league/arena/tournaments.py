@@ -357,7 +357,7 @@ def _play_all(played: _Played, pairs: Ints, games: int, say: Callable[[str], Non
 
 
 def _play_for(played: _Played, pairs: Ints, objective: Objective, say: Callable[[str], None] | None) -> Ended:
-    """Games for what is wanted, chosen anew after each batch."""
+    """Games for what is wanted, chosen again after each batch."""
     while True:
         ratings = played.ratings()
         wanted = contrasts(objective.want, ratings, played.ids, objective.between)

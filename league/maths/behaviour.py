@@ -1,4 +1,4 @@
-"""A network's behaviour strategy: it is asked at every information set of a game."""
+"""A network's behaviour strategy: its action probabilities at every information set of a game."""
 
 from __future__ import annotations
 

@@ -400,7 +400,7 @@ class Cycle(NamedTuple):
     """Three agents of which each beats the next and the last the first."""
 
     agents: tuple[int, int, int]
-    """Their places in the cross table."""
+    """Their indices in the cross table."""
     weakest: float
     """The least of the three scores, above 0.5."""
     certainty: float

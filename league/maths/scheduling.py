@@ -17,7 +17,7 @@ from league.maths.ratings import Ratings
 
 Want = Literal["all", "order", "top"]
 UNIT = 2
-"""Pairs of games that the adaptive schedule hands out at a time."""
+"""Pairs of games that the adaptive schedule plays at a time."""
 SIGNS = np.array([[1.0, -1.0, 1.0], [1.0, -1.0, 1.0], [1.0, 0.0, 0.0]])
 """Of the parameters in `Information.places`: t_i - t_j + g, t_j - t_i + g, log v."""
 
@@ -37,7 +37,7 @@ class Contrast:
 
 
 def round_robin(num_agents: int) -> list[tuple[int, int]]:
-    """Everybody against everybody once: (P, 2) places."""
+    """Everybody against everybody once: (P, 2) indices."""
     return list(combinations(range(num_agents), 2))
 
 
@@ -47,7 +47,7 @@ def gauntlet(num_agents: int, seeds: int = 1) -> list[tuple[int, int]]:
 
 
 def spread(left: Ints, size: int) -> Ints:
-    """Hands out at most `size` of what is left (P,) to play, those first that have most left; (P,) of the next batch.
+    """Chooses at most `size` of what is left (P,) to play, those first that have most left; (P,) of the next batch.
 
     So all pairs stay level, and whatever stops the tournament leaves a whole round.
     """
@@ -81,7 +81,7 @@ class Information:
 
     @classmethod
     def of(cls, model: Posterior, pairs: Ints) -> Information:
-        """Of pairs (P, 2) of places."""
+        """Of pairs (P, 2) of indices."""
         n, (first, second) = len(model.strength), pairs.T
         places = np.full((len(pairs), 3, 3), n)
         places[:, 0, 0] = places[:, 1, 1] = first
@@ -122,7 +122,7 @@ class Information:
 
 
 def narrowest(model: Posterior, pairs: Ints, wanted: Floats, size: int, until: float = 0.0) -> Ints:
-    """Hands out at most `size` pairs of games so that the widest wanted interval shrinks most: (P,) of the next batch.
+    """Chooses at most `size` pairs of games so that the widest wanted interval shrinks most: (P,) of the next batch.
 
     Greedily, `UNIT` at a time: where the wanted interval that is widest now is expected to shrink most; then the
     covariance is what it will be after these games, and the next are chosen. It ends early when no interval is wider
@@ -130,7 +130,7 @@ def narrowest(model: Posterior, pairs: Ints, wanted: Floats, size: int, until: f
 
     Args:
         model: of N agents.
-        pairs: (P, 2) places, the pairs that may be played.
+        pairs: (P, 2) indices, the pairs that may be played.
         wanted: (M, N + 2) contrasts, as of `Contrast`.
         size: pairs of games.
         until: Elo points.

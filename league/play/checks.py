@@ -29,7 +29,7 @@ class BatchError(LeagueError):
         text: what, in words.
         batch, row, seat: where.
         what: `obs`, `mask`, `action`, `reward_terms` or `final_obs`.
-        index: its place in that array; None for an action.
+        index: its index in that array; None for an action.
         kind: of the event: `strict_masks` or `not_finite`.
         is_played: the batch has just made a step; otherwise it is about to.
         before: what that step was made from, or the one before, where it was kept.
@@ -76,7 +76,7 @@ def check_finite(batch: MatchBatch, *, is_played: bool, before: Moment | None = 
 
 
 def place(spec: GameSpec, what: str, index: int) -> str:
-    """An entry of an observation by its place, and by that in the part which shows the opponent."""
+    """An entry of an observation by its index, and by that in the part which shows the opponent."""
     start, stop = spec.opponent_slice
     part = f"the opponent's, {index - start}" if start <= index < stop else "the seat's own"
     return f"{what}[{index}] ({part})"

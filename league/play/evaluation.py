@@ -21,7 +21,7 @@ MAX_PAIRS = 32
 """Pairs of matches of one pairing that are played side by side."""
 MAX_PADDING = 1.25
 """On a CPU nets are stacked where that plays at most so many times their rows, each slot having as many as the fullest
-net. A stacked row takes 0.7 to 0.8 of the time (docs/performance.md); on CUDA rows count for less than calls."""
+net. A stacked row takes 0.7 to 0.8 of the time (docs/lab/performance.md); on CUDA rows count for less than calls."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _families(
 
 
 class _Family:
-    """Nets of one architecture. They share one memory, with a place for every seat that one of them plays."""
+    """Nets of one architecture. They share one memory, with a row for every seat that one of them plays."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class _Family:
         is_even = len(nets) > 1 and (device.type == "cuda" or slots * width <= MAX_PADDING * num_places)
         self._played = Opponents(self, make_stack(like) if make_stack and is_even else None, device)
         self._slots = np.array([self._played.enter(agent) for agent in agents])
-        # One place more than there are: padded entries of stacked nets play it, and what it holds means nothing.
+        # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
         self._place_rows = np.array([row for row, _, _ in found])
         seats = [row * SEATS + seat for row, seat, _ in found]
         self._seats = torch.tensor([*seats, 0], device=device)

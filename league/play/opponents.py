@@ -30,7 +30,7 @@ class RowGroup:
     slot: int
     """The net's; NO_SLOT for a stacked group."""
     rows: Tensor
-    """(n,) into the lane's rows, on the device; padded entries hold its number of rows, the spare one's place."""
+    """(n,) into the lane's rows, on the device; padded entries hold its number of rows, the spare one's index."""
     num_slots: int = 0
     """Of a stacked group: how many slots it has rows for, n / num_slots each."""
 

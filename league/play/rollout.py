@@ -93,7 +93,7 @@ class Collector:
             for i, batch in enumerate(batches)
         ]
         self.worker = ThreadPoolExecutor(1, "games") if len(self.lanes) > 1 else None
-        """Steps the games while nets run; None plays games and nets in turn, which gives the same rollouts."""
+        """Steps the games while nets run; None plays games and nets in alternation, which gives the same rollouts."""
 
     @property
     def device(self) -> torch.device:

@@ -26,7 +26,7 @@ def bot_id(batch: MatchBatch, agent: str) -> int:
 
 
 class SeatView:
-    """The arrays of a batch where the nets are: on a CPU the batch's own, elsewhere copies at fixed places.
+    """The arrays of a batch where the nets are: on a CPU the batch's own, elsewhere copies at fixed addresses.
 
     obs (B, S, obs_size), mask (B, S, M) or None and actions (B, S, A) are the tensors. `pull` brings the first two up
     to date; `push` sends the actions on their way, and after `wait` the batch has them. `see` reads and `act` writes

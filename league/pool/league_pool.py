@@ -87,7 +87,7 @@ class LeaguePool(Pool):
         return self.steps >= self.turn_ends and not self.turns_left
 
     def admit(self, agent_id: str) -> None:
-        """The learner's new snapshot: at first, when it is ready and at the latest after max_steps, it stays for good.
+        """The learner's new snapshot: historical at first, when the role is ready, and at the latest after max_steps.
 
         Then an exploiter may have to go back to its first weights.
         """
@@ -104,7 +104,7 @@ class LeaguePool(Pool):
             self.is_resetting = bool(self._rng.random() < self.role.reset_probability)
 
     def is_historical(self, agent_id: str) -> bool:
-        """Whether one of the learner's own snapshots stays in the league's pools."""
+        """Whether one of the learner's own snapshots is historical."""
         return any(member.is_historical for member in self._own if member.agent_id == agent_id)
 
     def refresh_targets(self, in_use: set[str]) -> None:
@@ -231,10 +231,10 @@ def others_to_meet(pool: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def start_again(state: dict[str, Any], weights: dict[str, Any]) -> None:
-    """Makes of a learner's saved state that of one which begins anew: the league's first weights, Adam without moments.
+    """Makes of a learner's saved state that of one that is reset: the league's first weights, Adam without moments.
 
     Its games say nothing of it any more, and the matches in play are dropped, since the old weights began them. Its
-    snapshots, the ratings and all random number generators stay.
+    snapshots, the ratings and all random number generators are kept.
 
     Args:
         state: what `league.training.loop` saved of a learner that `is_resetting`; changed in place.

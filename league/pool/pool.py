@@ -63,7 +63,7 @@ class Results:
             fixed[result.outcome_of(result.agents[0])] += 1
 
     def forget_own(self) -> None:
-        """Drops the learner's own games, as when it starts again; those of its snapshots stay."""
+        """Drops the learner's own games, as when it starts again; those of its snapshots are kept."""
         self._own = {}
 
     def own(self, members: Sequence[str]) -> Floats:
@@ -207,7 +207,7 @@ class Pool:
     def refresh_targets(self, in_use: set[str]) -> None:
         """Drops the nets that nobody plays and nobody may draw; draws new targets once no other net is left.
 
-        That is when every group's odds are worked out anew.
+        That is when every group's odds are computed again.
         """
         drained = self._live.keys() - in_use - set(self.targets)
         for agent_id in drained:

@@ -1,8 +1,8 @@
-"""The roles of a league's learners: whom each meets, when its snapshot stays, and when it starts again.
+"""The roles of a league's learners: whom each meets, when its snapshot becomes historical, and when it is reset.
 
 AlphaStar's three (Vinyals et al. 2019, Nature 575, methods and the pseudocode beside it), as probabilities and pure
 functions. Its agents meet the others' weights of the moment; ours meet frozen nets only, so a learner's *current* agent
-is its newest snapshot, taken often, and its *historical* ones are those that were ready to stay.
+is its newest snapshot, taken often, and its *historical* ones are kept in all pools.
 
 Its rule "the lowest win-rate is above 0.7" is not kept as it stands: of many noisy win-rates the lowest is far too low,
 and one that is not known yet counts as 0.5, so that with many opponents nobody is ever ready. `are_beaten` asks
@@ -96,7 +96,7 @@ ROLES: dict[RoleName, type[Role]] = {
 
 @dataclass(frozen=True)
 class Main:
-    """A main agent as others meet it, in places of the list of members."""
+    """A main agent as others meet it, as indices in the list of members."""
 
     current: int
     """Its newest snapshot."""
@@ -106,7 +106,7 @@ class Main:
 
 @dataclass(frozen=True)
 class Rivals:
-    """Whom a learner may meet, in places of its list of N members."""
+    """Whom a learner may meet, as indices in its list of N members."""
 
     historical: Places
     """Everybody's historical agents; never empty, since the league's first weights are one."""
@@ -175,7 +175,7 @@ def are_beaten(
         games: (N,), in so many games; older ones may count less than 1.
         expected: (N,), the score that the ratings expect against each.
         kappa: games that `expected` counts for.
-        beaten_at: the score that is asked for.
+        beaten_at: the score that is needed.
         min_games: so many games are needed in all.
     """
     total = float(games.sum())

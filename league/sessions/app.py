@@ -50,7 +50,7 @@ def train(
         preset: how wide; `auto` is sized to the device.
         env: the game; without it the configuration's.
         run: its name; the next free `GAME-N` if not given.
-        seed: of everything drawn.
+        seed: random seed.
         device: `auto`, `cuda`, `mps` or `cpu`.
         config_file: a TOML file laid over the preset.
         overrides: settings as `section.key=value`, laid over everything.
@@ -93,7 +93,7 @@ def train(
         return _go(plan_of(opened, row, earlier, config, torch_device, watcher, event))
     except BaseException:
         with suppress(LeagueError):
-            if name not in {row.run for row in opened.runs()}:  # it never began, and its name stays free
+            if name not in {row.run for row in opened.runs()}:  # it never began, and its name is free again
                 shutil.rmtree(folder_of(opened, name), ignore_errors=True)
         raise
 

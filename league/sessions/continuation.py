@@ -64,7 +64,7 @@ def find_earlier_auto(
 
     Args:
         store, config, seed: as for `find_earlier`; `config` is sized to this device.
-        settle_with: the settings of this call with other sizes; what a user has set stays.
+        settle_with: the settings of this call with other sizes; what a user has set is kept.
 
     Returns:
         Its settings, its row, a sentence that says which it is, and one about the sizes; None where there is none.

@@ -153,7 +153,7 @@ def read_evidence(path: str | Path) -> Evidence:
         raise LeagueError(f"{path}: no such file as `league` writes ({where}: {first['msg']})") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        raise LeagueError(f"{path}: damaged, or no file of RUN/failures ({reason}); take it anew") from None
+        raise LeagueError(f"{path}: damaged, or no file of RUN/failures ({reason}); copy it again") from None
 
 
 def replay(path: str | Path, out: str | Path | None = None) -> Replay:
@@ -196,7 +196,7 @@ def replay(path: str | Path, out: str | Path | None = None) -> Replay:
         differences, illegal = _differences(batch, found, registry.action_names(game.name)), _illegal(batch, found)
     except (ValueError, IndexError) as error:
         reason = " ".join(str(error).split())
-        raise LeagueError(f"{path}: its states do not fit {game.name} ({reason}); take it anew") from None
+        raise LeagueError(f"{path}: its states do not fit {game.name} ({reason}); copy it again") from None
     if out is not None:
         film.save(pictures, Path(out), PICTURE_SECONDS)
     is_bad = not np.isfinite(batch.obs[found.batch_row]).all()

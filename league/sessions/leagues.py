@@ -77,7 +77,7 @@ def train_league(
         run: the league's name; each learner is a run called LEAGUE.NAME. The next free `GAME-league-N` if not given.
             A league of that name with the same settings goes on.
         learner: trains only this one, so that each can have a process of its own; without it they take turns.
-        seed: of everything drawn; every learner draws its own, and all begin with the same weights.
+        seed: random seed; every learner draws its own, and all begin with the same weights.
         store: the DuckDB file.
         watcher: is told how it goes.
 

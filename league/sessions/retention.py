@@ -1,6 +1,6 @@
 """Which snapshots keep their files: the rule, what the store and the disk have, and pruning.
 
-Pruning takes weights away and nothing else: a snapshot's row, its matches and with them its rating stay. A snapshot is
+Pruning takes weights away and nothing else: a snapshot's row, its matches and with them its rating are kept. It is
 marked before its folder is deleted. So a store that is not marked never names files that are gone, and whoever is
 interrupted leaves at worst files that nobody uses, which the next pruning deletes.
 """
@@ -30,7 +30,7 @@ DEFAULT_KEEP = 20
 
 @dataclass(frozen=True)
 class Holding:
-    """One snapshot, what of it is on disk, and why it stays there."""
+    """One snapshot, what of it is on disk, and why it is kept."""
 
     run: str
     step: int
@@ -74,9 +74,9 @@ def reasons_to_stay(
     """The snapshots of a run that keep their files: step -> why.
 
     These are the newest `keep`, the first, the `milestones`, the protected, and of the rest one in each octave of ages
-    (the number of later snapshots, a to 2a - 1): the one whose place in the run is a multiple of a. What goes by this
+    (the number of later snapshots, a to 2a - 1): the one whose index in the run is a multiple of a. What goes by this
     rule goes by it for ever, so pruning often leaves what pruning once does, and of M snapshots at most
-    keep + log2(M) + 3 log10(last step) + 5 stay beside the protected.
+    keep + log2(M) + 3 log10(last step) + 5 are kept beside the protected.
 
     Args:
         steps: of all snapshots that the run ever took, ascending, those without files included.
@@ -136,14 +136,14 @@ def holdings(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP) -> 
     Args:
         store: the match store.
         run: its name.
-        keep: so many of a run's newest snapshots stay.
+        keep: how many of a run's newest snapshots are kept.
 
     Raises:
         UsageError: no such run, or `keep` is below 1.
         StoreError: the store cannot be read.
     """
     if keep < 1:
-        raise UsageError(f"keep={keep}: the newest snapshot always stays, so at least 1; pass another --keep")
+        raise UsageError(f"keep={keep}: the newest snapshot is always kept, so at least 1; pass another --keep")
     with store.reading():
         runs = store.runs() if run is None else [store.find_run(run)]
         games = {game_id: store.agent_games(game_id) for game_id in {row.game_id for row in runs}}
@@ -159,7 +159,7 @@ def prune(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP, *, is_
     Args:
         store: the match store.
         run: its name.
-        keep: so many of a run's newest snapshots stay.
+        keep: how many of a run's newest snapshots are kept.
         is_dry: say what would go, and change nothing.
 
     Raises:

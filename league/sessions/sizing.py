@@ -117,7 +117,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     rivals: other learners of its league, whose newest snapshots an evaluation meets.
 
     On a CPU the measured peak was 11 to 13 % above it for the default agent and 11 % below for a small one
-    (docs/performance.md); on CUDA it has not been measured.
+    (docs/lab/performance.md); on CUDA it has not been measured.
     """
     rows, samples = config.env.rows, steps_per_rollout(config)
     minibatch = samples // config.learner.minibatches

@@ -1,7 +1,7 @@
 """The health probe: the first step of the next rollout, as it was when a run's state was saved and as it is now.
 
 Equal bits say that weights, memories, matches and generators came back, and that this machine computes as that one.
-Only the learner's net is asked, on a copy of what it remembers, with a copy of the generator: nothing is changed.
+Only the learner's net plays, on a copy of what it remembers, with a copy of the generator: nothing is changed.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ BROKEN: list[tuple[type[MatrixBatch], str]] = [
     (BothEnds, "both terminated and truncated"),
     (BotsIgnored, "bot constant in seat 0 follows"),
     (DeafSeat, "seat 1 is EXTERNAL"),
-    (PlaceMatters, "in another place"),
+    (PlaceMatters, "at another index"),
     (OneSeed, "two rows from the same seed"),
     (SameSeedAgain, "has the first one's seed"),
     (StateWithoutControllers, "does not restore controllers"),

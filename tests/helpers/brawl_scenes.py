@@ -15,7 +15,7 @@ TICK = Options(ticks_per_step=1)
 TERM = {name: i for i, name in enumerate(SPEC.reward_terms)}
 METRIC = {name: i for i, name in enumerate(SPEC.metrics)}
 FRESH = ("jump", "pickup", "dodge", "taunt")
-"""Keys that act only when pressed anew."""
+"""Keys that act only on a new press."""
 APART = {"x": (-4.0, 4.0), "y": (0, 0), "support": (GROUND, GROUND), "facing": (1, -1), "side": (-1, 1)}
 CLOSE = {**APART, "x": (-4.0, -3.0)}
 """On the left ground, within reach of each other's strikes."""
