@@ -293,6 +293,16 @@ COLUMNS: dict[str, dict[str, npt.DTypeLike]] = {
     "event": {"run": object, "update": np.int64, "kind": object, "message": object, "happened_at": "datetime64[us]"},
 }
 """Table -> column -> numpy type, in the order of the value tuples below."""
+WRITES = {
+    "match": "write_match",
+    "game": "write_game",
+    "agent": "write_agent",
+    "snapshot": "write_snapshot",
+    "rating": "write_rating",
+    "metric": "write_metric",
+    "event": "write_event",
+}
+"""Table -> the query that writes a batch of its rows."""
 
 
 def as_arrays(table: str, rows: Sequence[tuple[Any, ...]]) -> dict[str, npt.NDArray[Any]]:

@@ -29,6 +29,7 @@ from league.errors import StoreError, UsageError, nearest
 from league.maths.ratings import PairCounts
 from league.store.rows import (
     COLUMNS,
+    WRITES,
     AgentRow,
     EventRow,
     GameRow,
@@ -57,7 +58,7 @@ from league.store.rows import (
     snapshot_from_values,
     snapshot_values,
 )
-from league.store.sql import migrations, sql
+from league.store.sql import Migration, migrations, sql
 from league.types import MatchResult
 
 __all__ = [
@@ -93,6 +94,14 @@ MAX_QUERY_CHARACTERS = 100_000
 MAX_QUERY_BYTES = 2**28
 """Of a result's rows as text; the engine's own memory limit does not count what Python holds."""
 _ROWS_AT_ONCE = 256
+DELETES_AFTER = (
+    "delete_metrics_after",
+    "delete_events_after",
+    "delete_ratings_after",
+    "delete_agents_after",
+    "delete_snapshots_after",
+)
+"""Of a run, past an update, beside its matches; agents go while their snapshots tell whose they are."""
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -397,7 +406,7 @@ class Store:
             for table, rows in (("match", fresh), ("agent", new)):
                 if rows:
                     con.register("batch", as_arrays(table, rows))
-                    con.execute(sql(f"write_{table}"))
+                    con.execute(sql(WRITES[table]))
                     con.unregister("batch")
             if replaced:
                 con.execute(sql("delete_idle_imports"))
@@ -501,8 +510,8 @@ class Store:
         given = {"run": run, "update": update}
         with self._transaction(LOCK_SECONDS) as con:
             (num_matches,) = con.execute(sql("delete_matches_after"), given).fetchone() or (0,)
-            for name in ("metrics", "events", "ratings", "agents", "snapshots"):
-                con.execute(sql(f"delete_{name}_after"), given)
+            for name in DELETES_AFTER:
+                con.execute(sql(name), given)
         for table, rows in self._rows.items():
             if "update" in COLUMNS[table]:
                 place = list(COLUMNS[table]).index("update")
@@ -518,7 +527,7 @@ class Store:
         for table, rows in self._rows.items():
             if rows:
                 con.register("batch", as_arrays(table, list(rows.values())))
-                con.execute(sql(f"write_{table}"))
+                con.execute(sql(WRITES[table]))
                 con.unregister("batch")
         if self._rows["snapshot"]:
             con.execute(sql("name_snapshots"))
@@ -780,7 +789,7 @@ class Store:
             raise StoreError(
                 f"store {self.path} is cut off ({size:,} of {used[0]:,} bytes); restore a copy, or pass another --store"
             )
-        if number != wanted[-1][0]:
+        if number != wanted[-1].number:
             with self._session(read_only=False, wait=LOCK_SECONDS) as con:
                 _migrate(con, wanted, self.path)
 
@@ -851,19 +860,21 @@ def _make(path: Path) -> None:
 
 
 def _migrate(
-    con: duckdb.DuckDBPyConnection, wanted: tuple[tuple[int, str], ...], path: Path, number: int | None = None
+    con: duckdb.DuckDBPyConnection, wanted: Sequence[Migration], path: Path, number: int | None = None
 ) -> None:
     """Applies the migrations that are missing, each in one transaction with its record."""
     done = _schema_number(con, path) if number is None else number
-    if done > wanted[-1][0]:
+    newest = wanted[-1].number
+    if done > newest:
         raise StoreError(
-            f"store {path} has schema {done}, this league knows {wanted[-1][0]}; install a newer one, or pass --store"
+            f"store {path} has schema {done}, this league knows {newest}; install a newer one, or pass --store"
         )
-    for number, name in wanted:
-        if number > done:
+    for migration in wanted:
+        if migration.number > done:
             con.begin()
-            con.execute(sql(name))
-            con.execute(sql("record_migration"), {"number": number, "name": name, "applied_at": naive(now())})
+            con.execute(migration.text)
+            record = {"number": migration.number, "name": migration.name, "applied_at": naive(now())}
+            con.execute(sql("record_migration"), record)
             con.commit()
             con.execute("CHECKPOINT")
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from league.envs import registry
 from league.errors import LeagueError, StoreError, UsageError
 from league.store import store as store_module
+from league.store.sql import Migration, migrations
 from league.store.store import (
     AgentRow,
     GameRow,
@@ -720,14 +721,17 @@ def test_two_that_make_the_same_store(tmp_path: Path, monkeypatch: pytest.Monkey
 
 # Migrations
 
-NEXT = (store_module.migrations()[-1][0] + 1, "999_more")
+NEXT = migrations()[-1].number + 1
+
+
+def know(monkeypatch: pytest.MonkeyPatch, *known: Migration) -> None:
+    """Makes the store know only these migrations."""
+    monkeypatch.setattr(store_module, "migrations", lambda: known)
 
 
 def add_migration(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Adds a migration, `NEXT`, to those that the store knows."""
-    known, read = store_module.migrations(), store_module.sql
-    monkeypatch.setattr(store_module, "migrations", lambda: (*known, NEXT))
-    monkeypatch.setattr(store_module, "sql", lambda name: text if name == NEXT[1] else read(name))
+    know(monkeypatch, *migrations(), Migration(NEXT, "999_more", text))
 
 
 def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -737,7 +741,7 @@ def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.
     for _ in range(2):
         opened = Store.open(store.path)
         assert opened.query("SELECT x FROM more")[1] == [(1,)]
-    recorded = [*store_module.migrations()[:-1], NEXT]
+    recorded = [*((one.number, one.name) for one in migrations()), (NEXT, "999_more")]
     assert opened.query("SELECT number, name FROM migration ORDER BY 1")[1] == recorded
     assert len(opened.runs()) == 1
     assert os.listdir(store.path.parent) == ["league.duckdb"]
@@ -746,7 +750,7 @@ def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.
 def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store made before gates and prunings were kept is brought up to date with every row; a gate can be begun."""
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: ((1, "001_initial"),))
+        know(patch, *migrations()[:1])
         old = Store.create(tmp_path / "s.duckdb")
         old.add_matches([make_match()])
         old.flush(force=True)
@@ -785,10 +789,9 @@ def test_names_of_older_metrics_that_end_with_an_agent_are_parted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store made before agents had a column has the same values, each under its name and agent."""
-    known = store_module.migrations()
     values = {"entropy": 0.5, f"pool/odds/{'ab' * 32}": 0.75, "pool/win_rate/bot:based": None, "pool/spread": 2.0}
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: known[:8])
+        know(patch, *migrations()[:8])
         old = Store.create(tmp_path / "s.duckdb")
         with duckdb.connect(old.path) as con:
             for name, value in values.items():
@@ -804,9 +807,8 @@ def test_names_of_older_metrics_that_end_with_an_agent_are_parted(
 
 def test_ratings_of_an_older_schema_are_kept_with_their_game(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ratings written before a row told its game have their run's, and the prior that was the only one."""
-    known = store_module.migrations()
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: known[:10])
+        know(patch, *migrations()[:10])
         old = Store.create(tmp_path / "s.duckdb")
         old.begin_run(make_run("a"))
         with duckdb.connect(old.path) as con:
@@ -822,9 +824,8 @@ def test_ratings_of_an_older_schema_are_kept_with_their_game(tmp_path: Path, mon
 
 def test_an_older_store_keeps_the_anchor_of_its_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before games had rows one anchor and metric served all: they stay where they were played, and nowhere else."""
-    known = store_module.migrations()
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: tuple(one for one in known if one[0] < 12))
+        know(patch, *migrations()[:11])
         old = Store.create(tmp_path / "s.duckdb")
         old.begin_run(make_run("a", game="brawl", game_id="b1"))
         old.begin_run(make_run("m", game="matrix", game_id="m1"))
@@ -849,9 +850,8 @@ def test_an_older_store_keeps_the_anchor_of_its_games(tmp_path: Path, monkeypatc
 
 def test_gates_of_an_older_schema_are_numbered_by_their_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store made before gates were numbered keeps its champion, and the attempts since go on being counted."""
-    known = store_module.migrations()
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: known[:4])
+        know(patch, *migrations()[:4])
         old = Store.create(tmp_path / "s.duckdb")
         with duckdb.connect(old.path) as con:
             con.execute(
@@ -877,7 +877,7 @@ def test_a_migration_that_fails_leaves_no_trace(store: Store, monkeypatch: pytes
             Store.open(store.path)
     opened = Store.open(store.path)
     assert opened.query("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'more'")[1] == [(0,)]
-    assert opened.query("SELECT max(number) FROM migration")[1] == [(NEXT[0] - 1,)]
+    assert opened.query("SELECT max(number) FROM migration")[1] == [(NEXT - 1,)]
 
 
 def test_a_newer_store_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -885,7 +885,7 @@ def test_a_newer_store_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patch:
         add_migration(patch, "CREATE TABLE more (x INTEGER)")
         Store.open(store.path)
-    with pytest.raises(StoreError, match=rf"has schema {NEXT[0]}, this league knows {NEXT[0] - 1}; install a newer"):
+    with pytest.raises(StoreError, match=rf"has schema {NEXT}, this league knows {NEXT - 1}; install a newer"):
         Store.open(store.path)
 
 

@@ -1,3 +1,8 @@
+-- name: write_rating
+-- Inserts the ratings in `batch`, or replaces those of the same key.
+INSERT OR REPLACE INTO rating BY NAME SELECT * FROM batch;
+
+-- name: pair_counts
 -- Games of each ordered pair of agents with nets that chose as $sampling: won by seat 0, drawn, won by seat 1. A NULL run
 -- means every run. A game between two bots has no sampling and counts for either. One that was played before counts once:
 -- without sampling, the same seats and seed; with it, also the same place and course (an evaluation repeated).
@@ -40,3 +45,25 @@ SELECT
     is_unseated
 FROM game
 GROUP BY first, second, is_unseated;
+
+-- name: seated
+-- The hash of every agent that ever sat in a match.
+SELECT agent_id, hash(agent_id) AS number
+FROM (SELECT seat0_agent AS agent_id FROM match UNION SELECT seat1_agent FROM match)
+ORDER BY agent_id;
+
+-- name: board_ratings
+-- What a board wrote of its agents.
+SELECT run, "update", system, agent_id, rating, lower, upper, games, game_id, sampling, prior, group_number
+FROM rating
+WHERE run = '' AND game_id = $game_id AND sampling = $sampling AND prior = $prior AND system = 'bradley_terry'
+ORDER BY agent_id;
+
+-- name: delete_board
+-- Deletes the ratings that a board wrote, but for the learners' Elo, which is of no board alone.
+DELETE FROM rating
+WHERE run = '' AND game_id = $game_id AND sampling = $sampling AND prior = $prior AND system = 'bradley_terry';
+
+-- name: delete_ratings_after
+-- Deletes a run's ratings past an update.
+DELETE FROM rating WHERE run = $run AND "update" > $update;

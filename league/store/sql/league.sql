@@ -1,3 +1,8 @@
+-- name: begin_learner
+-- Inserts one learner of a league.
+INSERT INTO learner VALUES ($run, $league, $place, $role, $settings);
+
+-- name: learners
 -- The learners of one league or of all, each league's in its file's order.
 SELECT run, league, place, role, settings
 FROM learner
