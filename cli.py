@@ -793,7 +793,8 @@ def query(
     quiet: QuietOption = False,
 ) -> None:
     """Ask the store anything; it can read and nothing else."""
-    from league.store.store import QUERY_SECONDS, Store
+    from league.store.asking import QUERY_SECONDS
+    from league.store.store import Store
 
     with _at_most(QUERY_SECONDS + 15, "the query"):  # some of the database's functions cannot be interrupted
         columns, rows = Store.open(store).query(sql)

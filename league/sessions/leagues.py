@@ -32,8 +32,9 @@ from league.sessions.app import check_memory, check_name, check_settings, is_pru
 from league.sessions.session import Notes, Plan, Session, Silent, TrainResult, new_row
 from league.sessions.shelf import FileShelf, make_folder
 from league.signals import Interrupted, received
+from league.store.connection import StoreBusy
 from league.store.rows import LearnerRow, RunRow, SnapshotRow
-from league.store.store import Store, StoreBusy
+from league.store.store import Store
 from league.training.loop import Watcher
 
 STAGE = "league"

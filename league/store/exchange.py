@@ -21,8 +21,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from league.errors import UsageError, nearest
-from league.store.rows import MAX_SEED, AgentRow
-from league.store.store import LEAST_LISTED, Store
+from league.store.codec import MAX_MATCH_SEED
+from league.store.importing import Earlier, MatchFile
+from league.store.reading import LEAST_LISTED
+from league.store.rows import AgentRow
+from league.store.store import Store
 from league.types import BOT_PREFIX, DRAW, RUN_NAME, MatchResult
 
 COLUMNS = (
@@ -195,7 +198,7 @@ def _game(name: str, line: int, fields: Mapping[str, str]) -> Game:
         seats=seats,
         winner=_winner(name, line, fields.get("winner", ""), seats),
         game_id=text("game_id", "") if fields.get("game_id") else None,
-        seed=whole("seed", MAX_SEED),
+        seed=whole("seed", MAX_MATCH_SEED),
         end_reason=text("end_reason", "unknown"),
         steps=whole("steps", MAX_COUNT) or 0,
         ticks=whole("ticks", MAX_COUNT) or 0,
@@ -563,8 +566,9 @@ def import_matches(
     rows = [_match(str(path), place, g, default, game_id, known, digest) for place, g in enumerate(games)]
     opened = opened or Store.create(store_path)
     file_name = path.name.encode(errors="replace").decode()
-    earlier: Literal["refuse", "replace", "keep"] = "replace" if replace else "keep" if as_new else "refuse"
-    row, replaced = opened.add_import(run, digest.hexdigest(), file_name, rows, known.new.values(), earlier)
+    earlier: Earlier = "replace" if replace else "keep" if as_new else "refuse"
+    brought = MatchFile(file_name, digest.hexdigest(), rows, tuple(known.new.values()))
+    row, replaced = opened.add_import(brought, run, earlier)
     seated = {(match.game_id, agent): None for match, _ in rows for agent in match.agents}
     left_out = {"no result": undecided, "already in the store": len(rows) - row.matches}
     return Imported(

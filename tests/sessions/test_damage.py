@@ -35,8 +35,8 @@ from league.sessions import sizing
 from league.sessions.recovery import lost_rows
 from league.snapshots.io import WEIGHTS
 from league.snapshots.state import INDEX, PREVIOUS, load_state, save_state
+from league.store import connection, writing
 from league.store import rows as records
-from league.store import store as store_module
 from league.store.store import Store
 from league.training import probe as probe_module
 from league.training.loop import Report
@@ -599,10 +599,11 @@ def test_a_store_held_for_long_stops_no_training(
 ) -> None:
     """While another process keeps it rows wait in memory; warnings come ever more seldom; the end is the same."""
     path, stack = tmp_path / "league.duckdb", ExitStack()
-    monkeypatch.setattr(store_module, "PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.02)
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.02)
     clock = [0.0]
-    monkeypatch.setattr(store_module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
+    for module in (connection, writing):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
 
     class Meddler(Notes):
         process: Any = None
@@ -612,7 +613,7 @@ def test_a_store_held_for_long_stops_no_training(
             if report.update == 2:
                 self.process = stack.enter_context(held(path))
             if report.update == 8:
-                monkeypatch.setattr(store_module, "LOCK_SECONDS", 30.0)
+                monkeypatch.setattr(connection, "LOCK_SECONDS", 30.0)
                 release(self.process)
                 self.process.wait(timeout=60)
 
@@ -673,8 +674,9 @@ def test_a_store_that_became_read_only_stops_no_training(tmp_path: Path) -> None
     """When the store's rights are taken away, rows wait in memory and one line at the end says what to do."""
     code = """
 from pathlib import Path
-from league.store.store import Store, StoreError
-store = Store(Path("league.duckdb"))
+from league.errors import StoreError
+from league.store.store import Store
+store = Store.open("league.duckdb")
 store.add_metrics("a", 1, 1, {"loss": 1.0})
 assert not store.flush() and store.num_waiting == 1
 try:
@@ -733,7 +735,7 @@ def test_champions_and_attempts_are_counted_not_timed(tmp_path: Path, monkeypatc
         store.add_snapshot(make_snapshot(step=step))
     store.flush(force=True)
     times = iter(datetime(2030, 1, 1, tzinfo=UTC) - timedelta(days=n) for n in range(99))
-    monkeypatch.setattr(store_module, "now", lambda: next(times))
+    monkeypatch.setattr(writing, "now", lambda: next(times))
     champion = None
     for number, challenger in enumerate(("hash200", "hash300"), 1):
         gate = store.begin_gate(make_gate(f"g{number}", challenger=challenger, begun_at=next(times)), lambda n: 0.05)

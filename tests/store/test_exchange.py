@@ -18,7 +18,8 @@ from league.boards.standings import find_rated, leaderboard
 from league.errors import LeagueError, UsageError
 from league.store import exchange
 from league.store.exchange import FORMATS, export_matches, import_matches, parse
-from league.store.store import AgentRow, RunRow, SnapshotRow, Store
+from league.store.rows import AgentRow, RunRow, SnapshotRow
+from league.store.store import Store
 from league.types import DRAW, MatchResult
 
 HASH = "ab" * 32

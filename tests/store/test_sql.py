@@ -11,7 +11,8 @@ import pytest
 
 import league
 from league.errors import nearest
-from league.store.rows import COLUMNS
+from league.store import writing
+from league.store.codec import TABLES
 from league.store.sql import named_queries, queries, sql
 from league.store.store import Store
 
@@ -27,27 +28,27 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection
 @pytest.mark.parametrize("name", queries())
 def test_every_query_prepares_against_a_fresh_store(fresh: duckdb.DuckDBPyConnection, name: str) -> None:
     """The newest schema has the tables and columns that a query names; `batch` is what its table is written from."""
-    table = name.removeprefix("write_")
-    columns = COLUMNS[table if table in COLUMNS else "match"]
+    written = {table.write: table for table in TABLES.values()}
+    columns = written.get(name, TABLES["match"]).columns
     fresh.register("batch", {column: np.empty(0, dtype) for column, dtype in columns.items()})
     fresh.execute(f"PREPARE one AS {sql(name)}")
     fresh.execute("DEALLOCATE one")
     fresh.unregister("batch")
 
 
+ASKS = {"sql", "select", "select_rows", "_select", "_rows", "statement"}
+"""Functions that are given the name of a query."""
+
+
 def test_every_query_is_used_and_every_name_that_is_used_exists() -> None:
-    """No query lies about, and no name is misspelt: each stands as a whole string in the code, and what is asked for is
-    there."""
-    said, asked = set[str](), set[str]()
+    """No query lies about and no name is misspelt: what the code asks for by name is what the files hold."""
+    asked = {table.write for table in TABLES.values()} | set(writing._DELETES_AFTER)
     for path in LEAGUE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                said.add(node.value)
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "sql":
-                assert isinstance(node.args[0], ast.Constant | ast.Name), ast.unparse(node)
-                asked |= {node.args[0].value} if isinstance(node.args[0], ast.Constant) else set()
-    assert queries().keys() <= said, f"nothing uses {sorted(queries().keys() - said)}"
-    assert asked and asked <= queries().keys(), f"there is no query {sorted(asked - queries().keys())}"
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ASKS:
+                constants = [value for value in node.args if isinstance(value, ast.Constant)]
+                asked |= {value.value for value in constants if isinstance(value.value, str)}
+    assert asked == queries().keys()
 
 
 def test_a_name_that_is_none_is_an_error_with_the_nearest() -> None:

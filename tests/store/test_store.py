@@ -20,17 +20,11 @@ from hypothesis import strategies as st
 
 from league.envs import registry
 from league.errors import LeagueError, StoreError, UsageError
-from league.store import store as store_module
+from league.store import connection, making, writing
+from league.store.connection import StoreBusy
+from league.store.rows import AgentRow, GameRow, RatingRow, RewardTerm, TrainingRecord
 from league.store.sql import Migration, migrations
-from league.store.store import (
-    AgentRow,
-    GameRow,
-    RatingRow,
-    RewardTerm,
-    Store,
-    StoreBusy,
-    TrainingRecord,
-)
+from league.store.store import Store
 from league.types import DRAW, MatchResult
 from tests.helpers.cases import cases
 from tests.helpers.stores import HOLD, held, make_gate, make_match, make_run, make_snapshot, python, release
@@ -416,7 +410,7 @@ def test_delete_after_keeps_an_agent_that_another_run_has(store: Store) -> None:
 def test_flush_waits_five_seconds_unless_forced(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two writes that can be put off are at least FLUSH_SECONDS apart; a forced one is not held up."""
     clock = [100.0]
-    monkeypatch.setattr(store_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(writing.time, "monotonic", lambda: clock[0])
     store.add_matches([make_match()])
     assert store.flush()
     store.add_matches([make_match(row=1)])
@@ -459,8 +453,8 @@ def test_a_busy_store_keeps_rows_in_memory(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While another process keeps the store, a flush warns and keeps the rows; they are written when it lets go."""
-    monkeypatch.setattr(store_module, "PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.3)
     store.add_matches([make_match(row=i) for i in range(5)])
     with held(store.path) as process:
         assert not store.flush()
@@ -700,7 +694,7 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(store_module.os, "link", refuse)
+    monkeypatch.setattr(making.os, "link", refuse)
     assert Store.create(tmp_path / "s.duckdb").runs() == []
     assert os.listdir(tmp_path) == ["s.duckdb"]
 
@@ -710,11 +704,11 @@ def test_two_that_make_the_same_store(tmp_path: Path, monkeypatch: pytest.Monkey
     path, real = tmp_path / "s.duckdb", os.link
 
     def late(draft: Path, final: Path) -> None:
-        monkeypatch.setattr(store_module.os, "link", real)
+        monkeypatch.setattr(making.os, "link", real)
         Store.create(path).begin_run(make_run("first"))
         real(draft, final)
 
-    monkeypatch.setattr(store_module.os, "link", late)
+    monkeypatch.setattr(making.os, "link", late)
     assert [run.run for run in Store.create(path).runs()] == ["first"]
     assert os.listdir(tmp_path) == ["s.duckdb"]
 
@@ -726,7 +720,7 @@ NEXT = migrations()[-1].number + 1
 
 def know(monkeypatch: pytest.MonkeyPatch, *known: Migration) -> None:
     """Makes the store know only these migrations."""
-    monkeypatch.setattr(store_module, "migrations", lambda: known)
+    monkeypatch.setattr(making, "migrations", lambda: known)
 
 
 def add_migration(monkeypatch: pytest.MonkeyPatch, text: str) -> None:

@@ -1,6 +1,6 @@
 -- name: begin_import
 -- Inserts an import.
-INSERT INTO import VALUES ($run, $sha256, $file, $matches, $imported_at);
+INSERT INTO import (run, sha256, file, matches, imported_at) VALUES ($run, $sha256, $file, $matches, $imported_at);
 
 -- name: find_import
 -- The import of a file of this content.
@@ -26,8 +26,9 @@ SEMI JOIN match
 -- Games of earlier imports between agents that `batch` has, by what tells them apart; those without a time of their own
 -- (they have the import's) have none here. Beside them how many the import has in all, its file and its moment.
 SELECT
-    run, import.matches, import.file, import.imported_at, game_id, seat0_agent, seat1_agent, coalesce(winner, -1),
-    sampling, if(finished_at >= imported_at - INTERVAL 1 MINUTE, NULL, finished_at) AS played_at, count(*)
+    run, import.matches, import.file, import.imported_at, game_id, seat0_agent, seat1_agent,
+    coalesce(winner, -1) AS winner, sampling,
+    if(finished_at >= imported_at - INTERVAL 1 MINUTE, NULL, finished_at) AS played_at, count(*) AS games
 FROM match
 JOIN import USING (run)
 SEMI JOIN batch USING (game_id, seat0_agent, seat1_agent)

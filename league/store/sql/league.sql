@@ -1,6 +1,6 @@
 -- name: begin_learner
 -- Inserts one learner of a league.
-INSERT INTO learner VALUES ($run, $league, $place, $role, $settings);
+INSERT INTO learner (run, league, place, role, settings) VALUES ($run, $league, $place, $role, $settings);
 
 -- name: learners
 -- The learners of one league or of all, each league's in its file's order.

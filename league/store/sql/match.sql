@@ -14,8 +14,8 @@ FROM batch;
 -- name: matches
 -- A run's matches of one kind, in key order.
 SELECT
-    run, kind, "update", "row", ordinal, game_id, seat0_agent, seat1_agent, seed, coalesce(winner, -1), end_reason,
-    steps, ticks, sampling, update_begin, update_end, metrics, rewards
+    run, kind, "update", "row", ordinal, game_id, seat0_agent, seat1_agent, seed, coalesce(winner, -1) AS winner,
+    end_reason, steps, ticks, sampling, update_begin, update_end, metrics, rewards
 FROM match
 WHERE run = $run AND kind = $kind
 ORDER BY "update", "row", ordinal;
@@ -25,8 +25,8 @@ ORDER BY "update", "row", ordinal;
 -- before comes once, by the rule of `pair_counts`: without sampling, one of the same seats and seed; with it, one that
 -- also had the same place and course.
 SELECT
-    run, kind, "update", "row", ordinal, game_id, seat0_agent, seat1_agent, seed, coalesce(winner, -1), end_reason,
-    steps, ticks, sampling, update_begin, update_end, map(), map(), finished_at
+    run, kind, "update", "row", ordinal, game_id, seat0_agent, seat1_agent, seed, coalesce(winner, -1) AS winner,
+    end_reason, steps, ticks, sampling, update_begin, update_end, map() AS metrics, map() AS rewards, finished_at
 FROM (
     SELECT
         *,
