@@ -148,9 +148,7 @@ class Connection:
                         " then try again"
                     ) from None
                 if wait - left > PATIENCE_SECONDS and not is_told:
-                    self.say(
-                        f"waiting for the store {self.path}, which {_holder(text)} holds, for at most {left:.0f} s"
-                    )
+                    self.say(f"waiting for store {self.path}, held by {_holder(text)}, for at most {left:.0f} s")
                     is_told = True
             time.sleep(pause)
             pause = min(pause * 1.5, 0.2)

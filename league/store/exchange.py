@@ -526,6 +526,7 @@ def import_matches(
     replace: bool = False,
     as_new: bool = False,
     store: str | os.PathLike[str],
+    say: Callable[[str], None] | None = None,
 ) -> Imported:
     """Writes the matches of a `.jsonl`, `.csv` or `.pgn` file into the store as evaluation matches, all or none.
 
@@ -540,6 +541,7 @@ def import_matches(
         replace: puts the file in the place of the earlier imports that it continues.
         as_new: its games are others than those of earlier imports, however alike they are.
         store: the DuckDB file; made if it is not there.
+        say: is told when it is waited for.
 
     Raises:
         UsageError: the file is bad (with the line), was imported before, has most games of another import, or a name
@@ -559,12 +561,12 @@ def import_matches(
     games, undecided = parsed.games, parsed.undecided
     if not games:
         raise UsageError(f"{path}: none of its {undecided} games has a result; nothing was changed")
-    opened = Store.open(store_path) if os.path.lexists(store_path) else None
+    opened = Store.open(store_path, say) if os.path.lexists(store_path) else None
     default = _default_game({} if opened is None else opened.games(), store_path, game, game_id)
     known = _Known.of(opened)
     digest = hashlib.sha256(data)
     rows = [_match(str(path), place, g, default, game_id, known, digest) for place, g in enumerate(games)]
-    opened = opened or Store.create(store_path)
+    opened = opened or Store.create(store_path, say)
     file_name = path.name.encode(errors="replace").decode()
     earlier: Earlier = "replace" if replace else "keep" if as_new else "refuse"
     brought = MatchFile(file_name, digest.hexdigest(), rows, tuple(known.new.values()))
@@ -673,6 +675,7 @@ def export_matches(
     game_id: str | None = None,
     names: bool = False,
     store: str | os.PathLike[str],
+    say: Callable[[str], None] | None = None,
 ) -> Exported:
     """Writes matches to a new `.jsonl`, `.csv` or `.pgn` file, from which `import_matches` makes equal ratings.
 
@@ -685,6 +688,7 @@ def export_matches(
         game_id: only this game.
         names: agents by name where that is clear in their game, instead of by id.
         store: the DuckDB file.
+        say: is told when it is waited for.
 
     Raises:
         UsageError: no such match, an agent's name that no file can hold, or a file that is there or cannot be written.
@@ -694,7 +698,7 @@ def export_matches(
     write = _format_of(path.name).write
     if kind not in ("training", "evaluation"):
         raise UsageError(f"kind={_show(kind)}: must be training or evaluation; pass another --kind")
-    opened = Store.open(Path(store))
+    opened = Store.open(Path(store), say)
     with opened.reading():
         known = _Known.of(opened)
         matches = opened.games_played(kind, run, game_id)

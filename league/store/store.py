@@ -28,11 +28,11 @@ class Store(Writer):
     """
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], say: Callable[[str], None] = _log.warning) -> Self:
+    def create(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
         """The store at `path`, made if it is not there, and brought up to the newest schema.
 
-        say: is told in one line when the store is waited for, and what was lost; a watcher's `say`. Without one it is
-            a warning in the log.
+        say: a watcher's; is told in one line when the store is waited for, that rows wait for it, and what was lost.
+            If not given these are warnings of the logger `league.store.store`.
 
         Raises:
             StoreError: what is there is not a league store, is damaged, or nothing can be written there.
@@ -42,7 +42,7 @@ class Store(Writer):
         return cls._up_to_date(Path(path), say)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], say: Callable[[str], None] = _log.warning) -> Self:
+    def open(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
         """The store at `path`, which must exist; brought up to the newest schema.
 
         say: as of `create`.
@@ -55,8 +55,8 @@ class Store(Writer):
         return cls._up_to_date(Path(path), say)
 
     @classmethod
-    def _up_to_date(cls, path: Path, say: Callable[[str], None]) -> Self:
-        connection = Connection(path, say)
+    def _up_to_date(cls, path: Path, say: Callable[[str], None] | None) -> Self:
+        connection = Connection(path, say or _log.warning)
         bring_up_to_date(connection)
         return cls(connection)
 
