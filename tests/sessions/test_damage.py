@@ -652,7 +652,6 @@ def with_read_only(folder: Path, *words: str) -> subprocess.CompletedProcess[str
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="rights are POSIX")
 def test_a_read_only_folder_can_be_read_and_says_what_cannot(tmp_path: Path) -> None:
     """Ratings and runs are shown from it; training and resuming are one line that names the place."""
     folder = tmp_path / "runs"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import random
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -569,7 +568,6 @@ print(len(store.matches("a", "training")))
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="file size limits are POSIX")
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     """A write that does not fit is warned about or raised in one line, and is made whole once there is room."""
     with python(FULL, tmp_path / "s.duckdb") as process:
