@@ -544,6 +544,46 @@ def test_reading_sees_one_moment(store: Store) -> None:
         pass
 
 
+BEGIN = """
+import sys
+from league.store.store import Store
+from tests.helpers.stores import make_run
+Store.open(sys.argv[1]).begin_run(make_run(sys.argv[2]))
+"""
+
+
+def test_readings_share_an_engine_but_not_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading makes a DuckDB once, also after it was refused; between two readings anybody can write."""
+    opened = Store.open(store.path)
+    connect, made = connection.duckdb.connect, list[Any]()
+    monkeypatch.setattr(connection.duckdb, "connect", lambda *a, **k: made.append(a) or connect(*a, **k))
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.2)
+    for number in range(3):
+        assert len(opened.runs()) == number
+        with held(store.path), pytest.raises(StoreBusy):
+            opened.runs()
+        with python(BEGIN, store.path, number) as process:
+            assert process.wait(timeout=60) == 0
+    assert not made
+
+
+def test_an_engine_that_came_to_harm_is_made_again(store: Store) -> None:
+    """After damage met while reading, and after an error of any other kind, the next reading is a whole one."""
+    store.add_matches(make_match(row=i) for i in range(100))
+    store.flush(force=True)
+    whole = store.path.read_bytes()
+    os.truncate(store.path, len(whole) // 3)
+    with pytest.raises(StoreError):
+        store.matches("a", "training")
+    store.path.write_bytes(whole)
+    assert len(store.matches("a", "training")) == 100
+    with pytest.raises(ZeroDivisionError), store.reading():
+        _ = store.runs(), 1 // 0
+    with held(store.path):
+        pass
+    assert len(store.matches("a", "training")) == 100
+
+
 FULL = """
 import resource, signal, sys
 from league.store.store import Store
@@ -915,10 +955,12 @@ def attacks(folder: Path) -> list[str]:
         "BEGIN",
         f"SELECT * FROM query('SELECT * FROM read_text(''{secret}'')')",
         "SELECT * FROM hidden",
+        f"EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/runs/league.duckdb' (FORMAT csv)",
+        f"SELECT * FROM read_blob('{folder}/runs/league.duckdb')",
     ]
 
 
-@pytest.mark.parametrize("number", range(27))
+@pytest.mark.parametrize("number", range(29))
 def test_queries_that_do_more_than_read_are_refused(store: Store, tmp_path: Path, number: int) -> None:
     """Every attack is refused in one line, reads no file, writes no file, and changes no row."""
     hidden = {"x": [1, 2, 3]}

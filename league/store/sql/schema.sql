@@ -10,4 +10,4 @@ INSERT INTO migration VALUES ($number, $name, $applied_at);
 
 -- name: used_bytes
 -- The bytes in the blocks that the database says it uses; a file that is shorter was cut off.
-SELECT (used_blocks * block_size)::BIGINT FROM pragma_database_size();
+SELECT (used_blocks * block_size)::BIGINT FROM pragma_database_size() WHERE database_name = current_database();
