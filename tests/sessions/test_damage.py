@@ -486,6 +486,7 @@ def test_lost_rows_of_snapshots_are_restored_from_their_files(unbroken: Any, tmp
     assert [(row.path, row.parent, row.fingerprint) for row in after[: len(before)]] == [
         (row.path, row.parent, row.fingerprint) for row in before
     ]
+    assert after[: len(before)] == before
     assert everything(cut) == unbroken
 
 
