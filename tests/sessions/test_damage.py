@@ -581,6 +581,17 @@ def test_a_log_that_cannot_be_replayed_is_set_aside(
     assert "its log cannot be replayed" in warning and kept.name in warning and "is lost" in warning
 
 
+def test_a_log_that_is_set_aside_is_told_to_the_watcher(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever watches hears of it, once, and nobody else does: `--quiet` reaches it."""
+    path, said = tmp_path / "s.duckdb", list[str]()
+    log = store_with_a_log(path)
+    flip(log, int(0.1 * log.stat().st_size))
+    for _ in range(2):
+        assert len(Store.open(path, said.append).runs()) == 1
+    (line,) = said
+    assert "its log cannot be replayed" in line and "is lost" in line and not caplog.records
+
+
 def test_a_cut_log_is_found_by_the_counts(tmp_path: Path) -> None:
     """DuckDB says nothing of a log that was cut off; the rows counted at the checkpoint do."""
     path = tmp_path / "s.duckdb"
