@@ -45,7 +45,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 _SEAL = "SET enable_progress_bar = false; SET enable_external_access = false; SET lock_configuration = true"
 _BUGS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
 _BROKEN_LOG_SIGNS = ("Failure while replaying WAL", "This WAL was created for")
-_BUSY_SIGNS = ("Could not set lock", "used by another process", "different configuration")
+_BUSY_SIGNS = ("Could not set lock", "used by another process", "different configuration", "already attached by")
 _process_lock = threading.RLock()
 """Held while this process has a store open: a file can be open in one process either to read or to write."""
 
@@ -145,12 +145,16 @@ class Connection:
             _process_lock.release()
 
     def _attach(self) -> Cursor:
-        if self._engine is None:
-            self._engine = duckdb.connect(":memory:", config=_CONFIG)
-            self._engine.execute(f"SET allowed_paths = [{_quoted(self.path)}, {_quoted(f'{self.path}.wal')}]")
-            self._engine.execute(_SEAL)
-        self._engine.execute(f"ATTACH {_quoted(self.path)} AS store (READ_ONLY)")
-        self._engine.execute("USE store")
+        try:
+            if self._engine is None:
+                self._engine = duckdb.connect(":memory:", config=_CONFIG)
+                self._engine.execute(f"SET allowed_paths = [{_quoted(self.path)}, {_quoted(f'{self.path}.wal')}]")
+                self._engine.execute(_SEAL)
+            self._engine.execute(f"ATTACH {_quoted(self.path)} AS store (READ_ONLY)")
+            self._engine.execute("USE store")
+        except BaseException:  # an interrupt, too: nothing may keep the file
+            self._drop_engine()
+            raise
         return self._engine
 
     def _detach(self) -> None:
@@ -158,8 +162,10 @@ class Connection:
         try:
             if self._engine is not None:
                 self._engine.execute("USE memory; DETACH store")
-        except duckdb.Error:
+        except BaseException as error:
             self._drop_engine()
+            if not isinstance(error, duckdb.Error):
+                raise
 
     def _drop_engine(self) -> None:
         if self._engine is not None:
@@ -182,12 +188,9 @@ class Connection:
                 return open_file()
             except duckdb.Error as error:
                 text = str(error)
-                is_busy = any(sign in text for sign in _BUSY_SIGNS)
-                if not is_busy:
-                    self._drop_engine()
                 if any(sign in text for sign in _BROKEN_LOG_SIGNS) and self._set_aside(log, file_number, error):
                     continue
-                if not is_busy:
+                if not any(sign in text for sign in _BUSY_SIGNS):
                     raise StoreError(_damage(self.path, error)) from None
                 left = deadline - time.monotonic()
                 if pause > left:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from league.envs import registry
 from league.errors import LeagueError, StoreError, UsageError
-from league.store import connection, making, writing
+from league.store import connection, making, reading, writing
 from league.store.connection import StoreBusy
 from league.store.rows import AgentRow, GameRow, RatingRow, RewardTerm, TrainingRecord
 from league.store.sql import Migration, migrations
@@ -553,18 +553,44 @@ Store.open(sys.argv[1]).begin_run(make_run(sys.argv[2]))
 
 
 def test_readings_share_an_engine_but_not_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading makes a DuckDB once, also after it was refused; between two readings anybody can write."""
+    """Reading makes a DuckDB once; between two readings anybody can write."""
     opened = Store.open(store.path)
+    assert opened.runs() == []
     connect, made = connection.duckdb.connect, list[Any]()
     monkeypatch.setattr(connection.duckdb, "connect", lambda *a, **k: made.append(a) or connect(*a, **k))
-    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.2)
     for number in range(3):
         assert len(opened.runs()) == number
-        with held(store.path), pytest.raises(StoreBusy):
-            opened.runs()
         with python(BEGIN, store.path, number) as process:
             assert process.wait(timeout=60) == 0
     assert not made
+
+
+def test_nobody_writes_within_a_reading(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even the same process: it is as busy as for another one, and the reading goes on as it was."""
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.1)
+    store.begin_run(make_run())
+    other = Store.open(store.path)
+    with store.reading():
+        for writer in (store, other):
+            with pytest.raises(StoreBusy):
+                writer.begin_run(make_run("b"))
+        assert [row.run for row in store.runs()] == [row.run for row in other.runs()] == ["a"]
+    other.begin_run(make_run("b"))
+    assert [row.run for row in store.runs()] == ["a", "b"]
+
+
+def test_an_interrupt_lets_go_of_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl+C between opening and reading leaves nothing that keeps others from writing."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for module, name in ((connection, "_quoted"), (reading, "select_rows")):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(module, name, interrupt)
+            store.runs()
+        with held(store.path):
+            pass
 
 
 def test_an_engine_that_came_to_harm_is_made_again(store: Store) -> None:
