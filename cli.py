@@ -36,6 +36,7 @@ from league.signals import BROKEN_OFF, interrupt, on_signal
 if TYPE_CHECKING:
     from league.sessions.leagues import LeagueResult
     from league.sessions.session import TrainResult
+    from league.store.store import Store
 
 app = typer.Typer(
     help="Train an agent against its own past and scripted bots; rank everyone with error bars.",
@@ -151,9 +152,8 @@ def resume(
     from league.progress import TerminalWatcher
     from league.sessions.app import resume
     from league.sessions.leagues import resume_league
-    from league.store.store import Store
 
-    opened = Store.open(store)
+    opened = _open(store, quiet)
     learners = [row.run for row in opened.learners() if run in (row.league, row.run)]
     config = settings.from_json(json.loads(opened.find_run((learners or [run])[0]).config))
     verbosity = settings.changed(config, overrides or ()).run.verbosity
@@ -183,10 +183,9 @@ def leaderboard(
 ) -> None:
     """Rate everyone from the evaluation matches, with 95 % intervals."""
     from league.boards.standings import leaderboard  # not league.arena.agents, which loads torch
-    from league.store.store import Store
 
     result = leaderboard(
-        Store.open(store), run, against=against, sampling="greedy" if greedy else "sample", prior=prior
+        _open(store, quiet), run, against=against, sampling="greedy" if greedy else "sample", prior=prior
     )
     if as_json:
         print_json(result.to_json())
@@ -232,9 +231,8 @@ def matchup(
 ) -> None:
     """Compare two agents by the stored matches: their record and the predicted score; plays nothing."""
     from league.boards.headtohead import matchup
-    from league.store.store import Store
 
-    m = matchup(Store.open(store), a, b, sampling="greedy" if greedy else "sample")
+    m = matchup(_open(store, quiet), a, b, sampling="greedy" if greedy else "sample")
     if as_json:
         print_json(
             asdict(m)
@@ -322,11 +320,10 @@ def payoff(
     """Show who beats whom in the evaluation matches, with the Nash mixture, alpha-rank and cycles."""
     from league.boards import heatmap
     from league.boards.payoff import payoffs
-    from league.store.store import Store
 
     if png is not None:
         heatmap.check(png)
-    tables = payoffs(Store.open(store), run)
+    tables = payoffs(_open(store, quiet), run)
     met = [table for table in tables if table.rows]
     for table in tables:
         if not table.rows:
@@ -551,7 +548,7 @@ def export(
     """Export an agent as a folder of safetensors and JSON."""
     from league.arena.agents import export
 
-    manifest = export(agent, out, store=store)
+    manifest = export(agent, out, store=store, say=lambda message: say(message, quiet))
     if as_json:
         print_json({"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step})
     else:
@@ -577,7 +574,16 @@ def import_matches(
     """Import matches played elsewhere; they count for the leaderboard."""
     from league.store.exchange import import_matches
 
-    done = import_matches(file, game=game, game_id=game_id, run=run, replace=replace, as_new=as_new, store=store)
+    done = import_matches(
+        file,
+        game=game,
+        game_id=game_id,
+        run=run,
+        replace=replace,
+        as_new=as_new,
+        store=store,
+        say=lambda message: say(message, quiet),
+    )
     if as_json:
         print_json(done)
         return
@@ -623,6 +629,7 @@ def matches(
         game_id=game_id,
         names=names,
         store=store,
+        say=lambda message: say(message, quiet),
     )
     if as_json:
         print_json(done)
@@ -634,9 +641,8 @@ def matches(
 def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """List the runs of the store with their status; `died`: the process was killed."""
     from league.store.liveness import runs
-    from league.store.store import Store
 
-    opened = Store.open(store)
+    opened = _open(store, quiet)
     found = runs(opened)
     roles = {row.run: row.role for row in opened.learners()}
     if not found:
@@ -674,9 +680,8 @@ def events(
     quiet: QuietOption = False,
 ) -> None:
     """List alarms, damage, what stopped a run, and changes of its settings."""
-    from league.store.store import Store
 
-    opened = Store.open(store)
+    opened = _open(store, quiet)
     if run is not None:
         opened.find_run(run)
     rows = opened.events(run)
@@ -740,9 +745,8 @@ def rewards(
     quiet: QuietOption = False,
 ) -> None:
     """Show each reward term's mean per match, and in how many matches it was not 0."""
-    from league.store.store import Store
 
-    opened = Store.open(store)
+    opened = _open(store, quiet)
     opened.find_run(run)
     terms = opened.reward_terms(run, last)
     if not terms:
@@ -771,9 +775,8 @@ def alarms(
 ) -> None:
     """Look for forgetting, cycling, passivity and unequal seats; each alarm names the query that shows it."""
     from league.boards.alarms import alarms
-    from league.store.store import Store
 
-    findings = alarms(Store.open(store), run)
+    findings = alarms(_open(store, quiet), run)
     if not findings:
         say("no runs yet", quiet)
     if as_json:
@@ -799,10 +802,10 @@ def query(
     quiet: QuietOption = False,
 ) -> None:
     """Run one read-only SQL query on the store."""
-    from league.store.store import QUERY_SECONDS, Store
+    from league.store.asking import QUERY_SECONDS
 
     with _at_most(QUERY_SECONDS + 15, "the query"):  # some of the database's functions cannot be interrupted
-        columns, rows = Store.open(store).query(sql)
+        columns, rows = _open(store, quiet).query(sql)
     say(f"{len(rows):,} rows", quiet)
     if as_json:
         print_json({"columns": columns, "rows": rows})
@@ -819,9 +822,8 @@ def snapshots_list(
 ) -> None:
     """List snapshots: size on disk, parent, games, and why pruning would keep them."""
     from league.sessions.retention import DEFAULT_KEEP, holdings
-    from league.store.store import Store
 
-    found = holdings(Store.open(store), run)
+    found = holdings(_open(store, quiet), run)
     if not found:
         say("no snapshots yet", quiet)
     if as_json:
@@ -841,9 +843,8 @@ def snapshots_prune(
 ) -> None:
     """Delete files of old snapshots, never of a run that can go on; rows, matches and ratings are kept."""
     from league.sessions.retention import DEFAULT_KEEP, prune
-    from league.store.store import Store
 
-    prunings = prune(Store.open(store), run, DEFAULT_KEEP if keep is None else keep, is_dry=is_dry)
+    prunings = prune(_open(store, quiet), run, DEFAULT_KEEP if keep is None else keep, is_dry=is_dry)
     verb = "would be pruned" if is_dry else "pruned"
     for p in prunings:
         freed = show_size(p.num_bytes)
@@ -905,6 +906,13 @@ def bench_ratings(
     from league.bench import bench_ratings
 
     print_bench(bench_ratings(agents, matches, repeats=repeats, seed=seed), as_json)
+
+
+def _open(store: Path, quiet: bool) -> Store:
+    """The store of a command; that it is waited for is said unless `quiet`."""
+    from league.store.store import Store
+
+    return Store.open(store, lambda message: say(message, quiet))
 
 
 def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: bool) -> None:

@@ -199,9 +199,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the names in `folder` durable, where the system can (Windows cannot open a folder)."""
-    if os.name == "nt":
-        return
+    """Makes the names in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

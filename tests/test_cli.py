@@ -21,7 +21,8 @@ from league.cli import app, main
 from league.envs import registry
 from league.errors import StoreError
 from league.snapshots import Agent
-from league.store.store import RunRow, SnapshotRow, Store
+from league.store.rows import RunRow, SnapshotRow
+from league.store.store import Store
 from tests.helpers.sizes import SMALL, as_options
 
 ROOT = Path(__file__).resolve().parent.parent

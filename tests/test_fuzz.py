@@ -40,7 +40,8 @@ from league.sessions.settling import check_mix, settle
 from league.snapshots import Agent
 from league.snapshots.io import MANIFEST, WEIGHTS
 from league.snapshots.state import load_state, save_state
-from league.store.exchange import COLUMNS, FORMATS, import_matches
+from league.store.exchange import import_matches
+from league.store.formats import COLUMNS, FORMATS
 from league.store.store import Store
 from tests.helpers.sizes import TINY
 

@@ -93,13 +93,13 @@ def test_the_hall_is_small() -> None:
 
 
 def test_only_the_store_imports_duckdb_and_nothing_unpickles() -> None:
-    """duckdb stays in league/store/store.py; pickle and torch.load are nowhere."""
+    """duckdb stays in league/store/connection.py; pickle and torch.load are nowhere."""
     for name, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
                 roots = {imported_name.split(".")[0] for imported_name in names}
-                assert name == "league.store.store" or "duckdb" not in roots, name
+                assert name == "league.store.connection" or "duckdb" not in roots, name
                 assert not roots & {"pickle", "cloudpickle", "joblib", "dill", "shelve"}, name
             if isinstance(node, ast.Attribute):
                 assert ast.unparse(node) not in {"torch.load", "torch.save"}, name
@@ -128,8 +128,8 @@ def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: 
     store = str(tmp_path / "s.duckdb")
     arguments = [argument.replace("FOLDER", str(tmp_path)) for argument in arguments]
     code = (
-        "import sys; from league.cli import app; from league.store.store import RunRow, Store;"
-        "from league.types import MatchResult;"
+        "import sys; from league.cli import app; from league.store.rows import RunRow;"
+        "from league.store.store import Store; from league.types import MatchResult;"
         f"run = RunRow(run='a', game='g', game_id='g', fingerprint='f', seed=0, stage='s', config='{{}}');"
         f"store = Store.create({store!r}); store.begin_run(run);"
         "game = MatchResult('e', 'evaluation', 0, 0, 0, 'g', ('bot:a', 'bot:b'), 1, 0, 'time', 1, 1, 'sample');"

@@ -30,7 +30,7 @@ from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, U
 from league.snapshots import Agent
 from league.snapshots import io as files
 from league.snapshots.io import MANIFEST, WEIGHTS
-from league.store import exchange
+from league.store import formats
 from league.store.exchange import import_matches
 from league.store.store import Store
 from tests.helpers.cases import cases
@@ -377,7 +377,7 @@ def test_no_name_is_a_formula(name: str, store: Store, tmp_path: Path) -> None:
     """A name that a spreadsheet would compute is not taken in, so no export has it."""
     (tmp_path / "m.jsonl").write_text(json.dumps({"seat0": name, "seat1": "b", "winner": 0, "game_id": "g"}) + "\n")
     assert "line 1" in refusal(lambda: import_matches(tmp_path / "m.jsonl", store=store.path), UsageError)
-    assert exchange.name_problem(name)
+    assert formats.name_problem(name)
 
 
 # Queries

@@ -131,14 +131,18 @@ def load(name: str, *, store: str | Path = DEFAULT_STORE, device: str = "cpu") -
     return Agent.load(found.folder, str(choose_device(device)))
 
 
-def export(name: str, out: str | Path, *, store: str | Path = DEFAULT_STORE) -> Manifest:
+def export(
+    name: str, out: str | Path, *, store: str | Path = DEFAULT_STORE, say: Callable[[str], None] | None = None
+) -> Manifest:
     """Copies the agent called `name` to the new folder `out`, which `Agent.load` opens; returns its manifest.
+
+    say: is told when the store is waited for.
 
     Raises:
         UsageError, StoreError: as `load`.
         SnapshotError: its files are missing or damaged, or `out` holds something else.
     """
-    found = find_agent(store_for(store, name), name)
+    found = find_agent(store_for(store, name, say=say), name)
     if found.folder is None:
         raise UsageError(f"agent {name!r}: a native bot has no weights to export; name a run, a snapshot or a folder")
     return export_snapshot(found.folder, Path(out))
@@ -176,7 +180,7 @@ def evaluate(
     """
     check_games(games)
     check_seed(seed)
-    opened = store_for(store, a, against)
+    opened = store_for(store, a, against, say=say)
     meeting = meet(opened, a, against, env, device)
     first, second = meeting.sides
     check_different(a, against, meeting)
@@ -223,7 +227,7 @@ def watch(
     path = Path(out)
     film.check(path, seconds)
     check_seed(seed)
-    meeting = meet(store_for(store, a, against), a, against, env, device)
+    meeting = meet(store_for(store, a, against, say=say), a, against, env, device)
     game, spec = meeting.game, meeting.spec
     draw = registry.renderer(game.name)
     if draw is None:
@@ -300,11 +304,11 @@ def sampling_of(greedy: bool) -> Sampling:
     return "greedy" if greedy else "sample"
 
 
-def store_for(store: str | Path, *names: str) -> Store | None:
+def store_for(store: str | Path, *names: str, say: Callable[[str], None] | None = None) -> Store | None:
     """The store, which must be there if one of the agents' names can only be a run's; None if it is not there."""
     path = Path(store)
     needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or os.path.isdir(n))]
-    return Store.open(path) if needs or os.path.lexists(path) else None
+    return Store.open(path, say) if needs or os.path.lexists(path) else None
 
 
 def meet(store: Store | None, a: str, against: str, env: str | None, device: str) -> Meeting:

@@ -114,7 +114,7 @@ def gate(
     test = test or Sprt()
     check_games(max_games, "max_games")
     check_seed(seed)
-    opened = store_for(store, a, *([] if b is None else [b]))
+    opened = store_for(store, a, *([] if b is None else [b]), say=say)
     snapshot = _snapshot(opened, a)
     incumbent = None
     if opened is not None and snapshot is not None:

@@ -171,7 +171,7 @@ def tournament(
     given = {"games": games, "seeds": seeds, "want": want, "between": between, "until": until, "max_games": max_games}
     check_options(format, given)
     check_seed(seed)
-    opened = store_for(store, *agents, *(between or ()), *([f"{run}@" for run in runs]))
+    opened = store_for(store, *agents, *(between or ()), *([f"{run}@" for run in runs]), say=say)
     meeting = _enter(opened, agents, runs, newest, bots, env, device)
     objective = None
     if format == "adaptive":

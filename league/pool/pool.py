@@ -62,10 +62,6 @@ class Results:
             fixed = self._fixed.setdefault(agents, [0, 0, 0])
             fixed[result.outcome_of(result.agents[0])] += 1
 
-    def forget_own(self) -> None:
-        """Drops the learner's own games, as when it starts again; those of its snapshots are kept."""
-        self._own = {}
-
     def own(self, members: Sequence[str]) -> Floats:
         """(N, 3): the learner's wins, draws and losses against each, faded."""
         return np.array([self._own.get(member, (0.0, 0.0, 0.0)) for member in members]).reshape(-1, 3)

@@ -62,6 +62,7 @@ def train(
         StoreError: the store cannot be used.
         LeagueError: the memory is used up later; the run's state has been saved.
     """
+    say = None if watcher is None else watcher.say
     watcher = watcher or Silent()
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
     config, spec, torch_device, explanation = settle(stage, preset, env, config_file, sets)
@@ -70,7 +71,7 @@ def train(
     check_name(run)
     memory = check_memory(config, spec, torch_device)
     disk = check_disk(config, spec, torch_device, Path(store))
-    opened = Store.create(Path(store))
+    opened = Store.create(Path(store), say)
     earlier, reason = find_earlier(opened, config, seed, run, fresh)
     event = ""
     if earlier is None and preset == AUTO and not fresh and run is None:
@@ -123,8 +124,8 @@ def resume(
         UsageError: there is no such run, it is finished, another process trains it, or its game has changed since.
         SnapshotError: its state is missing or damaged; nothing has been changed.
     """
+    opened = Store.open(Path(store), None if watcher is None else watcher.say)
     watcher = watcher or Silent()
-    opened = Store.open(Path(store))
     row = opened.find_run(run)
     if run in {learner.run for learner in opened.learners()}:
         raise UsageError(f"run={run}: it is a learner of a league; use `league resume` or `league.resume_league`")

@@ -33,8 +33,9 @@ from league.sessions.session import Notes, Plan, Session, Silent, TrainResult, n
 from league.sessions.settling import check_memory, check_name, check_settings, settle, with_overrides
 from league.sessions.shelf import FileShelf, make_folder
 from league.signals import Interrupted, received
+from league.store.connection import StoreBusy
 from league.store.rows import LearnerRow, RunRow, SnapshotRow
-from league.store.store import Store, StoreBusy
+from league.store.store import Store
 from league.training.loop import Watcher
 
 STAGE = "league"
@@ -86,6 +87,7 @@ def train_league(
         UsageError: the name is taken, or another process trains one of the learners.
         StoreError, LeagueError: as `league.train`.
     """
+    say = None if watcher is None else watcher.say
     watcher = watcher or Silent()
     overrides, figures = settings.role_sets(overrides)
     found = roster.load(league, figures)
@@ -94,7 +96,7 @@ def train_league(
     configs = [_settle(stage, preset, env, config_file, sets, entry, found) for entry in found.learners]
     _need_learner(learner, [entry.name for entry in found.learners])
     check_name(run)
-    opened = Store.create(Path(store))
+    opened = Store.create(Path(store), say)
     name, asked = _begin(opened, run, found, configs, seed, watcher)
     return _go_on(opened, name, learner, device, watcher, asked=asked)
 
@@ -119,14 +121,15 @@ def resume_league(
         ConfigError, LeagueError, SnapshotError: as `league.resume`.
         UsageError: there is no such league or learner, or all that would go on are finished.
     """
-    opened = Store.open(Path(store))
+    opened = Store.open(Path(store), None if watcher is None else watcher.say)
+    watcher = watcher or Silent()
     rows = {row.run: row for row in opened.learners()}
     if league in rows:
         named = league.removeprefix(f"{rows[league].league}.")
         if learner not in (None, named):
             raise UsageError(f"--learner {learner}: {league} is a learner itself; name its league, or leave it out")
         league, learner = rows[league].league, named
-    return _go_on(opened, league, learner, device, watcher or Silent(), overrides)
+    return _go_on(opened, league, learner, device, watcher, overrides)
 
 
 class LeagueShelf(FileShelf):

@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from league.errors import SnapshotError
 from league.pool import league_pool
-from league.sessions.shelf import FileShelf
+from league.sessions.shelf import FileShelf, snapshot_row
 from league.snapshots.io import MANIFEST, MAX_MANIFEST_BYTES, WEIGHTS, clean
 from league.snapshots.manifest import Manifest, parse
 from league.snapshots.state import load_state
-from league.store.rows import SnapshotRow
 from league.store.store import Store
 from league.training.loop import Counters
 
@@ -118,19 +116,8 @@ def restore_snapshots(
             continue
         if manifest.update > last_update:
             continue
-        store.add_snapshot(
-            SnapshotRow(
-                agent_id=manifest.agent_id,
-                run=run,
-                step=manifest.step,
-                update=manifest.update,
-                path=folder.relative_to(store.path.parent).as_posix(),
-                fingerprint=manifest.fingerprint,
-                parent=manifest.parent,
-                created_at=datetime.fromisoformat(manifest.created_at),
-                is_historical=is_historical is None or is_historical.get(manifest.agent_id, False),
-            )
-        )
+        stays = is_historical is None or is_historical.get(manifest.agent_id, False)
+        store.add_snapshot(snapshot_row(store, run, folder, manifest, stays))
         restored.append(manifest.step)
     if restored:
         store.flush(force=True)

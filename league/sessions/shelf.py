@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from league.policies.actor_critic import Architecture
 from league.sessions.failures import write_evidence
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import load_policy
-from league.snapshots.manifest import About, GameRecord, spec_to_json
+from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import has_state, save_state
 from league.store.rows import RunRow, SnapshotRow
 from league.store.store import Store
@@ -123,17 +124,7 @@ class FileShelf:
             extra={"bits": settings.BITS},
         )
         manifest = snapshot_files.save(path, policy.state_dict(), about)
-        self._publish(
-            SnapshotRow(
-                agent_id=manifest.agent_id,
-                run=manifest.run,
-                step=manifest.step,
-                update=manifest.update,
-                path=path.relative_to(self.store.path.parent).as_posix(),
-                fingerprint=manifest.fingerprint,
-                parent=manifest.parent,
-            )
-        )
+        self._publish(snapshot_row(self.store, manifest.run, path, manifest))
         self._paths[manifest.agent_id] = path
         return manifest.agent_id
 
@@ -152,3 +143,18 @@ class FileShelf:
     def _publish(self, row: SnapshotRow) -> None:
         """Given each snapshot once its files are written."""
         self.store.add_snapshot(row)
+
+
+def snapshot_row(store: Store, run: str, folder: Path, manifest: Manifest, is_historical: bool = True) -> SnapshotRow:
+    """A run's snapshot in `folder`, which lies below the store's, as its row."""
+    return SnapshotRow(
+        agent_id=manifest.agent_id,
+        run=run,
+        step=manifest.step,
+        update=manifest.update,
+        path=folder.relative_to(store.path.parent).as_posix(),
+        fingerprint=manifest.fingerprint,
+        parent=manifest.parent,
+        created_at=datetime.fromisoformat(manifest.created_at),
+        is_historical=is_historical,
+    )

@@ -20,8 +20,8 @@ def runs(store: Store) -> list[tuple[RunRow, ShownStatus]]:
 def run_status(store: Store, run: RunRow) -> ShownStatus:
     """A run's status: what the store says, but `died` where it says `running` and no process trains it any more.
 
-    `unknown` where it says so and that cannot be told: on Windows, of a run whose files are elsewhere, or of one that
-    was trained on another machine last.
+    `unknown` where it says so and that cannot be told: of a run whose files are elsewhere, or of one that was trained
+    on another machine last.
     """
     if run.status != "running":
         return run.status

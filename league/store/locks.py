@@ -3,18 +3,15 @@ a run, and whoever holds a lock is alive."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from league.errors import StoreError, UsageError
-
-if sys.platform != "win32":
-    import fcntl
 
 LOCK = "lock"
 """In a run's folder."""
@@ -25,8 +22,6 @@ LOOK_SECONDS = 0.5
 @contextmanager
 def alone(run: str, folder: Path) -> Iterator[None]:
     """Keeps other processes from training or pruning a run.
-
-    On Windows nothing is locked.
 
     Args:
         run: its name.
@@ -54,9 +49,6 @@ def held(path: Path) -> Iterator[None]:
         BlockingIOError: another process holds it.
         StoreError: the file cannot be written.
     """
-    if sys.platform == "win32":
-        yield
-        return
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
     except OSError as error:
@@ -73,11 +65,8 @@ def held(path: Path) -> Iterator[None]:
 def is_held(path: Path) -> bool | None:
     """Whether a process holds the lock at `path`; None where that cannot be known.
 
-    That is on Windows, without the file, and where the last holder was on another machine, whose locks this one may
-    not see.
+    That is without the file, and where the last holder was on another machine, whose locks this one may not see.
     """
-    if sys.platform == "win32":
-        return None
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:

@@ -20,7 +20,8 @@ from league.envs import registry
 from league.envs.classic import matrix
 from league.errors import UsageError
 from league.signals import Interrupted, interrupt, on_signal
-from league.store.store import RunRow, SnapshotRow, Store
+from league.store.rows import RunRow, SnapshotRow
+from league.store.store import Store
 
 BOTS = ["bot:constant", "bot:random", "bot:biased"]
 

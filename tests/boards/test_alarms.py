@@ -17,7 +17,8 @@ from scipy.stats import binomtest, fisher_exact
 
 from league.boards.alarms import ALPHA, Finding, Kind, alarms, sound, statement
 from league.cli import main
-from league.store.store import GameRow, RunRow, SnapshotRow, Store
+from league.store.rows import GameRow, RunRow, SnapshotRow
+from league.store.store import Store
 from league.types import DRAW, MatchResult
 
 SNAPSHOTS = 6

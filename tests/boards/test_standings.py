@@ -20,7 +20,8 @@ from league.boards.standings import best_snapshot, find_rated, leaderboard, rate
 from league.errors import StoreError, UsageError
 from league.maths.ratings import bradley_terry, elo_series
 from league.store.exchange import import_matches
-from league.store.store import AgentRow, GameRow, RatingRow, RunRow, SnapshotRow, Store
+from league.store.rows import AgentRow, GameRow, RatingRow, RunRow, SnapshotRow
+from league.store.store import Store
 from league.types import DRAW, MatchResult
 
 

@@ -9,44 +9,41 @@ interrupted.
 
 from __future__ import annotations
 
-import functools
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
 HERE = Path(__file__).resolve()
 PHASES = {
-    "load a state": ("league.sessions.recovery", "load_state"),
-    "delete what came after": ("league.store.store", "Store.delete_after"),
-    "wire": ("league.sessions.app", "plan_of"),
-    "write the run": ("league.store.store", "Store.begin_run"),
-    "snapshot": ("league.training.loop", "take_snapshot"),
-    "evaluate": ("league.training.loop", "_evaluate"),
-    "play": ("league.play.rollout", "Collector.collect"),
-    "learn": ("league.training.learner", "Learner.update"),
-    "write rows": ("league.store.store", "Store._write"),
-    "save the state": ("league.sessions.shelf", "save_state"),
-    "sync a file": ("league.snapshots.io", "_write_synced"),
-    "meet": ("league.arena.agents", "play"),
-    "begin a gate": ("league.store.store", "Store.begin_gate"),
-    "end a gate": ("league.store.store", "Store.end_gate"),
-    "import": ("league.store.store", "Store.add_import"),
-    "mark pruned": ("league.store.store", "Store.mark_pruned"),
-    "delete files": ("league.sessions.retention", "shutil.rmtree"),
-    "rate": ("league.boards.standings", "bradley_terry"),
-    "film": ("league.arena.film", "shoot"),
-    "write the film": ("league.arena.film", "save"),
-    "read matches": ("league.store.store", "Store.games_played"),
-    "measure": ("league.bench", "_step_time"),
-    "payoff": ("league.boards.payoff", "payoffs"),
+    "load a state",
+    "delete what came after",
+    "wire",
+    "write the run",
+    "snapshot",
+    "evaluate",
+    "play",
+    "learn",
+    "write rows",
+    "save the state",
+    "sync a file",
+    "meet",
+    "begin a gate",
+    "end a gate",
+    "import",
+    "mark pruned",
+    "delete files",
+    "rate",
+    "film",
+    "write the film",
+    "read matches",
+    "measure",
+    "payoff",
 }
-"""Name -> module and function."""
+"""The acts of the engine (`league.acts`) that are told."""
 BACK = "back to "
 
 
@@ -105,40 +102,37 @@ class Told:
 
 
 def main() -> None:
-    """Patches the phases in and calls `league`."""
+    """Calls `league` and listens to what it does."""
     fd = int(sys.argv.pop(1))
     around, held = ["start"], set[str]()
 
     def tell(phase: str) -> None:
         os.write(fd, f"{phase} {time.monotonic()}\n".encode())
 
-    def told(phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            if threading.current_thread() is not threading.main_thread():
-                return function(*args, **kwargs)
-            around.append(phase)
-            try:
-                tell(phase)
-                while phase == os.environ.get("LEAGUE_HOLD") and phase not in held:
-                    time.sleep(0.01)
-                return function(*args, **kwargs)
-            finally:
-                held.add(around.pop())
-                tell(BACK + around[-1])
+    def heard(phase: str, begins: bool) -> None:
+        if phase not in PHASES or threading.current_thread() is not threading.main_thread():
+            return
+        if not begins:
+            return leave()
+        around.append(phase)
+        try:
+            tell(phase)
+            while phase == os.environ.get("LEAGUE_HOLD") and phase not in held:
+                time.sleep(0.01)
+        except BaseException:  # interrupted before the act began, so nobody says that it ended
+            leave()
+            raise
 
-        return wrapped
+    def leave() -> None:
+        held.add(around.pop())
+        tell(BACK + around[-1])
 
     tell("start")
     from league import cli
+    from league.acts import listening
 
-    for phase, (module, path) in PHASES.items():
-        owner: Any = import_module(module)
-        *parents, name = path.split(".")
-        for parent in parents:
-            owner = getattr(owner, parent)
-        setattr(owner, name, told(phase, getattr(owner, name)))
-    cli.main()
+    with listening(heard):
+        cli.main()
 
 
 if __name__ == "__main__":

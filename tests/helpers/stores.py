@@ -11,11 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import league
-from league.store.store import (
-    GateRow,
-    RunRow,
-    SnapshotRow,
-)
+from league.store.rows import GateRow, RunRow, SnapshotRow
 from league.types import MatchResult
 
 ROOT = Path(league.__file__).resolve().parents[1]

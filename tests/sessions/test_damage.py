@@ -34,8 +34,8 @@ from league.sessions import settling, sizing
 from league.sessions.recovery import lost_rows
 from league.snapshots.io import WEIGHTS
 from league.snapshots.state import INDEX, PREVIOUS, load_state, save_state
+from league.store import connection, writing
 from league.store import rows as records
-from league.store import store as store_module
 from league.store.store import Store
 from league.training import probe as probe_module
 from league.training.loop import Report
@@ -485,6 +485,7 @@ def test_lost_rows_of_snapshots_are_restored_from_their_files(unbroken: Any, tmp
     assert [(row.path, row.parent, row.fingerprint) for row in after[: len(before)]] == [
         (row.path, row.parent, row.fingerprint) for row in before
     ]
+    assert after[: len(before)] == before
     assert everything(cut) == unbroken
 
 
@@ -579,6 +580,17 @@ def test_a_log_that_cannot_be_replayed_is_set_aside(
     assert "its log cannot be replayed" in warning and kept.name in warning and "is lost" in warning
 
 
+def test_a_log_that_is_set_aside_is_told_to_the_watcher(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever watches hears of it, once, and nobody else does: `--quiet` reaches it."""
+    path, said = tmp_path / "s.duckdb", list[str]()
+    log = store_with_a_log(path)
+    flip(log, int(0.1 * log.stat().st_size))
+    for _ in range(2):
+        assert len(Store.open(path, said.append).runs()) == 1
+    (line,) = said
+    assert "its log cannot be replayed" in line and "is lost" in line and not caplog.records
+
+
 def test_a_cut_log_is_found_by_the_counts(tmp_path: Path) -> None:
     """DuckDB says nothing of a log that was cut off; the rows counted at the checkpoint do."""
     path = tmp_path / "s.duckdb"
@@ -594,14 +606,15 @@ def test_a_cut_log_is_found_by_the_counts(tmp_path: Path) -> None:
 
 
 def test_a_store_held_for_long_stops_no_training(
-    unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another process keeps it rows wait in memory; warnings come ever more seldom; the end is the same."""
     path, stack = tmp_path / "league.duckdb", ExitStack()
-    monkeypatch.setattr(store_module, "PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.02)
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.02)
     clock = [0.0]
-    monkeypatch.setattr(store_module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
+    for module in (connection, writing):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
 
     class Meddler(Notes):
         process: Any = None
@@ -611,7 +624,7 @@ def test_a_store_held_for_long_stops_no_training(
             if report.update == 2:
                 self.process = stack.enter_context(held(path))
             if report.update == 8:
-                monkeypatch.setattr(store_module, "LOCK_SECONDS", 30.0)
+                monkeypatch.setattr(connection, "LOCK_SECONDS", 30.0)
                 release(self.process)
                 self.process.wait(timeout=60)
 
@@ -620,7 +633,7 @@ def test_a_store_held_for_long_stops_no_training(
         train(tmp_path, "long", ALWAYS, notes=notes)
     failed = [line for line in notes.said if line.startswith("no checkpoint now, but the last one stands: store")]
     assert len(failed) in range(1, 7)
-    warnings = [record.getMessage() for record in caplog.records if "rows wait in memory" in record.getMessage()]
+    warnings = [line for line in notes.said if "rows wait in memory" in line]
     assert [w.split(" s:")[0].split()[-1] for w in warnings][:4] == ["5", "10", "20", "40"][: len(warnings)]
     assert everything(tmp_path) == unbroken
 
@@ -650,7 +663,6 @@ def with_read_only(folder: Path, *words: str) -> subprocess.CompletedProcess[str
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="rights are POSIX")
 def test_a_read_only_folder_can_be_read_and_says_what_cannot(tmp_path: Path) -> None:
     """Ratings and runs are shown from it; training and resuming are one line that names the place."""
     folder = tmp_path / "runs"
@@ -672,8 +684,9 @@ def test_a_store_that_became_read_only_stops_no_training(tmp_path: Path) -> None
     """When the store's rights are taken away, rows wait in memory and one line at the end says what to do."""
     code = """
 from pathlib import Path
-from league.store.store import Store, StoreError
-store = Store(Path("league.duckdb"))
+from league.errors import StoreError
+from league.store.store import Store
+store = Store.open("league.duckdb")
 store.add_metrics("a", 1, 1, {"loss": 1.0})
 assert not store.flush() and store.num_waiting == 1
 try:
@@ -732,7 +745,7 @@ def test_champions_and_attempts_are_counted_not_timed(tmp_path: Path, monkeypatc
         store.add_snapshot(make_snapshot(step=step))
     store.flush(force=True)
     times = iter(datetime(2030, 1, 1, tzinfo=UTC) - timedelta(days=n) for n in range(99))
-    monkeypatch.setattr(store_module, "now", lambda: next(times))
+    monkeypatch.setattr(writing, "now", lambda: next(times))
     champion = None
     for number, challenger in enumerate(("hash200", "hash300"), 1):
         gate = store.begin_gate(make_gate(f"g{number}", challenger=challenger, begun_at=next(times)), lambda n: 0.05)

@@ -27,8 +27,6 @@ from tests.helpers.cases import cases
 from tests.helpers.phases import HERE, Told
 from tests.helpers.sizes import SMALL, as_options
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX")
-
 STARTING = ("load a state", "wire", "delete what came after")
 TARGETS = (
     *("play", "write rows", "save the state", "load a state", "snapshot", "evaluate", "learn", "sync a file"),

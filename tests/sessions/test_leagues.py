@@ -27,7 +27,7 @@ from league.sessions import shelf as shelf_module
 from league.sessions.retention import prune
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
-from league.store import store as store_module
+from league.store import connection
 from league.store.liveness import runs
 from league.store.locks import LOCK, alone, is_held
 from league.store.store import Store
@@ -477,7 +477,6 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="nothing is locked there")
 def test_a_process_changes_nothing_of_what_another_trains(tmp_path: Path) -> None:
     """While a process plays as the main, nobody else writes its row or touches its files, however they call."""
     store, path = tmp_path / "league.duckdb", write(tmp_path)
@@ -565,11 +564,11 @@ def test_a_signal_between_two_turns_stops_the_league(
 
 def test_a_signal_ends_the_wait_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While somebody else keeps the store, a league that waits for it to begin a turn ends all the same."""
-    monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.1)
     is_taken, is_over = threading.Event(), threading.Event()
 
     def keep() -> None:
-        with store_module._process_lock:
+        with connection._process_lock:
             is_taken.set()
             is_over.wait(60)
 
@@ -692,7 +691,7 @@ def test_a_snapshot_that_is_nowhere_ends_in_one_line(whole: Path, tmp_path: Path
     folder = shutil.copytree(whole, tmp_path / "copy")
     store = Store.open(folder / "league.duckdb")
     first = store.snapshots("L.main")[-1].agent_id
-    with store._transaction(10.0) as con:
+    with store.connection.transaction() as con:
         con.execute("DELETE FROM snapshot WHERE run = 'L.exploiter' OR run = 'L.breadth'")
     shelf = plan_of(store, "L.main").shelf
     assert shelf.load_policy(first) is not None

@@ -20,8 +20,6 @@ from tests.helpers.cases import cases
 from tests.helpers.phases import HERE, Told
 from tests.helpers.sizes import SMALL, as_options
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
-
 SETS = (*SMALL, "pool.snapshot_every=128")
 TRAIN = ["train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", *as_options(SETS)]
 LONG = [*TRAIN, "--set", "run.total_steps=1000000", "--set", "run.evaluate_every=256"]

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 from league.boards.standings import find_rated, leaderboard
 from league.errors import LeagueError, UsageError
-from league.store import exchange
-from league.store.exchange import FORMATS, export_matches, import_matches, parse
-from league.store.store import AgentRow, RunRow, SnapshotRow, Store
+from league.store import exchange, formats
+from league.store.exchange import export_matches, import_matches
+from league.store.formats import FORMATS, parse
+from league.store.rows import AgentRow, RunRow, SnapshotRow
+from league.store.store import Store
 from league.types import DRAW, MatchResult
 
 HASH = "ab" * 32
@@ -453,8 +455,8 @@ def test_training_matches_are_written_but_not_taken_in(store: Store, tmp_path: P
 
 tokens = st.sampled_from(
     [
-        *exchange.COLUMNS,
-        *exchange.PGN_TAGS,
+        *formats.COLUMNS,
+        *formats.PGN_TAGS,
         *("1-0", "*", "0", "draw", "a", "bot:b", ": ", "9" * 5000, "1e999", "NaN", "0001-01-01"),
         *'",\n\r{}[] ;%\\\0\ud800\u202e',
         *('[White "a"]\n', '[Black "b"]\n', '[Result "1-0"]\n', "seat0,seat1,winner\n"),
@@ -477,7 +479,7 @@ def test_any_content_is_read_or_refused(data: bytes, suffix: str) -> None:
         assert str(error).startswith("m") and "\n" not in str(error)
         return
     for found in games:
-        assert all(not exchange.name_problem(name) for name in (*found.seats, found.end_reason))
+        assert all(not formats.name_problem(name) for name in (*found.seats, found.end_reason))
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8) | st.sampled_from(

@@ -61,7 +61,6 @@ def wait_for(store: Path, count: int) -> Store:
     raise AssertionError("the trainers made no update")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="flock and signals are POSIX")
 @pytest.mark.parametrize("seconds", [15, pytest.param(240, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
 def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
     """Nobody fails; every run's match rows are as many as its learner counted, no update is missing; `runs` knows who
@@ -109,7 +108,6 @@ with Store.open("runs/league.duckdb").reading():
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 def test_a_reader_that_stays_does_not_stop_the_training(tmp_path: Path) -> None:
     """While one reader keeps the store, updates go on; their rows come when it lets go."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -131,7 +129,6 @@ def test_a_reader_that_stays_does_not_stop_the_training(tmp_path: Path) -> None:
     assert written == json.loads(out)["updates"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="nothing is locked there")
 def test_a_lock_tells_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Held, let go, without a file, and last held on another machine; looking does not keep anybody from locking."""
     path = tmp_path / LOCK

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import random
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -20,16 +19,12 @@ from hypothesis import strategies as st
 
 from league.envs import registry
 from league.errors import LeagueError, StoreError, UsageError
-from league.store import store as store_module
-from league.store.store import (
-    AgentRow,
-    GameRow,
-    RatingRow,
-    RewardTerm,
-    Store,
-    StoreBusy,
-    TrainingRecord,
-)
+from league.maths.record import Record
+from league.store import connection, making, reading, writing
+from league.store.connection import StoreBusy
+from league.store.rows import AgentRow, GameRow, RatingRow, RewardTerm
+from league.store.sql import Migration, migrations
+from league.store.store import Store
 from league.types import DRAW, MatchResult
 from tests.helpers.cases import cases
 from tests.helpers.stores import HOLD, held, make_gate, make_match, make_run, make_snapshot, python, release
@@ -161,7 +156,7 @@ def test_names_are_data(store: Store, name: str) -> None:
     store.add_snapshot(make_snapshot(name, path="p"))
     store.flush(force=True)
     assert store.find_run(name).parent == name
-    assert store.training_records(name) == [TrainingRecord(f"bot:{name}", 1, 0, 0)]
+    assert store.training_records(name) == {f"bot:{name}": Record(1, 0, 0)}
     assert store.agents(name)[0].name == f"{name}@100"
     store.delete_after(name, 0)
     assert store.matches(name, "training") == [] and store.snapshots(name) == []
@@ -256,7 +251,7 @@ def test_training_games_follow_the_key(store: Store) -> None:
     )
     store.flush(force=True)
     assert store.training_games("a") == [("h", 0.5), ("h", 0.0), ("bot:based", 1.0), ("bot:based", 0.0)]
-    assert store.training_records("a") == [TrainingRecord("bot:based", 1, 0, 1), TrainingRecord("h", 0, 1, 1)]
+    assert store.training_records("a") == {"bot:based": Record(1, 0, 1), "h": Record(0, 1, 1)}
 
 
 def test_reward_terms_are_the_learners_and_its_opponents(store: Store) -> None:
@@ -415,7 +410,7 @@ def test_delete_after_keeps_an_agent_that_another_run_has(store: Store) -> None:
 def test_flush_waits_five_seconds_unless_forced(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two writes that can be put off are at least FLUSH_SECONDS apart; a forced one is not held up."""
     clock = [100.0]
-    monkeypatch.setattr(store_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(writing.time, "monotonic", lambda: clock[0])
     store.add_matches([make_match()])
     assert store.flush()
     store.add_matches([make_match(row=1)])
@@ -458,8 +453,8 @@ def test_a_busy_store_keeps_rows_in_memory(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While another process keeps the store, a flush warns and keeps the rows; they are written when it lets go."""
-    monkeypatch.setattr(store_module, "PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.3)
     store.add_matches([make_match(row=i) for i in range(5)])
     with held(store.path) as process:
         assert not store.flush()
@@ -550,6 +545,72 @@ def test_reading_sees_one_moment(store: Store) -> None:
         pass
 
 
+BEGIN = """
+import sys
+from league.store.store import Store
+from tests.helpers.stores import make_run
+Store.open(sys.argv[1]).begin_run(make_run(sys.argv[2]))
+"""
+
+
+def test_readings_share_an_engine_but_not_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading makes a DuckDB once; between two readings anybody can write."""
+    opened = Store.open(store.path)
+    assert opened.runs() == []
+    connect, made = connection.duckdb.connect, list[Any]()
+    monkeypatch.setattr(connection.duckdb, "connect", lambda *a, **k: made.append(a) or connect(*a, **k))
+    for number in range(3):
+        assert len(opened.runs()) == number
+        with python(BEGIN, store.path, number) as process:
+            assert process.wait(timeout=60) == 0
+    assert not made
+
+
+def test_nobody_writes_within_a_reading(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even the same process: it is as busy as for another one, and the reading goes on as it was."""
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.1)
+    store.begin_run(make_run())
+    other = Store.open(store.path)
+    with store.reading():
+        for writer in (store, other):
+            with pytest.raises(StoreBusy):
+                writer.begin_run(make_run("b"))
+        assert [row.run for row in store.runs()] == [row.run for row in other.runs()] == ["a"]
+    other.begin_run(make_run("b"))
+    assert [row.run for row in store.runs()] == ["a", "b"]
+
+
+def test_an_interrupt_lets_go_of_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl+C between opening and reading leaves nothing that keeps others from writing."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for module, name in ((connection, "_quoted"), (reading, "select_rows")):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(module, name, interrupt)
+            store.runs()
+        with held(store.path):
+            pass
+
+
+def test_an_engine_that_came_to_harm_is_made_again(store: Store) -> None:
+    """After damage met while reading, and after an error of any other kind, the next reading is a whole one."""
+    store.add_matches(make_match(row=i) for i in range(100))
+    store.flush(force=True)
+    whole = store.path.read_bytes()
+    os.truncate(store.path, len(whole) // 3)
+    with pytest.raises(StoreError):
+        store.matches("a", "training")
+    store.path.write_bytes(whole)
+    assert len(store.matches("a", "training")) == 100
+    with pytest.raises(ZeroDivisionError), store.reading():
+        _ = store.runs(), 1 // 0
+    with held(store.path):
+        pass
+    assert len(store.matches("a", "training")) == 100
+
+
 FULL = """
 import resource, signal, sys
 from league.store.store import Store
@@ -574,7 +635,6 @@ print(len(store.matches("a", "training")))
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="file size limits are POSIX")
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     """A write that does not fit is warned about or raised in one line, and is made whole once there is room."""
     with python(FULL, tmp_path / "s.duckdb") as process:
@@ -699,7 +759,7 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(store_module.os, "link", refuse)
+    monkeypatch.setattr(making.os, "link", refuse)
     assert Store.create(tmp_path / "s.duckdb").runs() == []
     assert os.listdir(tmp_path) == ["s.duckdb"]
 
@@ -709,25 +769,28 @@ def test_two_that_make_the_same_store(tmp_path: Path, monkeypatch: pytest.Monkey
     path, real = tmp_path / "s.duckdb", os.link
 
     def late(draft: Path, final: Path) -> None:
-        monkeypatch.setattr(store_module.os, "link", real)
+        monkeypatch.setattr(making.os, "link", real)
         Store.create(path).begin_run(make_run("first"))
         real(draft, final)
 
-    monkeypatch.setattr(store_module.os, "link", late)
+    monkeypatch.setattr(making.os, "link", late)
     assert [run.run for run in Store.create(path).runs()] == ["first"]
     assert os.listdir(tmp_path) == ["s.duckdb"]
 
 
 # Migrations
 
-NEXT = (store_module.migrations()[-1][0] + 1, "999_more")
+NEXT = migrations()[-1].number + 1
+
+
+def know(monkeypatch: pytest.MonkeyPatch, *known: Migration) -> None:
+    """Makes the store know only these migrations."""
+    monkeypatch.setattr(making, "migrations", lambda: known)
 
 
 def add_migration(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Adds a migration, `NEXT`, to those that the store knows."""
-    known, read = store_module.migrations(), store_module.sql
-    monkeypatch.setattr(store_module, "migrations", lambda: (*known, NEXT))
-    monkeypatch.setattr(store_module, "sql", lambda name: text if name == NEXT[1] else read(name))
+    know(monkeypatch, *migrations(), Migration(NEXT, "999_more", text))
 
 
 def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -737,7 +800,7 @@ def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.
     for _ in range(2):
         opened = Store.open(store.path)
         assert opened.query("SELECT x FROM more")[1] == [(1,)]
-    recorded = [*store_module.migrations()[:-1], NEXT]
+    recorded = [*((one.number, one.name) for one in migrations()), (NEXT, "999_more")]
     assert opened.query("SELECT number, name FROM migration ORDER BY 1")[1] == recorded
     assert len(opened.runs()) == 1
     assert os.listdir(store.path.parent) == ["league.duckdb"]
@@ -746,7 +809,7 @@ def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.
 def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store made before gates and prunings were kept is brought up to date with every row; a gate can be begun."""
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: ((1, "001_initial"),))
+        know(patch, *migrations()[:1])
         old = Store.create(tmp_path / "s.duckdb")
         old.add_matches([make_match()])
         old.flush(force=True)
@@ -785,10 +848,9 @@ def test_names_of_older_metrics_that_end_with_an_agent_are_parted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store made before agents had a column has the same values, each under its name and agent."""
-    known = store_module.migrations()
     values = {"entropy": 0.5, f"pool/odds/{'ab' * 32}": 0.75, "pool/win_rate/bot:based": None, "pool/spread": 2.0}
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: known[:8])
+        know(patch, *migrations()[:8])
         old = Store.create(tmp_path / "s.duckdb")
         with duckdb.connect(old.path) as con:
             for name, value in values.items():
@@ -804,9 +866,8 @@ def test_names_of_older_metrics_that_end_with_an_agent_are_parted(
 
 def test_ratings_of_an_older_schema_are_kept_with_their_game(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ratings written before a row told its game have their run's, and the prior that was the only one."""
-    known = store_module.migrations()
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: known[:10])
+        know(patch, *migrations()[:10])
         old = Store.create(tmp_path / "s.duckdb")
         old.begin_run(make_run("a"))
         with duckdb.connect(old.path) as con:
@@ -822,9 +883,8 @@ def test_ratings_of_an_older_schema_are_kept_with_their_game(tmp_path: Path, mon
 
 def test_an_older_store_keeps_the_anchor_of_its_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before games had rows one anchor and metric served all: they stay where they were played, and nowhere else."""
-    known = store_module.migrations()
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: tuple(one for one in known if one[0] < 12))
+        know(patch, *migrations()[:11])
         old = Store.create(tmp_path / "s.duckdb")
         old.begin_run(make_run("a", game="brawl", game_id="b1"))
         old.begin_run(make_run("m", game="matrix", game_id="m1"))
@@ -849,9 +909,8 @@ def test_an_older_store_keeps_the_anchor_of_its_games(tmp_path: Path, monkeypatc
 
 def test_gates_of_an_older_schema_are_numbered_by_their_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store made before gates were numbered keeps its champion, and the attempts since go on being counted."""
-    known = store_module.migrations()
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: known[:4])
+        know(patch, *migrations()[:4])
         old = Store.create(tmp_path / "s.duckdb")
         with duckdb.connect(old.path) as con:
             con.execute(
@@ -877,7 +936,7 @@ def test_a_migration_that_fails_leaves_no_trace(store: Store, monkeypatch: pytes
             Store.open(store.path)
     opened = Store.open(store.path)
     assert opened.query("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'more'")[1] == [(0,)]
-    assert opened.query("SELECT max(number) FROM migration")[1] == [(NEXT[0] - 1,)]
+    assert opened.query("SELECT max(number) FROM migration")[1] == [(NEXT - 1,)]
 
 
 def test_a_newer_store_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -885,7 +944,7 @@ def test_a_newer_store_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patch:
         add_migration(patch, "CREATE TABLE more (x INTEGER)")
         Store.open(store.path)
-    with pytest.raises(StoreError, match=rf"has schema {NEXT[0]}, this league knows {NEXT[0] - 1}; install a newer"):
+    with pytest.raises(StoreError, match=rf"has schema {NEXT}, this league knows {NEXT - 1}; install a newer"):
         Store.open(store.path)
 
 
@@ -923,10 +982,12 @@ def attacks(folder: Path) -> list[str]:
         "BEGIN",
         f"SELECT * FROM query('SELECT * FROM read_text(''{secret}'')')",
         "SELECT * FROM hidden",
+        f"EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/runs/league.duckdb' (FORMAT csv)",
+        f"SELECT * FROM read_blob('{folder}/runs/league.duckdb')",
     ]
 
 
-@pytest.mark.parametrize("number", range(27))
+@pytest.mark.parametrize("number", range(29))
 def test_queries_that_do_more_than_read_are_refused(store: Store, tmp_path: Path, number: int) -> None:
     """Every attack is refused in one line, reads no file, writes no file, and changes no row."""
     hidden = {"x": [1, 2, 3]}

@@ -20,7 +20,8 @@ from league.play.rollout import Collector
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool.pool import Pool
 from league.snapshots import io
-from league.store.store import Store, StoreBusy
+from league.store.connection import StoreBusy
+from league.store.store import Store
 from league.training.learner import Learner
 from league.training.loop import Report, reward_terms
 from league.types import Rollout

@@ -1,2 +1,18 @@
+-- name: write_game
+-- Inserts the games in `batch`, or replaces those of the same key.
+INSERT OR REPLACE INTO game BY NAME SELECT * FROM batch;
+
+-- name: game
 -- What is known of one game.
 SELECT game_id, name, anchor, activity FROM game WHERE game_id = $game_id;
+
+-- name: games
+-- Every game id in the store with its game's name (empty where nothing tells), the latest run's first.
+SELECT game_id, coalesce(max(game), '') AS game
+FROM (
+    SELECT game_id, game, number FROM run
+    UNION ALL
+    SELECT DISTINCT match.game_id, game.name, NULL FROM match LEFT JOIN game ON game.game_id = match.game_id
+)
+GROUP BY game_id
+ORDER BY max(number) DESC NULLS LAST, game_id;

@@ -1,0 +1,90 @@
+"""Queries that somebody typed: one read, of bounded time and size, of nothing but the store's rows."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from league.errors import StoreError, UsageError
+from league.store.connection import Cursor, DatabaseError, FileError, Interrupted, first_line
+
+QUERY_SECONDS = 30.0
+MAX_QUERY_ROWS = 1_000_000
+MAX_QUERY_CHARACTERS = 100_000
+"""DuckDB's parser cannot be interrupted, and takes minutes for megabytes of SQL."""
+MAX_QUERY_BYTES = 2**28
+"""Of a result's rows as text; the engine's own memory limit does not count what Python holds."""
+_ROWS_AT_ONCE = 256
+
+
+def check_length(statement: str) -> None:
+    """Refuses a statement that would be parsed for too long.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if len(statement) > MAX_QUERY_CHARACTERS:
+        raise UsageError(
+            f"the query has {len(statement):,} characters, more than {MAX_QUERY_CHARACTERS:,}; ask in several"
+        )
+
+
+def ask(con: Cursor, statement: str, limit: int | None, seconds: float) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Runs one SELECT or EXPLAIN on a connection that is read-only; the columns' names and the rows.
+
+    limit: the most rows that are wanted; without it a result of more than 1,000,000 rows is refused.
+
+    Raises:
+        UsageError: it is not one read, not SQL, or its result is too large.
+        StoreError: it took longer than `seconds`.
+    """
+    timer = threading.Timer(seconds, con.interrupt)
+    timer.daemon = True
+    try:
+        _refuse_all_but_a_read(con, statement)
+        timer.start()
+        result = con.execute(statement)
+        columns = [column[0] for column in result.description or ()]
+        rows = _fetch(result, MAX_QUERY_ROWS + 1 if limit is None else limit)
+    except Interrupted:
+        raise StoreError(f"the query took longer than {seconds:g} s and was stopped; ask for less") from None
+    except DatabaseError as error:
+        if isinstance(error, FileError) or type(error) is DatabaseError:
+            raise  # the file, not the statement
+        raise UsageError(f"the query was refused: {first_line(error)}") from None
+    finally:
+        timer.cancel()
+    if len(rows) > MAX_QUERY_ROWS:
+        raise UsageError(f"the query's result has more than {MAX_QUERY_ROWS:,} rows; add LIMIT")
+    return columns, rows
+
+
+def _fetch(result: Cursor, most: int) -> list[tuple[Any, ...]]:
+    """The first `most` rows.
+
+    Raises:
+        UsageError: they hold more than `MAX_QUERY_BYTES`.
+    """
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    while len(rows) < most:
+        found = result.fetchmany(min(_ROWS_AT_ONCE, most - len(rows)))
+        if not found:
+            break
+        rows += found
+        size += sum(len(value) if isinstance(value, str | bytes) else 8 for row in found for value in row)
+        if size > MAX_QUERY_BYTES:
+            raise UsageError(f"the query's result is larger than {MAX_QUERY_BYTES // 2**20} MiB; ask for less")
+    return rows
+
+
+def _refuse_all_but_a_read(con: Cursor, statement: str) -> None:
+    try:
+        statement.encode()  # DuckDB takes no text that UTF-8 cannot hold
+        kinds = [found.type.name for found in con.extract_statements(statement)]
+    except ValueError as error:  # or it is of a kind that DuckDB's Python names have not got
+        raise UsageError(f"a query reads: SELECT or EXPLAIN; this is something else ({error})") from None
+    if len(kinds) != 1:
+        raise UsageError(f"a query is one statement, not {len(kinds)}; pass one SELECT")
+    if kinds[0] not in ("SELECT", "EXPLAIN"):
+        raise UsageError(f"a query reads: SELECT or EXPLAIN, not {kinds[0]}; the store is changed by `league` alone")

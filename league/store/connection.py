@@ -1,0 +1,291 @@
+"""The store's file: opening it for a moment, waiting while somebody else has it, and what to say where it is damaged.
+
+DuckDB lets one process hold the file, so nobody keeps it open: a write opens it, makes one transaction and closes it,
+a reader opens it read-only, and both try again for a while when somebody else is there. Only this module imports
+duckdb.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from league.errors import StoreError
+from league.store.codec import Row, from_columns
+from league.store.rows import now
+from league.store.sql import sql
+
+Cursor = duckdb.DuckDBPyConnection
+DatabaseError = duckdb.Error
+FileError = duckdb.IOException
+Interrupted = duckdb.InterruptException
+NoSuchTable = (duckdb.CatalogException, duckdb.BinderException)
+
+LOCK_SECONDS = 10.0
+"""How long a read or an unavoidable write waits for another process to let go of the file."""
+PATIENCE_SECONDS = 1.0
+"""How long a write that can be put off waits; whoever waits longer says so."""
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 2,
+    "memory_limit": "1GB",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "temp_directory": "",  # DuckDB refuses it once external access is off
+}
+_SEAL = "SET enable_progress_bar = false; SET enable_external_access = false; SET lock_configuration = true"
+_BUGS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
+_BROKEN_LOG_SIGNS = ("Failure while replaying WAL", "This WAL was created for")
+_BUSY_SIGNS = ("Could not set lock", "used by another process", "different configuration", "already attached by")
+_process_lock = threading.RLock()
+"""Held while this process has a store open: a file can be open in one process either to read or to write."""
+
+
+class StoreBusy(StoreError):
+    """Another process kept the store for longer than one waits."""
+
+
+class Connection:
+    """The way to one store's file. Not for use by several threads at once.
+
+    Args:
+        path: the file.
+        say: is told in one line what somebody should know: that the file is waited for, or what was lost.
+    """
+
+    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+        self.path, self.say = path, say
+        self._shared: Cursor | None = None
+        """Of the reading that is under way."""
+        self._engine: Cursor | None = None
+        """Reads the file once it is attached: making a DuckDB takes 12 ms, attaching a file to one takes 1."""
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Cursor]:
+        """To read; within it all readings share one opening of the file, and so see the same moment.
+
+        Raises:
+            StoreBusy: another process kept the store for 10 seconds.
+            StoreError: the store cannot be read.
+        """
+        if self._shared is not None:
+            yield self._shared
+            return
+        with self.opened(read_only=True) as con:
+            self._shared = con
+            try:
+                yield con
+            finally:
+                self._shared = None
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[Cursor]:
+        """As `reading`, for a statement that somebody typed: unless a reading is under way, no file can be reached.
+
+        Raises:
+            StoreBusy, StoreError: as `reading`.
+        """
+        if self._shared is not None:
+            yield self._shared
+            return
+        with self.opened(read_only=True, is_alone=True) as con:
+            yield con
+
+    @contextlib.contextmanager
+    def transaction(self, wait: float | None = None) -> Iterator[Cursor]:
+        """To write, all or nothing.
+
+        wait: seconds for another process to let go of the file, `LOCK_SECONDS` if not given.
+
+        Raises:
+            StoreBusy: another process kept the store for so long.
+            StoreError: the store cannot be written.
+        """
+        with self.opened(read_only=False, wait=wait) as con, committed(con):
+            yield con
+
+    @contextlib.contextmanager
+    def opened(self, *, read_only: bool, wait: float | None = None, is_alone: bool = False) -> Iterator[Cursor]:
+        """The file, opened for this; outside of a transaction each statement is one of its own.
+
+        is_alone: whether the engine is made for this opening; one that writes always is.
+
+        Raises:
+            StoreBusy, StoreError: as `transaction`.
+        """
+        wait = LOCK_SECONDS if wait is None else wait
+        deadline = time.monotonic() + wait
+        if not _process_lock.acquire(timeout=wait):
+            raise StoreBusy(f"store {self.path} is in use by another thread; wait for it and try again")
+        try:
+            is_kept = read_only and not is_alone
+            open_file = self._attach if is_kept else partial(connect, self.path, read_only)
+            con = self._wait_for(open_file, deadline, wait)
+            try:
+                yield con
+            except _BUGS:
+                raise
+            except duckdb.Error as error:
+                raise StoreError(_damage(self.path, error)) from error
+            finally:
+                if is_kept:
+                    self._detach()
+                else:
+                    con.close()
+        finally:
+            _process_lock.release()
+
+    def _attach(self) -> Cursor:
+        try:
+            if self._engine is None:
+                self._engine = duckdb.connect(":memory:", config=_CONFIG)
+                self._engine.execute(f"SET allowed_paths = [{_quoted(self.path)}, {_quoted(f'{self.path}.wal')}]")
+                self._engine.execute(_SEAL)
+            self._engine.execute(f"ATTACH {_quoted(self.path)} AS store (READ_ONLY)")
+            self._engine.execute("USE store")
+        except BaseException:  # an interrupt, too: nothing may keep the file
+            self._drop_engine()
+            raise
+        return self._engine
+
+    def _detach(self) -> None:
+        """Lets go of the file, with the engine where that has come to harm."""
+        try:
+            if self._engine is not None:
+                self._engine.execute("USE memory; DETACH store")
+        except BaseException as error:
+            self._drop_engine()
+            if not isinstance(error, duckdb.Error):
+                raise
+
+    def _drop_engine(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+        self._engine = None
+
+    def _wait_for(self, open_file: Callable[[], Cursor], deadline: float, wait: float) -> Cursor:
+        """Opens the file, trying again until the deadline while somebody else has it.
+
+        A log that cannot be replayed is set aside, which is said.
+        """
+        pause, is_told = 0.01, False
+        log = Path(f"{self.path}.wal")
+        while True:
+            file_number = _file_number(log)
+            try:
+                if not self.path.is_file():
+                    kind = "is a folder, not a league store" if self.path.is_dir() else "is gone or no file"
+                    raise StoreError(f"{self.path} {kind}; pass another --store")
+                return open_file()
+            except duckdb.Error as error:
+                text = str(error)
+                if any(sign in text for sign in _BROKEN_LOG_SIGNS) and self._set_aside(log, file_number, error):
+                    continue
+                if not any(sign in text for sign in _BUSY_SIGNS):
+                    raise StoreError(_damage(self.path, error)) from None
+                left = deadline - time.monotonic()
+                if pause > left:
+                    raise StoreBusy(
+                        f"store {self.path} is held by {_holder(text)} (waited {wait:g} s); let it finish or end it,"
+                        " then try again"
+                    ) from None
+                if wait - left > PATIENCE_SECONDS and not is_told:
+                    self.say(f"waiting for store {self.path}, held by {_holder(text)}, for at most {left:.0f} s")
+                    is_told = True
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.2)
+
+    def _set_aside(self, log: Path, file_number: int | None, error: duckdb.Error) -> bool:
+        """Renames the log that could not be replayed, so that the store opens without it; it is never deleted.
+
+        file_number: of that log. Where another process was faster there is another log now, or none: that one stays.
+        """
+        if file_number is None or _file_number(log) != file_number:
+            return file_number is not None
+        aside = log.with_name(f"{log.name}.bad-{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}")
+        try:
+            size = log.stat().st_size
+            log.rename(aside)
+        except OSError:
+            return False
+        self.say(
+            f"store {self.path}: its log cannot be replayed ({first_line(error)}), so what was written since the last"
+            f" checkpoint is lost; `league resume` says what a run misses. The log is kept: {aside.name} ({size} bytes)"
+        )
+        return True
+
+
+@contextlib.contextmanager
+def committed(con: Cursor) -> Iterator[None]:
+    """One transaction, which is undone where the file is closed before its end."""
+    con.begin()
+    yield
+    con.commit()
+
+
+@contextlib.contextmanager
+def draft(path: Path) -> Iterator[Cursor]:
+    """A new database at `path`, where no other process looks for one."""
+    with _process_lock, contextlib.closing(connect(path)) as con:
+        yield con
+
+
+def connect(path: Path, read_only: bool = False) -> Cursor:
+    """A connection whose settings nobody can change; a statement that takes long shows no progress on stdout."""
+    con = duckdb.connect(path, read_only=read_only, config=_CONFIG)
+    con.execute(_SEAL)
+    return con
+
+
+def select(con: Cursor, name: str, /, **values: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns and the rows of a named query with its parameters."""
+    found = con.execute(sql(name), values)
+    return [column[0] for column in found.description or ()], found.fetchall()
+
+
+def select_rows(con: Cursor, kind: type[Row], name: str, /, **values: Any) -> list[Row]:
+    """The rows of a named query whose columns are called as the fields of `kind`."""
+    columns, found = select(con, name, **values)
+    return [from_columns(kind, columns, row) for row in found]
+
+
+def first_line(error: BaseException) -> str:
+    """The beginning of an error that may be long."""
+    return str(error).strip().split("\n", 1)[0]
+
+
+def _quoted(text: str | Path) -> str:
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def _file_number(path: Path) -> int | None:
+    """The inode; None where there is no file."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def _holder(text: str) -> str:
+    held = re.search(r"PID (\d+)", text)
+    return f"process {held[1]}" if held else "another user"
+
+
+def _damage(path: Path, error: duckdb.Error) -> str:
+    text = first_line(error)
+    if "WAL" in text:
+        return f"store {path} cannot replay its log ({text}); move {path}.wal aside to open it without its last writes"
+    if "not a valid DuckDB" in text or "extension" in text:
+        return f"{path} is not a league store; pass another --store"
+    if "version number" in text:
+        return f"store {path} was written by a newer DuckDB ({text}); install that, or pass another --store"
+    return f"store {path} cannot be used ({text}); free space or rights, restore a copy, or pass another --store"

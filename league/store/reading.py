@@ -1,0 +1,258 @@
+"""What is asked of a store: its rows, and what is counted of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from league.acts import act
+from league.errors import UsageError, nearest
+from league.maths.ratings import PairCounts
+from league.maths.record import Record
+from league.store.asking import QUERY_SECONDS, ask, check_length
+from league.store.codec import Row, aware, from_columns
+from league.store.connection import Connection, Cursor, select, select_rows
+from league.store.rows import (
+    AgentRow,
+    EventRow,
+    GameRow,
+    GateRow,
+    LearnerRow,
+    RatingRow,
+    RewardTerm,
+    RunRow,
+    Sampling,
+    SnapshotRow,
+)
+from league.store.sql import sql
+from league.types import MatchResult
+
+LEAST_LISTED = 10
+"""Decided matches of an imported file that one seat has to have won, all of them, to be a list of winners first."""
+
+
+class Reader:
+    """A store that is read. Each reading opens the file for itself, unless it is within `reading`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    @property
+    def path(self) -> Path:
+        """The store's file; a run's files lie beside it."""
+        return self.connection.path
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Within it all readers share one opening of the file, and so see the same moment. Keep it short.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self.connection.reading():
+            yield
+
+    def runs(self) -> list[RunRow]:
+        """All runs, oldest first."""
+        return self._rows(RunRow, "runs")
+
+    def find_run(self, run: str) -> RunRow:
+        """The run of that name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        runs = {row.run: row for row in self.runs()}
+        if run not in runs:
+            raise UsageError(f"no run `{run}` in {self.path}{nearest(run, runs)}")
+        return runs[run]
+
+    def learners(self, league: str | None = None) -> list[LearnerRow]:
+        """The learners of one league or of all, each league's in its file's order."""
+        return self._rows(LearnerRow, "learners", league=league)
+
+    def snapshots(self, run: str) -> list[SnapshotRow]:
+        """A run's snapshots, oldest first."""
+        return self._rows(SnapshotRow, "snapshots", run=run)
+
+    def find_snapshot(self, run: str, step: int) -> SnapshotRow:
+        """The snapshot RUN@STEP.
+
+        Raises:
+            UsageError: there is none.
+        """
+        snapshots = {str(row.step): row for row in self.snapshots(run)}
+        if str(step) not in snapshots:
+            raise UsageError(f"no snapshot `{run}@{step}` in {self.path}{nearest(str(step), snapshots)}")
+        return snapshots[str(step)]
+
+    def agents(self, game_id: str) -> list[AgentRow]:
+        """The agents known in one game."""
+        return self._rows(AgentRow, "agents", game_id=game_id)
+
+    def agent_games(self, game_id: str) -> dict[str, int]:
+        """Agent id -> the matches of either kind that it sat in, of one game."""
+        return dict(self._select("agent_games", game_id=game_id))
+
+    def game(self, game_id: str) -> GameRow:
+        """What is known of a game; only its id where no run, evaluation or tournament of it began here."""
+        return next(iter(self._rows(GameRow, "game", game_id=game_id)), GameRow(game_id))
+
+    def games(self) -> dict[str, str]:
+        """Game id -> the game's name (empty where no run tells), the latest run's first."""
+        return dict(self._select("games"))
+
+    def matches(self, run: str, kind: Literal["training", "evaluation"]) -> list[MatchResult]:
+        """A run's matches of one kind, in key order."""
+        return self._rows(MatchResult, "matches", run=run, kind=kind)
+
+    @act("read matches")
+    def games_played(
+        self, kind: Literal["training", "evaluation"], run: str | None = None, game_id: str | None = None
+    ) -> list[tuple[MatchResult, datetime]]:
+        """Matches of one kind without their metrics and rewards, and when each ended, oldest first.
+
+        Of one run or game, or of all. A game that was played before comes once, as `pair_counts` counts it.
+        """
+        with self.connection.reading() as con:
+            columns, rows = select(con, "games_played", kind=kind, run=run, game_id=game_id)
+        *of_match, _ = columns  # and when it ended
+        return [(from_columns(MatchResult, of_match, row[:-1]), aware(row[-1])) for row in rows]
+
+    def pair_counts(
+        self,
+        game_id: str,
+        kind: Literal["training", "evaluation"] = "evaluation",
+        run: str | None = None,
+        sampling: Sampling = "sample",
+    ) -> PairCounts:
+        """Games of every ordered pair of agents in one game, of all runs or one, whose nets chose by `sampling`.
+
+        Games between two bots count for either sampling. A game that was played before is counted once: without
+        sampling, one of the same seats and seed; with it, one that is also at the same place of an evaluation and took
+        the same course, so that an evaluation repeated with its seed adds nothing. An imported file in which one seat
+        won all of at least `LEAST_LISTED` decided matches names winners first: its pairs are apart, and `unseated`.
+        """
+        values = {"game_id": game_id, "kind": kind, "run": run, "sampling": sampling, "least": LEAST_LISTED}
+        with self.connection.reading() as con:
+            found = con.execute(sql("pair_counts"), values).fetchnumpy()
+            seated = con.execute(sql("seated")).fetchnumpy()
+        names, by_hash = seated["agent_id"], np.argsort(seated["number"])
+        first, second = (
+            by_hash[np.searchsorted(seated["number"], found[seat], sorter=by_hash)] for seat in ("first", "second")
+        )
+        unseated = found["is_unseated"].astype(bool)
+        order = np.lexsort((unseated, second, first))
+        columns = (found[name][order].astype(np.int64) for name in ("wins", "draws", "losses"))
+        seat0, seat1 = (tuple(names[seat[order]].tolist()) for seat in (first, second))
+        return PairCounts(seat0, seat1, *columns, unseated=unseated[order])
+
+    def meetings(self, game_id: str) -> dict[tuple[str, str], int]:
+        """Evaluation rows of one game between each two agents (the lesser id first), repeated games included."""
+        return {(a, b): games for a, b, games in self._select("meetings", game_id=game_id)}
+
+    def samplings(self, game_id: str) -> dict[str, int]:
+        """Evaluation rows of one game in which a net played, by how it chose."""
+        return dict(self._select("samplings", game_id=game_id))
+
+    def lineages(self, game_id: str) -> list[list[str]]:
+        """Snapshots (agent ids) of one game, each trained from the one before, oldest first.
+
+        There is one lineage for each run, and another for each time that one went back to earlier weights.
+        """
+        lineages: list[list[str]] = []
+        last_run = None
+        for run, agent_id, parent in self._select("lineages", game_id=game_id):
+            if run != last_run:
+                lineages.append([])
+            elif parent not in (None, lineages[-1][-1]):
+                lineages.append([parent])
+            lineages[-1].append(agent_id)
+            last_run = run
+        return lineages
+
+    def champion(self, run: str) -> str | None:
+        """The agent id of the run's champion, which a gate promoted; None where there is none."""
+        return next((agent_id for (agent_id,) in self._select("champion", run=run)), None)
+
+    def gates(self, run: str | None = None) -> list[GateRow]:
+        """All gates, or those at which the title of the run's champion was at stake, oldest first."""
+        return self._rows(GateRow, "gates", run=run)
+
+    def events(self, run: str | None = None) -> list[EventRow]:
+        """What is worth remembering of one run, or of all, oldest first."""
+        return self._rows(EventRow, "events", run=run)
+
+    def payoff(self, game_id: str, run: str | None = None) -> list[tuple[str, str, int, int, int]]:
+        """The cross table of a game's evaluation matches: agent, opponent, and the agent's wins, draws and losses.
+
+        Of games in which nets sampled, or bots alone played; one that was played before counts once.
+
+        Every pair that met stands in it both ways round. With `run`, only that run's snapshots and whoever they met.
+        """
+        return self._select("payoff", game_id=game_id, run=run)
+
+    def board_ratings(self, game_id: str, sampling: Sampling, prior: float) -> list[RatingRow]:
+        """The Bradley-Terry ratings that a board wrote last, by agent."""
+        return self._rows(RatingRow, "board_ratings", game_id=game_id, sampling=sampling, prior=prior)
+
+    def training_games(self, run: str) -> list[tuple[str, float]]:
+        """A run's training games in key order: the opponent, and the learner's score (1, 0.5 or 0)."""
+        return self._select("training_games", run=run)
+
+    def training_records(self, run: str) -> dict[str, Record]:
+        """Opponent -> what the learner of a run has won, drawn and lost against it in training."""
+        return {opponent: Record(*counts) for opponent, *counts in self._select("training_records", run=run)}
+
+    def reward_terms(self, run: str, last: int | None = None) -> list[RewardTerm]:
+        """What each reward term brought in a run's training matches, the one that weighs most for the learner first.
+
+        last: only the newest matches, so many; all if not given.
+
+        Raises:
+            UsageError: `last` is not positive.
+        """
+        if last is not None and last < 1:
+            raise UsageError(f"last={last}: a number of matches, so at least 1; pass another --last, or none for all")
+        return self._rows(RewardTerm, "reward_terms", run=run, last=last)
+
+    def query(
+        self, statement: str, limit: int | None = None, *, seconds: float = QUERY_SECONDS
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Runs one SELECT or EXPLAIN that somebody typed, and can change or reach nothing but this store's rows.
+
+        limit: the most rows that are wanted; without it a result of more than 1,000,000 rows is refused.
+
+        Returns:
+            The columns' names and the rows.
+
+        Raises:
+            UsageError: it is not one read, not SQL, or it or its result is too large.
+            StoreError: it took longer than `seconds`, or the store cannot be read.
+        """
+        check_length(statement)
+        with self.connection.asking() as con:
+            return ask(con, statement, limit, seconds)
+
+    def row_counts(self, run: str, update: int) -> dict[str, list[int]]:
+        """Kind of match -> how many a run has (of training, up to `update`), and the last update among them."""
+        with self.connection.reading() as con:
+            return count_rows(con, run, update)
+
+    def _select(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        with self.connection.reading() as con:
+            return select(con, name, **values)[1]
+
+    def _rows(self, kind: type[Row], name: str, /, **values: Any) -> list[Row]:
+        with self.connection.reading() as con:
+            return select_rows(con, kind, name, **values)
+
+
+def count_rows(con: Cursor, run: str, update: int) -> dict[str, list[int]]:
+    """`Reader.row_counts` on an opened file."""
+    return {kind: counts for kind, *counts in select(con, "row_counts", run=run, update=update)[1]}

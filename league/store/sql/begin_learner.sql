@@ -1,2 +1,0 @@
--- Inserts one learner of a league.
-INSERT INTO learner VALUES ($run, $league, $place, $role, $settings);

@@ -1,2 +1,0 @@
--- Deletes an import.
-DELETE FROM import WHERE run = $run;

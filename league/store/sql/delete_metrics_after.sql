@@ -1,2 +1,0 @@
--- Deletes a run's metrics past an update.
-DELETE FROM metric WHERE run = $run AND "update" > $update;

@@ -1,9 +1,0 @@
--- Every game id in the store with its game's name (empty where nothing tells), the latest run's first.
-SELECT game_id, coalesce(max(game), '') AS game
-FROM (
-    SELECT game_id, game, number FROM run
-    UNION ALL
-    SELECT DISTINCT match.game_id, game.name, NULL FROM match LEFT JOIN game ON game.game_id = match.game_id
-)
-GROUP BY game_id
-ORDER BY max(number) DESC NULLS LAST, game_id;

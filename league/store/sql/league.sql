@@ -1,0 +1,10 @@
+-- name: begin_learner
+-- Inserts one learner of a league.
+INSERT INTO learner (run, league, place, role, settings) VALUES ($run, $league, $place, $role, $settings);
+
+-- name: learners
+-- The learners of one league or of all, each league's in its file's order.
+SELECT run, league, place, role, settings
+FROM learner
+WHERE $league IS NULL OR league = $league
+ORDER BY league, place;

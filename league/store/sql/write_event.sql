@@ -1,2 +1,0 @@
--- Appends the events in `batch`.
-INSERT INTO event BY NAME SELECT * FROM batch;

@@ -1,0 +1,341 @@
+"""What is written to a store: at once, or from rows that wait in memory for the next flush."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from league.acts import act
+from league.errors import StoreError, UsageError
+from league.store import connection as files
+from league.store.codec import naive, to_columns
+from league.store.connection import Connection, Cursor, committed
+from league.store.importing import Earlier, MatchFile, write_import
+from league.store.reading import Reader, count_rows
+from league.store.rows import (
+    AgentRow,
+    GameRow,
+    GateRow,
+    ImportRow,
+    LearnerRow,
+    RatingRow,
+    RunRow,
+    RunStatus,
+    Sampling,
+    SnapshotRow,
+    now,
+)
+from league.store.sql import sql
+from league.store.waiting import Waiting, write_batch
+from league.types import MatchResult
+
+FLUSH_SECONDS = 5.0
+"""The least time between two writes that can be put off."""
+MAX_RETRY_SECONDS = 60.0
+"""The most that is waited before the next try where such writes fail again and again; each failure is said."""
+_DELETES_AFTER = (
+    "delete_metrics_after",
+    "delete_events_after",
+    "delete_ratings_after",
+    "delete_agents_after",
+    "delete_snapshots_after",
+)
+"""Of a run, past an update, beside its matches; agents go while their snapshots tell whose they are."""
+
+
+class Writer(Reader):
+    """A store that is written, too. What `add_*` and `update_run` are given waits in memory until `flush`."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._waiting = Waiting()
+        self._status: dict[str, RunStatus] = {}
+        self._next_flush = 0.0
+        self._retry_seconds = FLUSH_SECONDS
+
+    @property
+    def num_waiting(self) -> int:
+        """Rows in memory that are not in the file yet."""
+        return len(self._waiting)
+
+    def add_matches(self, matches: Iterable[MatchResult]) -> None:
+        """Buffers finished matches; one replaces an earlier one of the same (run, kind, update, row, ordinal).
+
+        Raises:
+            ValueError: a match holds a value that cannot be.
+        """
+        finished_at = now()
+        for match in matches:
+            self._waiting.add("match", to_columns(match, finished_at=finished_at))
+
+    def add_metrics(
+        self,
+        run: str,
+        update: int,
+        steps: int,
+        metrics: Mapping[str, float],
+        of_agents: Mapping[tuple[str, str], float] | None = None,
+    ) -> None:
+        """Buffers measurements of one update, of the run by name, and of single agents by (name, agent id).
+
+        One replaces an earlier one of its (run, update, name, agent id). NaN is NULL.
+        """
+        named = {(name, ""): value for name, value in metrics.items()} | dict(of_agents or {})
+        for (name, agent_id), value in named.items():
+            row = {"run": run, "update": update, "steps": steps, "name": name, "agent_id": agent_id}
+            self._waiting.add("metric", row | {"value": float(value)})
+
+    def add_event(self, run: str, update: int, kind: str, message: str) -> None:
+        """Buffers something worth remembering: a skipped update, a restart, a stop."""
+        event = {"run": run, "update": update, "kind": kind, "message": message, "happened_at": naive(now())}
+        self._waiting.add("event", event)
+
+    def add_game(self, game: GameRow) -> None:
+        """Buffers what boards need to know of a game; it replaces what was known of its id."""
+        self._waiting.add("game", to_columns(game))
+
+    def add_agent(self, agent: AgentRow) -> None:
+        """Buffers an agent; it replaces an earlier one of the same (game_id, agent_id)."""
+        self._waiting.add("agent", to_columns(agent))
+
+    def add_snapshot(self, snapshot: SnapshotRow) -> None:
+        """Buffers a snapshot, which becomes an agent named RUN@STEP; it replaces an earlier one of its run and step."""
+        self._waiting.add("snapshot", to_columns(snapshot))
+
+    def add_ratings(self, ratings: Iterable[RatingRow]) -> None:
+        """Buffers ratings as they stood; one replaces an earlier one of its run, update, game, board and agent."""
+        rated_at = now()
+        for rating in ratings:
+            self._waiting.add("rating", to_columns(rating, rated_at=rated_at))
+
+    def replace_board(self, game_id: str, sampling: Sampling, prior: float, ratings: Sequence[RatingRow]) -> bool:
+        """Writes a board's ratings in the place of those that it had, if the store can be written at this moment.
+
+        Returns:
+            Whether it could.
+        """
+        board = {"game_id": game_id, "sampling": sampling, "prior": prior}
+        rated_at = now()
+        try:
+            with self.connection.transaction(wait=0.0) as con:
+                con.execute(sql("delete_board"), board)
+                write_batch(con, "rating", [to_columns(row, rated_at=rated_at) for row in ratings])
+        except StoreError:
+            return False
+        return True
+
+    def update_run(
+        self, run: str, *, status: RunStatus | None = None, steps: int | None = None, update: int | None = None
+    ) -> None:
+        """Notes how far a run is. A change of status is written at once, with all that waits; the rest can wait.
+
+        Raises:
+            StoreBusy: the status changed, and the store was busy for 10 seconds.
+            StoreError: the status changed, and it could not be written.
+        """
+        self._waiting.note(run, status, steps, update)
+        is_changed = status is not None and status != self._status.get(run)
+        self.flush(force=is_changed)
+        if is_changed and status is not None:
+            self._status[run] = status
+
+    @act("write the run")
+    def begin_run(self, run: RunRow) -> None:
+        """Writes a new run at once.
+
+        Raises:
+            UsageError: the name is taken.
+            StoreError: the store cannot be written.
+        """
+        with self.connection.transaction() as con:
+            is_league = con.execute(sql("learners"), {"league": run.run}).fetchone() is not None
+            is_new = not is_league and con.execute(sql("begin_run"), to_columns(run)).fetchone() is not None
+        if not is_new:
+            raise UsageError(
+                f"run `{run.run}` is already in {self.path}; carry it on with `league resume`, or pass another --run"
+            )
+        self._status[run.run] = run.status
+
+    def begin_league(self, runs: Sequence[RunRow], learners: Sequence[LearnerRow]) -> bool:
+        """Writes all runs of a new league at once, all or nothing.
+
+        Returns:
+            Whether it was new; False: its name or a run's is taken, and nothing was written.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self.connection.transaction() as con:
+            taken = {name for (name,) in con.execute(sql("run_names")).fetchall()}
+            if taken & {learners[0].league, *(row.run for row in runs)}:
+                return False
+            for run in runs:
+                con.execute(sql("begin_run"), to_columns(run))
+            for learner in learners:
+                con.execute(sql("begin_learner"), to_columns(learner))
+        return True
+
+    @act("begin a gate")
+    def begin_gate(self, gate: GateRow, alpha_of: Callable[[int], float]) -> GateRow:
+        """Writes a gate that begins, at once, so that one which is broken off counts as an attempt, too.
+
+        alpha_of: the error that the attempt of this number, counted from 1, may make.
+
+        Returns:
+            The gate with its attempt and alpha.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self.connection.transaction() as con:
+            asked = {name: getattr(gate, name) for name in ("run", "game_id", "challenger", "opponent")}
+            row = con.execute(sql("gate_attempts"), asked).fetchone()
+            attempt = 1 + (row[0] if row else 0)
+            gate = replace(gate, attempt=attempt, alpha=alpha_of(attempt))
+            con.execute(sql("begin_gate"), to_columns(gate))
+        return gate
+
+    @act("end a gate")
+    def end_gate(self, gate: GateRow, champion: str | None) -> GateRow:
+        """Writes what a gate came to, at once, and all that waits.
+
+        champion: the run's when the gate began; where it is another one by now nobody is promoted.
+
+        Returns:
+            The gate as it was written.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        self.flush(force=True)
+        with self.connection.transaction() as con:
+            row = con.execute(sql("champion"), {"run": gate.run}).fetchone()
+            if (None if row is None else row[0]) != champion:
+                gate = replace(gate, is_promoted=False)
+            names = ("gate", "games", "llr", "decision", "is_promoted")
+            con.execute(sql("end_gate"), {name: getattr(gate, name) for name in names} | {"decided_at": naive(now())})
+        return gate
+
+    @act("import")
+    def add_import(
+        self, file: MatchFile, wanted: str | None = None, earlier: Earlier = "refuse"
+    ) -> tuple[ImportRow, list[ImportRow]]:
+        """Writes a file's matches and the agents that they bring at once, all or nothing, but for those stored already.
+
+        wanted: the `run` that the matches get; the next free `import-N` if None. earlier: what becomes of an earlier
+        import of which this one has at least half of the games once more.
+
+        Returns:
+            The import as it was written, whose `matches` may be fewer than were given; and those that it replaced.
+
+        Raises:
+            UsageError: the name is taken, that content was imported before, all matches are stored already, most of an
+                earlier import would count twice, or there is none to replace.
+            StoreError: the store cannot be written.
+        """
+        with self.connection.transaction() as con:
+            return write_import(con, self.path, file, wanted, earlier)
+
+    def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str, device: str | None = None) -> None:
+        """Sets a run going again at once, for `stage`, with `config` (JSON), `fingerprint` and `device` from now on.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        values = {
+            "run": run,
+            "stage": stage,
+            "config": config,
+            "fingerprint": fingerprint,
+            "device": device,
+            "updated_at": naive(now()),
+        }
+        with self.connection.transaction() as con:
+            con.execute(sql("extend_run"), values)
+        self._status[run] = "running"
+
+    @act("mark pruned")
+    def mark_pruned(self, run: str, steps: Sequence[int]) -> None:
+        """Writes at once that the files of a run's snapshots at `steps` are, or are about to be, deleted.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self.connection.transaction() as con:
+            values = {"run": run, "steps": list(steps), "pruned_at": naive(now())}
+            con.execute(sql("prune_snapshots"), values)
+
+    def flush(self, force: bool = False, *, is_wanted: bool = False) -> bool:
+        """Writes everything that waits, in one transaction.
+
+        Without `force` it does nothing within 5 seconds of the last time, unless it `is_wanted`, and a store that
+        cannot be written is only warned about: the rows stay in memory for the next time, which comes later with every
+        failure. With `force` it writes now or raises; the rows stay in memory all the same.
+
+        Returns:
+            Whether nothing waits any more.
+
+        Raises:
+            StoreBusy: with `force`, another process kept the store for 10 seconds.
+            StoreError: with `force`, the store cannot be written.
+        """
+        if not self.num_waiting:
+            return True
+        if not (force or is_wanted) and time.monotonic() < self._next_flush:
+            return False
+        try:
+            with self.connection.opened(read_only=False, wait=None if force else files.PATIENCE_SECONDS) as con:
+                self._write(con)
+        except StoreError as error:
+            if force:
+                raise
+            self._next_flush = time.monotonic() + self._retry_seconds
+            self.connection.say(
+                f"{self.num_waiting} rows wait in memory, tried again in {self._retry_seconds:g} s: {error}"
+            )
+            self._retry_seconds = min(2 * self._retry_seconds, MAX_RETRY_SECONDS)
+            return False
+        return True
+
+    def checkpoint(self, run: str, update: int) -> dict[str, list[int]]:
+        """Writes everything that waits, and DuckDB's log into the file itself, so that nothing is left in the log.
+
+        Returns:
+            `row_counts` of the run.
+
+        Raises:
+            StoreError: as `flush` with `force`.
+        """
+        with self.connection.opened(read_only=False) as con:
+            if self.num_waiting:
+                self._write(con)
+            con.execute("CHECKPOINT")
+            return count_rows(con, run, update)
+
+    @act("delete what came after")
+    def delete_after(self, run: str, update: int) -> int:
+        """Forgets what a run's training wrote past `update`, in the file and in memory, in one transaction.
+
+        Matches of kind training, metrics, events, ratings and snapshots go, and the agents that those snapshots were.
+        Evaluation matches stay: they are replaced by their key when they are played again.
+
+        Returns:
+            How many matches went from the file.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        given = {"run": run, "update": update}
+        with self.connection.transaction() as con:
+            (num_matches,) = con.execute(sql("delete_matches_after"), given).fetchone() or (0,)
+            for name in _DELETES_AFTER:
+                con.execute(sql(name), given)
+        self._waiting.forget_after(run, update)
+        return int(num_matches)
+
+    def _write(self, con: Cursor) -> None:
+        with committed(con):
+            self._waiting.write(con)
+        self._waiting.clear()
+        self._next_flush, self._retry_seconds = time.monotonic() + FLUSH_SECONDS, FLUSH_SECONDS
