@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
 
 CASES = [
-    pytest.param(Case("matrix", 7_680, 5, 4, ("pool.snapshot_every=512", "run.evaluate_every=640")), id="five"),
+    pytest.param(Case("matrix", 4_608, 3, 4, ("pool.snapshot_every=512", "run.evaluate_every=640")), id="three"),
     pytest.param(
         Case("matrix", 100_000, 50, 4, ("pool.snapshot_every=512", "run.evaluate_every=640")),
         id="fifty",

@@ -31,6 +31,7 @@ def test_best_response_to_a_biased_bot(tmp_path: Path) -> None:
     assert match.summary.metrics["payoff"][0] > 0.36 > before.summary.metrics["payoff"][0] + 0.2
 
 
+@pytest.mark.slow
 def test_average_of_self_play_is_near_the_equilibrium(tmp_path: Path) -> None:
     """Where rock beats scissors by 2 and the rest by 1, playing its own past averages to (1/4, 1/2, 1/4).
 
