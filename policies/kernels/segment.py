@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import league.policies.segment_attention as segment_attention
-from league.policies.attention import attend, rotate, rotation_at, split
-from league.policies.linear import is_plain
-from league.policies.ring import EncoderMemory
+import league.policies.kernels._segment_attention as segment_attention
+from league.policies.kernels.attention import attend, rotate, rotation_at, split
+from league.policies.kernels.linear import is_plain
+from league.policies.kernels.ring import EncoderMemory
 
 
 def positions_in(memory: EncoderMemory, is_first: Tensor) -> tuple[Tensor, Tensor]:

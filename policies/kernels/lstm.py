@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-import league.policies.lstm_gates as lstm_gates
-from league.policies.linear import adds_freely, is_plain, laid_out, linear, product
+import league.policies.kernels._lstm_gates as lstm_gates
+from league.policies.kernels.linear import adds_freely, is_plain, laid_out, linear, product
 
 ROWS_AT_ONCE = 512
 """Rows of a product that reads the input's weights."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-import league.policies.ring_attention as ring_attention
-from league.policies.attention import attend, rotate, rotation_at, split
-from league.policies.linear import is_plain
+import league.policies.kernels._ring_attention as ring_attention
+from league.policies.kernels.attention import attend, rotate, rotation_at, split
+from league.policies.kernels.linear import is_plain
 
 
 @dataclass

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-import league.policies.tile_products as tile_products
+import league.policies.kernels._tile_products as tile_products
 
 
 @functools.cache
