@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import league.policies.kernels._latent_attention as latent_attention
-from league.policies.kernels.linear import is_plain
+from league.policies.kernels.switch import COMPILED, is_plain
+
+latent_attention = COMPILED["latent_attention"]
 
 
 def attend_latents(sought: Tensor, latents: Tensor, scale: float) -> Tensor:

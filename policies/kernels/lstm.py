@@ -15,8 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-import league.policies.kernels._lstm_gates as lstm_gates
-from league.policies.kernels.linear import adds_freely, is_plain, laid_out, linear, product
+from league.policies.kernels.linear import adds_freely, laid_out, linear, product
+from league.policies.kernels.switch import COMPILED, is_plain
+
+lstm_gates = COMPILED["lstm_gates"]
 
 ROWS_AT_ONCE = 512
 """Rows of a product that reads the input's weights."""
@@ -50,9 +52,10 @@ def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm
     is_first (T, B): a match begins at this step.
     """
     if is_plain(hidden):
-        is_low = torch.is_autocast_enabled("cpu")
-        result: Tensor = _Segment.apply(x, hidden, cell, is_first, is_low, *lstm.parameters())  # type: ignore[no-untyped-call]
-        return result
+        kind = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
+        weight_x, weight_h, bias_x, bias_h = (getattr(lstm, name) for name in WEIGHTS)
+        weights = weight_x.to(kind), weight_h.to(kind), bias_x + bias_h
+        return compiled_segment(x.to(kind), hidden, cell, is_first.contiguous(), *weights)[0]
     return packed_segment(x, hidden, cell, is_first, lstm)
 
 
@@ -85,80 +88,142 @@ def _without_autocast(x: Tensor) -> torch.autocast:
     return torch.autocast(x.device.type, enabled=False)
 
 
-class _Segment(torch.autograd.Function):
+@torch.library.custom_op("league::lstm_segment", mutates_args=(), device_types="cpu")
+def compiled_segment(
+    x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, weight_x: Tensor, weight_h: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The compiled form: a product for the inputs of some steps, then a product and the gates a step for what the state
     adds, so that what is made is used while it is in the cache.
 
-    Matrix products are in bf16 where `is_low`, all else in float32. No gradient flows into the state that a segment
-    begins with: it is stored.
+    x (T, B, input), weight_x (4 * H, input) and weight_h (4 * H, H) are float32, or bf16 for products in that; all else
+    is float32: hidden, cell (B, H), bias (4 * H,). is_first (T, B) bool. Differentiable in x, the weights and the bias:
+    no gradient flows into the state that a segment begins with, since it is stored.
+
+    Returns:
+        The output (T, B, H); and for the gradients the states that the steps began with (T, B, H), in x's type, the
+        gates' values (T, B, 4 * H) and the cells (T, B, H).
+
+    Raises:
+        ValueError: a tensor is of another type, device, shape or layout.
     """
+    _check_segment(x, hidden, cell, is_first, weight_x, weight_h, bias)
+    shape, block = (*is_first.shape, hidden.shape[1]), _steps_at_once(is_first.shape[1])
+    gates, out, cells = bias.new_empty(*shape[:2], len(bias)), bias.new_empty(shape), bias.new_empty(shape)
+    befores = x.new_empty(shape)
+    keep, begins = _kept(is_first, cell)
+    state, rows = (hidden, cell), shape[1]
+    enter, recur = laid_out(weight_x.t(), rows * block), laid_out(weight_h.t(), rows)
+    for t, is_cut in enumerate(begins):
+        if t % block == 0:
+            given = product(x[t : t + block].flatten(0, 1), enter).float().view(-1, rows, len(bias))
+        if is_cut:
+            state = state[0] * keep[t], state[1] * keep[t]
+        befores[t] = state[0]
+        step = given[t % block]
+        recurrent = None
+        if adds_freely(recur):  # which spares a pass
+            product(befores[t], recur, out=step, adds=True)
+        else:
+            recurrent = product(befores[t], recur).float()
+        lstm_gates.forward(step, recurrent, bias, state[1], gates[t], cells[t], out[t], torch.get_num_threads())
+        state = out[t], cells[t]
+    return out, befores, gates, cells
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        hidden: Tensor,
-        cell: Tensor,
-        is_first: Tensor,
-        is_low: bool,
-        weight_x: Tensor,
-        weight_h: Tensor,
-        bias_x: Tensor,
-        bias_h: Tensor,
-    ) -> Tensor:
-        kind = torch.bfloat16 if is_low else torch.float32
-        x, weight_x, weight_h, bias = x.to(kind), weight_x.to(kind), weight_h.to(kind), bias_x + bias_h
-        shape, block = (*is_first.shape, hidden.shape[1]), _steps_at_once(is_first.shape[1])
-        gates, (out, cells) = bias.new_empty(*shape[:2], len(bias)), bias.new_empty(2, *shape)
-        befores = x.new_empty(shape)
-        keep = (~is_first).to(out.dtype)[..., None]
-        begins = is_first.any(1).tolist()
-        state, rows = (hidden, cell), shape[1]
-        enter, recur = laid_out(weight_x.t(), rows * block), laid_out(weight_h.t(), rows)
-        for t, is_cut in enumerate(begins):
-            if t % block == 0:
-                given = product(x[t : t + block].flatten(0, 1), enter).float().view(-1, rows, len(bias))
-            if is_cut:
-                state = state[0] * keep[t], state[1] * keep[t]
-            befores[t] = state[0]
-            step = given[t % block]
-            recurrent = None
-            if adds_freely(recur):  # which spares a pass
-                product(befores[t], recur, out=step, adds=True)
-            else:
-                recurrent = product(befores[t], recur).float()
-            lstm_gates.forward(step, recurrent, bias, state[1], gates[t], cells[t], out[t], torch.get_num_threads())
-            state = out[t], cells[t]
-        ctx.save_for_backward(x, befores, cell, keep, gates, cells, weight_x, weight_h)
-        ctx.begins = begins
-        result: Tensor = out
-        return result
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, befores, cell, keep, gates, cells, weight_x, weight_h = ctx.saved_tensors
-        d_out, block = gradients[0].float().contiguous(), _steps_at_once(x.shape[1])
-        d_gates, d_x = x.new_empty(gates.shape), x.new_empty(x.shape)  # in order, whatever the strides of x
-        leave, recur = laid_out(weight_x, x.shape[1] * block), laid_out(weight_h, x.shape[1])
-        d_hidden, d_cell, precise = torch.zeros_like(cell), torch.zeros_like(cell), torch.empty_like(gates[0])
-        for t in range(len(ctx.begins) - 1, -1, -1):
-            before = cells[t - 1] if t else cell
-            if ctx.begins[t]:
-                before = before * keep[t]
-            step = d_gates[t] if x.dtype == precise.dtype else precise
-            lstm_gates.backward(gates[t], before, cells[t], d_out[t], d_hidden, d_cell, step, torch.get_num_threads())
-            if step is precise:
-                d_gates[t] = step
-            d_hidden = product(d_gates[t], recur).float()
-            if ctx.begins[t]:
-                d_hidden, d_cell = d_hidden * keep[t], d_cell * keep[t]
-            if t % block == 0:
-                steps = slice(t, t + block)
-                product(d_gates[steps].flatten(0, 1), leave, out=d_x[steps].view(-1, x.shape[2]))
-        d_gates = d_gates.flatten(0, 1)
-        d_weights = (product(d_gates.t(), other.flatten(0, 1)).float() for other in (x, befores))
-        d_bias = d_gates.sum(0, dtype=torch.float32)
-        return d_x, None, None, None, None, *d_weights, d_bias, d_bias
+def _check_segment(
+    x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, weight_x: Tensor, weight_h: Tensor, bias: Tensor
+) -> None:
+    """The door of what is multiplied; `lstm_gates` checks what the gates read."""
+    (steps, rows, inputs), size = x.shape, hidden.shape[1]
+    wanted: dict[str, tuple[Tensor, torch.dtype, tuple[int, ...]]] = {
+        "x": (x, x.dtype, (steps, rows, inputs)),
+        "hidden": (hidden, torch.float32, (rows, size)),
+        "cell": (cell, torch.float32, (rows, size)),
+        "is_first": (is_first, torch.bool, (steps, rows)),
+        "weight_x": (weight_x, x.dtype, (4 * size, inputs)),
+        "weight_h": (weight_h, x.dtype, (4 * size, size)),
+        "bias": (bias, torch.float32, (4 * size,)),
+    }
+    for name, (tensor, dtype, shape) in wanted.items():
+        is_known = dtype in (torch.float32, torch.bfloat16, torch.bool)
+        if tensor.dtype != dtype or tensor.shape != shape or not tensor.is_cpu or not is_known:
+            raise ValueError(
+                f"lstm_segment: {name} is {tensor.dtype} {tuple(tensor.shape)} on {tensor.device}; it must be "
+                f"{dtype if is_known else torch.float32} {shape} on cpu; convert it, or set LEAGUE_KERNELS=off"
+            )
+
+
+def _kept(is_first: Tensor, like: Tensor) -> tuple[Tensor, list[bool]]:
+    """0 where a match begins, else 1 (T, B, 1); and whether any does, by step."""
+    return (~is_first).to(like.dtype)[..., None], is_first.any(1).tolist()
+
+
+@compiled_segment.register_fake
+def _(
+    x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, weight_x: Tensor, weight_h: Tensor, bias: Tensor
+) -> tuple[Tensor, ...]:
+    shape = (*is_first.shape, hidden.shape[1])
+    gates = bias.new_empty((*shape[:2], bias.shape[0]))
+    return bias.new_empty(shape), x.new_empty(shape), gates, bias.new_empty(shape)
+
+
+@torch.library.custom_op("league::lstm_segment_backward", mutates_args=(), device_types="cpu")
+def compiled_segment_backward(
+    d_out: Tensor,
+    x: Tensor,
+    cell: Tensor,
+    is_first: Tensor,
+    weight_x: Tensor,
+    weight_h: Tensor,
+    befores: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of x, both weights, each in its type, and the bias."""
+    d_out, block = d_out.float().contiguous(), _steps_at_once(x.shape[1])
+    keep, begins = _kept(is_first, cell)
+    d_gates, d_x = x.new_empty(gates.shape), x.new_empty(x.shape)  # in order, whatever the strides of x
+    leave, recur = laid_out(weight_x, x.shape[1] * block), laid_out(weight_h, x.shape[1])
+    d_hidden, d_cell, precise = torch.zeros_like(cell), torch.zeros_like(cell), torch.empty_like(gates[0])
+    for t in range(len(begins) - 1, -1, -1):
+        before = cells[t - 1] if t else cell
+        if begins[t]:
+            before = before * keep[t]
+        step = d_gates[t] if x.dtype == precise.dtype else precise
+        lstm_gates.backward(gates[t], before, cells[t], d_out[t], d_hidden, d_cell, step, torch.get_num_threads())
+        if step is precise:
+            d_gates[t] = step
+        d_hidden = product(d_gates[t], recur).float()
+        if begins[t]:
+            d_hidden, d_cell = d_hidden * keep[t], d_cell * keep[t]
+        if t % block == 0:
+            steps = slice(t, t + block)
+            product(d_gates[steps].flatten(0, 1), leave, out=d_x[steps].view(-1, x.shape[2]))
+    d_gates = d_gates.flatten(0, 1)
+    d_weight_x, d_weight_h = (product(d_gates.t(), other.flatten(0, 1)) for other in (x, befores))
+    return d_x, d_weight_x, d_weight_h, d_gates.sum(0, dtype=torch.float32)
+
+
+@compiled_segment_backward.register_fake
+def _(d_out: Tensor, x: Tensor, cell: Tensor, is_first: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+    weight_x, weight_h, _, gates, _ = rest
+    bias = gates.new_empty(gates.shape[-1:])
+    return x.new_empty(x.shape), x.new_empty(weight_x.shape), x.new_empty(weight_h.shape), bias
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+    x, _, cell, is_first, weight_x, weight_h, _ = inputs
+    ctx.save_for_backward(x, cell, is_first, weight_x, weight_h, *output[1:])
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx: Any, d_out: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    d_x, *d_weights = compiled_segment_backward(d_out, *ctx.saved_tensors)
+    return d_x, None, None, None, *d_weights
+
+
+compiled_segment.register_autograd(_gradients, setup_context=_keep)
 
 
 def _steps_at_once(rows: int) -> int:
