@@ -2,8 +2,8 @@ PY     ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAGE  ?= test50k
-CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi policies/*.pyx policies/*.pxi)
-C      := $(wildcard policies/*.h)
+CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi policies/*/*.pyx policies/*/*.pxi)
+C      := $(wildcard policies/*/*.h)
 
 .PHONY: train test slow lint types check build clean
 
@@ -55,4 +55,4 @@ build/typed/league: $(wildcard league/* envs/* policies/* snapshots/*)
 	cd $@ && ln -s ../../../league/* ../../../envs ../../../policies ../../../snapshots ../../../cli.py . && rm -f __pycache__
 
 clean:
-	rm -rf build $(VENV) *.egg-info envs/*/*.so policies/*.so
+	rm -rf build $(VENV) *.egg-info envs/*/*.so policies/*/*.so

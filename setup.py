@@ -13,10 +13,10 @@ from setuptools.errors import CompileError, LinkError
 
 COMPILED_PARTS = [
     Extension(
-        f"league.policies.{name}",
-        [f"policies/{name}.pyx"],
-        include_dirs=["policies"],
-        depends=[f"policies/{name}.h", "policies/vector_math.h"],
+        f"league.policies.kernels._{name}",
+        [f"policies/kernels/_{name}.pyx"],
+        include_dirs=["policies/kernels"],
+        depends=[f"policies/kernels/{name}.h", "policies/kernels/vector_math.h", "policies/kernels/tensors.pxi"],
     )
     for name in ("ring_attention", "segment_attention", "latent_attention", "lstm_gates", "tile_products")
 ]

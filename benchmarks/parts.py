@@ -22,11 +22,11 @@ from league import config as settings
 from league.bench import _parts
 from league.device import autocast
 from league.envs import registry
-from league.policies import attention, lstm, ring, segment
-from league.policies import linear as linear_module
 from league.policies.actor_critic import ActorCritic
-from league.policies.linear import linear
-from league.policies.lstm import lstm_cell
+from league.policies.kernels import latents, lstm, ring, segment
+from league.policies.kernels import linear as linear_module
+from league.policies.kernels.linear import linear
+from league.policies.kernels.lstm import lstm_cell
 from league.sessions.settling import settle
 from league.sessions.shelf import architecture_of
 
@@ -176,7 +176,7 @@ def matrix_shares(precision: str, turns: int = 5) -> dict[str, float]:
 def forms(*, is_compiled: bool) -> Iterator[None]:
     """The network's parts in their compiled form, or in torch's."""
     with contextlib.ExitStack() as stack:
-        for module in (attention, ring, segment, lstm):
+        for module in (latents, ring, segment, lstm):
             stack.enter_context(mock.patch.object(module, "is_plain", lambda *_: is_compiled))
         yield
 

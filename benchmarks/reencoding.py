@@ -29,7 +29,7 @@ from league.config import Config
 from league.envs import registry
 from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
-from league.policies.attention import attend, rotate, rotation_at, split
+from league.policies.kernels.attention import attend, rotate, rotation_at, split
 from league.policies.opponent_encoder import OpponentEncoder
 from league.sessions.session import Silent
 from league.sessions.settling import settle

@@ -127,7 +127,7 @@ def products_of(device: torch.device, precision: str, has_tiles: bool) -> str:
 def products(precision: str) -> Iterator[None]:
     """Multiplies float32 matrices at torch's precision `high`, or at `highest` if `precision` is that, while it lasts.
 
-    `high` is TF32 on CUDA, on a CPU what `league.policies.linear` makes of it.
+    `high` is TF32 on CUDA, on a CPU what `league.policies.kernels.linear` makes of it.
     """
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     is_exact = precision == "highest"

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from league.policies.attention import CrossAttention
 from league.policies.heads import make_head
-from league.policies.linear import Linear
-from league.policies.lstm import lstm_cell, lstm_segment
+from league.policies.kernels.linear import Linear
+from league.policies.kernels.lstm import lstm_cell, lstm_segment
+from league.policies.kernels.ring import EncoderMemory
 from league.policies.opponent_encoder import OpponentEncoder
-from league.policies.ring import EncoderMemory
 from league.types import ActionSpec, GameSpec
 
 

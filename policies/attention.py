@@ -1,46 +1,13 @@
-"""Multi-head attention with rotary positions (arXiv:2104.09864), cut so that keys and values can come from a memory."""
+"""Cross-attention of what is observed to what the opponent's encoder found."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-import league.policies.latent_attention as latent_attention
-from league.policies.linear import Linear, by_head, is_plain
-
-ROTARY_BASE = 1000.0
-"""Longest rotary wavelength is about 2 pi times this many tokens."""
-
-
-def rotation_at(positions: Tensor, head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """cos and sin (..., 1, head_width / 2) of the rotary angles at `positions` (...), in float32 for smaller types."""
-    dtype = torch.promote_types(dtype, torch.float32)  # bf16 cannot tell the later positions apart
-    half = head_width // 2
-    frequency = ROTARY_BASE ** (-torch.arange(half, device=positions.device, dtype=dtype) / half)
-    angle = (positions.to(dtype)[..., None] * frequency)[..., None, :]
-    return angle.cos(), angle.sin()
-
-
-def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """Rotates the pairs of x (..., heads, head_width)."""
-    cos, sin = rotation
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
-
-
-def split(x: Tensor, heads: int) -> Tensor:
-    """(..., width) -> (..., heads, head_width)."""
-    return x.view(*x.shape[:-1], heads, -1)
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """query (n, Q, heads, d), key and value (n, J, heads, d), mask (n, Q, J) True where seen -> (n, Q, width)."""
-    query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None]).transpose(1, 2).flatten(-2)
+from league.policies.kernels.latents import attend_latents
+from league.policies.kernels.linear import Linear, by_head
 
 
 class CrossAttention(nn.Module):
@@ -68,27 +35,3 @@ class CrossAttention(nn.Module):
         found = attend_latents(by_head(query, key), latents, math.sqrt(self.heads / width))
         result: Tensor = self.out(by_head(found, value.mT).reshape(*x.shape[:-1], width))
         return result
-
-
-def attend_latents(sought: Tensor, latents: Tensor, scale: float) -> Tensor:
-    """sought (nets, R, heads, width), latents (nets, R, L, width), keys and values at once -> as sought."""
-    if not is_plain(latents):
-        return (sought @ latents.mT * scale).softmax(-1).to(latents.dtype) @ latents
-    flat = [x.float().flatten(0, 1).contiguous() for x in (sought, latents)]
-    found: Tensor = _AttendLatents.apply(*flat, scale)  # type: ignore[no-untyped-call]
-    return found.view(sought.shape)
-
-
-class _AttendLatents(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, sought: Tensor, latents: Tensor, scale: float) -> Tensor:
-        ctx.save_for_backward(sought, latents)
-        ctx.scale = scale
-        found, ctx.share = latent_attention.forward(sought, latents, scale, torch.get_num_threads())
-        result: Tensor = found
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        d_found, threads = gradients[0].contiguous(), torch.get_num_threads()
-        return *latent_attention.backward(d_found, ctx.share, *ctx.saved_tensors, ctx.scale, threads), None

@@ -16,9 +16,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from league.policies.linear import Linear
-from league.policies.ring import EncoderMemory, ring_of
-from league.policies.segment import segment_of
+from league.policies.kernels.linear import Linear
+from league.policies.kernels.ring import EncoderMemory, ring_of
+from league.policies.kernels.segment import segment_of
 
 
 class Past(Protocol):

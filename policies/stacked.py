@@ -17,19 +17,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from league.policies.actor_critic import ActorCritic
-from league.policies.linear import USES_ONEDNN, Linear, Packed, can_pack, pack, packed_room
+from league.policies.kernels.linear import USES_ONEDNN, Linear, Packed, can_pack, pack, packed_room
 from league.types import Policy
 
 
 def stack_of(like: ActorCritic, num_slots: int, precision: str) -> StackedPolicy | None:
-    """A `StackedPolicy` where it plays faster than its nets one after the other (docs/performance.md): not in float32
+    """A `StackedPolicy` where it plays faster than its nets in turn (docs/lab/performance.md): not in float32
     through oneDNN, which has no batched product."""
     is_faster = like.device.type != "cpu" or precision == "bf16" or not USES_ONEDNN
     return StackedPolicy(like, num_slots, precision) if is_faster else None
 
 
 def _is_rounded(module: nn.Module, weight: Tensor) -> bool:
-    """Whether bf16's autocast rounds a layer's weights: an LSTM's on a CPU alone (`league.policies.lstm`)."""
+    """Whether bf16's autocast rounds a layer's weights: an LSTM's on a CPU alone (`league.policies.kernels.lstm`)."""
     return isinstance(module, Linear) or weight.device.type == "cpu"
 
 

@@ -39,7 +39,7 @@ def test_wheel_holds_one_top_level_with_everything_in_it(wheel: Path) -> None:
         files = [p for kind in ("*.py", "*.sql", "*.toml", "py.typed") for p in (ROOT / folder).rglob(kind)]
         expected |= {prefix + p.relative_to(ROOT).as_posix() for p in files}
     assert expected <= set(names), expected - set(names)
-    for compiled in ("league/envs/brawl/brawl.", "league/policies/ring_attention."):
+    for compiled in ("league/envs/brawl/brawl.", "league/policies/kernels/_ring_attention."):
         assert any(name.startswith(compiled) and name.endswith((".so", ".pyd")) for name in names)
     assert not [name for name in names if "test" in name or name.endswith((".pyx", ".pxi", ".h"))]
 

@@ -25,7 +25,7 @@ from league.errors import SnapshotError, StoreError, UsageError
 from league.play.evaluation import Summary
 from league.play.opponents import num_slots_for
 from league.policies.actor_critic import ActorCritic
-from league.policies.linear import has_tiles
+from league.policies.kernels.linear import has_tiles
 from league.policies.stacked import StackedPolicy, stack_of
 from league.pool.league_pool import start_again
 from league.pool.pool import Pool

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-import league.policies.linear as linear
+import league.policies.kernels.linear as linear
 
 WAYS = ("MKL", "oneDNN", "tiles")
 

@@ -20,7 +20,7 @@ from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
 from tests.helpers.rollouts import BRAWL, WEIGHTS, network, pool_config, same
 
-COMPILED = ("linear", "lstm", "ring", "attention", "segment")
+COMPILED = ("linear", "lstm", "ring", "latents", "segment")
 """Modules of the policies that leave torch where tensors are plain, out of a dispatch mode's sight."""
 
 
@@ -114,7 +114,7 @@ def as_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = torch.device("cuda")
     monkeypatch.setattr(opponents, "stacked_shape", lambda nets, rows, _: stacked_shape(nets, rows, cuda))
     for name in COMPILED:
-        monkeypatch.setattr(f"league.policies.{name}.is_plain", lambda *tensors: False)
+        monkeypatch.setattr(f"league.policies.kernels.{name}.is_plain", lambda *tensors: False)
 
 
 def start(collector: Collector) -> None:

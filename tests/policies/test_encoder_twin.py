@@ -16,8 +16,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from league.policies import ring
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
+from league.policies.kernels import ring
 from league.types import ActionSpec
 
 Array = npt.NDArray[np.float64]

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-import league.policies.attention as module
-from league.policies.attention import CrossAttention, attend_latents
-from league.policies.linear import by_head
+import league.policies.kernels.latents as module
+from league.policies.attention import CrossAttention
+from league.policies.kernels.latents import attend_latents
+from league.policies.kernels.linear import by_head
 from tests.helpers.ways import WAYS, choose
 
 SHAPES = [(1, 1, 1, 1, 1), (1, 5, 2, 3, 7), (1, 33, 8, 8, 64), (3, 4, 2, 5, 40), (1, 6, 4, 20, 48)]

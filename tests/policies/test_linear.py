@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import league.policies.linear as module
-from league.policies.linear import Linear, linear
+import league.policies.kernels.linear as module
+from league.policies.kernels.linear import Linear, linear
 from tests.helpers.ways import WAYS, choose
 
 

@@ -10,9 +10,9 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-import league.policies.lstm as module
+import league.policies.kernels.lstm as module
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.policies.lstm import lstm_cell, lstm_segment, packed_segment
+from league.policies.kernels.lstm import lstm_cell, lstm_segment, packed_segment
 from league.policies.stacked import StackedPolicy
 from league.types import ActionSpec
 from tests.helpers.ways import WAYS, choose

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from league.policies import ring_attention
-from league.policies.ring import CompiledRing, EncoderMemory, Ring, ring_of
+from league.policies.kernels import _ring_attention as ring_attention
+from league.policies.kernels.ring import CompiledRing, EncoderMemory, Ring, ring_of
 
 
 def memory_of(rows: int, history: int, width: int) -> EncoderMemory:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from league.policies.ring import EncoderMemory
-from league.policies.segment import CompiledSegment, Segment, segment_of
+from league.policies.kernels.ring import EncoderMemory
+from league.policies.kernels.segment import CompiledSegment, Segment, segment_of
 
 
 def memory_of(rows: int, history: int, width: int) -> EncoderMemory:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import league.policies.tile_products as tile_products
+import league.policies.kernels._tile_products as tile_products
 
 pytestmark = pytest.mark.skipif(not tile_products.are_there(), reason="this processor has no tile units for bf16")
 

@@ -29,8 +29,15 @@ def are_there():
     return bool(has_tiles())
 
 
-cdef int set_right(Product* p, right) except -1:
-    p.right, p.right_depth, p.right_column = floats(right), right.stride(-2), right.stride(-1)
+cdef float* matrix(x, str name, tuple shape) except? NULL:
+    """The address of a tensor of which one of the last two axes is contiguous."""
+    if x.dtype is not FLOAT32 or not x.is_cpu or x.shape != shape or (x.stride(-2) != 1 and x.stride(-1) != 1):
+        refuse(x, name, FLOAT32, shape, "one of its last two axes contiguous")
+    return <float*><intptr_t>x.data_ptr()
+
+
+cdef int set_right(Product* p, right, tuple shape) except -1:
+    p.right, p.right_depth, p.right_column = matrix(right, "right", shape), right.stride(-2), right.stride(-1)
     return 0
 
 
@@ -43,8 +50,8 @@ def pack(right, out):
     """Writes right (K, N), of whose axes one is contiguous, into out (`packed_length`,), as `multiply` takes it."""
     cdef Product p
     p.depth, p.columns = right.shape
-    set_right(&p, right)
-    p.packed = <uint16_t*>floats(out)
+    set_right(&p, right, (p.depth, p.columns))
+    p.packed = <uint16_t*>floats(out, "out", (packed_length(p.depth, p.columns),))
     pack_right(&p)
 
 
@@ -56,27 +63,28 @@ def multiply(left, right, packed, bias, out, bint adds, int threads):
     may be None if packed (..., `packed_length`) is not.
 
     Raises:
-        ValueError: out's last axis is not contiguous.
+        ValueError: a tensor is of another type, device, shape or layout.
         MemoryError: none for a workspace, at most 1 MiB a thread.
     """
     cdef Product p
     cdef int64_t nets = left.size(0) if left.dim() == 3 else 1, bias_net = 0 if bias is None else bias.stride(0)
     cdef int64_t left_net = left.stride(0), out_net = out.stride(0), right_net = 0, packed_net = 0
     cdef int is_done
+    cdef tuple one_a_net = (nets,) if left.dim() == 3 else ()
+    p.rows, p.depth, p.columns = left.size(-2), left.size(-1), out.size(-1)
     p.packed = NULL
     if packed is None:
-        set_right(&p, right)
+        set_right(&p, right, (*one_a_net, p.depth, p.columns))
         right_net = right.stride(0)
     else:
-        p.packed, packed_net = <uint16_t*>floats(packed), 2 * packed.stride(0)
+        p.packed = <uint16_t*>rows_of_floats(packed, "packed", (*one_a_net, packed_length(p.depth, p.columns)))
+        packed_net = 2 * packed.stride(0)
     p.is_far = packed is not None and nets > 1
-    p.left, p.out = floats(left), floats(out)
-    p.bias = NULL if bias is None else floats(bias)
-    p.rows, p.depth, p.columns = left.size(-2), left.size(-1), out.size(-1)
+    p.left = matrix(left, "left", (*one_a_net, p.rows, p.depth))
+    p.out = rows_of_floats(out, "out", (*one_a_net, p.rows, p.columns))
+    p.bias = NULL if bias is None else rows_of_floats(bias, "bias", (*one_a_net, p.columns))
     p.left_row, p.left_depth = left.stride(-2), left.stride(-1)
     p.out_row, p.adds = out.stride(-2), adds
-    if out.stride(-1) != 1:
-        raise ValueError(f"out lies with strides {out.stride()}; its last axis must be contiguous")
     with nogil:
         is_done = multiply_nets(&p, nets, left_net, right_net, packed_net, bias_net, out_net, threads)
     if not is_done:

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import league.policies.segment_attention as segment_attention
-from league.policies.attention import attend, rotate, rotation_at, split
-from league.policies.linear import is_plain
-from league.policies.ring import EncoderMemory
+from league.policies.kernels.attention import attend, rotate, rotation_at, split
+from league.policies.kernels.ring import EncoderMemory
+from league.policies.kernels.switch import COMPILED, is_plain
+
+segment_attention = COMPILED["segment_attention"]
 
 
 def positions_in(memory: EncoderMemory, is_first: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,34 +65,89 @@ class CompiledSegment:
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """See `Segment.attend`."""
-        found: Tensor = _Attend.apply(query.float(), key.float(), value.float(), self, layer)  # type: ignore[no-untyped-call]
+        memory = self.memory
+        fixed = memory.count, self.is_first, memory.keys[layer], memory.values[layer], self.heads
+        found, _ = attend_segment(query.float(), key.float(), value.float(), *self.rotation, *fixed)
         return found
 
-    def fixed(self, layer: int) -> tuple[Any, ...]:
-        """What both directions of a call need beside the tensors that it differentiates."""
-        memory = self.memory
-        keys, values, threads = memory.keys[layer], memory.values[layer], torch.get_num_threads()
-        return self.rotation, memory.count, self.is_first, keys, values, self.heads, threads
+
+@torch.library.custom_op("league::attend_segment", mutates_args=(), device_types="cpu")
+def attend_segment(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    count: Tensor,
+    is_first: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    heads: int,
+) -> tuple[Tensor, Tensor]:
+    """What the queries find (B, T, Q, width), and the logs of their sums (B, T, Q, heads), all in float32.
+
+    query (B, T, Q, width), or (Q, width) for all tokens alike; key, value (B, T, width); cos, sin (B, T, 1, half);
+    count (B,) int64; is_first (B, T) bool; keys, values (B, H, width): the memory, rotated. Differentiable in query,
+    key and value.
+
+    Raises:
+        ValueError: a tensor is of another type, device, shape or layout.
+    """
+    threads = torch.get_num_threads()
+    out, log_sum = segment_attention.forward(query, key, value, cos, sin, count, is_first, keys, values, heads, threads)
+    return out, log_sum
 
 
-class _Attend(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, segment: CompiledSegment, layer: int) -> Tensor:
-        out, log_sum = segment_attention.forward(query, key, value, *segment.fixed(layer))
-        ctx.save_for_backward(query, key, value, out, log_sum)
-        ctx.segment, ctx.layer = segment, layer
-        result: Tensor = out
-        return result
+@attend_segment.register_fake
+def _(query: Tensor, key: Tensor, *fixed: Any) -> tuple[Tensor, Tensor]:
+    rows, steps, width = key.shape
+    shape = rows, steps, query.shape[-2]
+    return key.new_empty((*shape, width)), key.new_empty((*shape, fixed[-1]))
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        query, key, value, out, log_sum = ctx.saved_tensors
-        d_query, d_key, d_value = segment_attention.backward(
-            gradients[0].contiguous(), out, log_sum, query, key, value, *ctx.segment.fixed(ctx.layer)
-        )
-        if query.dim() == 2:
-            d_query = d_query.sum((0, 1))
-        return d_query, d_key, d_value, None, None
+
+@torch.library.custom_op("league::attend_segment_backward", mutates_args=(), device_types="cpu")
+def attend_segment_backward(
+    d_out: Tensor,
+    out: Tensor,
+    log_sum: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    count: Tensor,
+    is_first: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    heads: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of query (B, T, Q, width), of each token also where they share one, key and value (B, T, width)."""
+    fixed = cos, sin, count, is_first, keys, values, heads, torch.get_num_threads()
+    d_query, d_key, d_value = segment_attention.backward(d_out.contiguous(), out, log_sum, query, key, value, *fixed)
+    return d_query, d_key, d_value
+
+
+@attend_segment_backward.register_fake
+def _(d_out: Tensor, out: Tensor, log_sum: Tensor, query: Tensor, key: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    return out.new_empty(out.shape), key.new_empty(key.shape), key.new_empty(key.shape)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*output, *inputs[:-1])
+    ctx.heads = inputs[-1]
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx: Any, d_out: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    out, log_sum, query, *rest = ctx.saved_tensors
+    d_query, d_key, d_value = attend_segment_backward(d_out, out, log_sum, query, *rest, ctx.heads)
+    if query.dim() == 2:
+        d_query = d_query.sum((0, 1))
+    return d_query, d_key, d_value, *[None] * 7
+
+
+attend_segment.register_autograd(_gradients, setup_context=_keep)
 
 
 def segment_of(memory: EncoderMemory, is_first: Tensor, heads: int) -> Segment | CompiledSegment:

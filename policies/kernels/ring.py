@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-import league.policies.ring_attention as ring_attention
-from league.policies.attention import attend, rotate, rotation_at, split
-from league.policies.linear import is_plain
+from league.policies.kernels.attention import attend, rotate, rotation_at, split
+from league.policies.kernels.switch import COMPILED, is_plain
+
+ring_attention = COMPILED["ring_attention"]
 
 
 @dataclass
@@ -71,7 +72,7 @@ class CompiledRing:
             query.float(),
             key.float(),
             value.float(),
-            self._rotation,
+            *self._rotation,
             self._count,
             self._rows,
             self._memory.keys[layer],

@@ -2,44 +2,36 @@
 
 Where `torch.set_float32_matmul_precision` allows less than `highest` and the processor has tile units (AMX), larger
 products of float32 run on those, each number as the sum of two bf16 (`tile_products.h`). Else they are float32
-throughout: MKL's on Intel's processors; on others it leaves AVX-512 unused and oneDNN does not, which torch carries too
-(docs/performance.md: 178 against 400 GFLOP/s on the same two cores of an AMD). All else goes through torch's own.
+throughout: torch's own, which is MKL on x86; on AMD's processors it leaves AVX-512 unused and oneDNN does not, which
+torch carries too (docs/lab/performance.md: 178 against 400 GFLOP/s on the
+same two cores). All else goes through torch's own.
 """
 
 from __future__ import annotations
 
 import functools
-import platform
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-import league.policies.tile_products as tile_products
+from league.policies.kernels import switch
+from league.policies.kernels.switch import is_plain
+
+tile_products = switch.COMPILED["tile_products"]
+USES_ONEDNN = switch.IS_ON and switch.has_onednn(switch.VENDOR)
 
 
 @functools.cache
 def has_tiles() -> bool:
     """Whether there are tile units. The first call asks the system to let this process use them."""
-    return bool(tile_products.are_there())
+    return switch.IS_ON and bool(tile_products.are_there())
 
-
-def _is_intel() -> bool:
-    try:
-        return "GenuineIntel" in Path("/proc/cpuinfo").read_text()
-    except OSError:  # not Linux
-        return "Intel" in platform.processor()
-
-
-USES_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not (
-    _is_intel() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-)
 
 FEWEST_ROWS, FEWEST_ROWS_LAID_OUT, FEWEST, SMALLEST = 33, 16, 24, 2**19
 """Rows a thread of a product for the tile units, rows a thread where the right side is laid out already, columns and
-depth, and multiplications: below, MKL is faster (docs/performance.md)."""
+depth, and multiplications: below, MKL is faster (docs/lab/performance.md)."""
 
 FEWEST_ROWS_ANY_LAYOUT = 256
 """Rows from which on MKL is as fast whichever way the right side lies."""
@@ -202,14 +194,6 @@ def _each_head(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
     """x (R, heads, K) times weight (heads, K, N), written into out (R, heads, N)."""
     _on_tiles(x.transpose(0, 1), weight, out.transpose(0, 1))
     return out
-
-
-def is_plain(*tensors: Tensor) -> bool:
-    """Whether compiled parts can serve: float32 on a CPU."""
-    for x in tensors:
-        if not x.is_cpu or x.dtype != torch.float32 or x.numel() == 0:
-            return False
-    return not torch.compiler.is_compiling()  # torch.compile sees only torch's own
 
 
 def _has_own_way(x: Tensor, weight: Tensor) -> bool:

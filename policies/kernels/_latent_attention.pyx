@@ -23,6 +23,14 @@ cdef extern from "latent_attention.h":
     void latent_attention_backwards(const LatentAttention* a, int64_t row) noexcept nogil
 
 
+cdef int set_inputs(LatentAttention* a, sought, latents, share) except -1:
+    cdef int64_t rows = sought.shape[0]
+    a.sought = floats(sought, "sought", (rows, a.heads, a.width))
+    a.latents = floats(latents, "latents", (rows, a.num_latents, a.width))
+    a.share = floats(share, "share", (rows, a.heads, a.num_latents))
+    return 0
+
+
 def forward(sought, latents, float scale, int threads):
     """What each head finds (n, heads, width), and its shares of the latents (n, heads, L), which `backward` needs.
 
@@ -32,7 +40,8 @@ def forward(sought, latents, float scale, int threads):
     cdef int64_t row, rows = sought.shape[0]
     a.heads, a.num_latents, a.width, a.scale = sought.shape[1], latents.shape[1], sought.shape[2], scale
     share, found = sought.new_empty((rows, a.heads, a.num_latents)), sought.new_empty(sought.shape)
-    a.sought, a.latents, a.share, a.found = floats(sought), floats(latents), floats(share), floats(found)
+    set_inputs(&a, sought, latents, share)
+    a.found = floats(found, "found", (rows, a.heads, a.width))
     for row in prange(rows, nogil=True, num_threads=threads, schedule="static"):
         latent_attention(&a, row)
     return found, share
@@ -45,8 +54,11 @@ def backward(d_found, share, sought, latents, float scale, int threads):
     a.heads, a.num_latents, a.width, a.scale = sought.shape[1], latents.shape[1], sought.shape[2], scale
     d_sought, d_latents = sought.new_empty(sought.shape), latents.new_empty(latents.shape)
     d_score = share.new_empty(share.shape)
-    a.sought, a.latents, a.share, a.d_found = floats(sought), floats(latents), floats(share), floats(d_found)
-    a.d_sought, a.d_latents, a.d_score = floats(d_sought), floats(d_latents), floats(d_score)
+    set_inputs(&a, sought, latents, share)
+    a.d_found = floats(d_found, "d_found", (rows, a.heads, a.width))
+    a.d_sought = floats(d_sought, "d_sought", (rows, a.heads, a.width))
+    a.d_latents = floats(d_latents, "d_latents", (rows, a.num_latents, a.width))
+    a.d_score = floats(d_score, "d_score", (rows, a.heads, a.num_latents))
     for row in prange(rows, nogil=True, num_threads=threads, schedule="static"):
         latent_attention_backwards(&a, row)
     return d_sought, d_latents

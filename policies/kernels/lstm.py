@@ -1,0 +1,231 @@
+"""The LSTM over one step and over a segment with match boundaries inside: in torch, and compiled where that can serve.
+
+`nn.LSTM` holds the weights. In play it would re-pack them at every call, and over a segment it knows no boundaries, so
+that it would have to be called again wherever any row begins a match (docs/lab/performance.md has both).
+
+Gates and state are float32, or float64 where the weights are, under autocast too. The compiled forms, on a CPU,
+multiply in bf16 then; elsewhere the products are in the state's type as well, in play as in learning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from league.policies.kernels.linear import adds_freely, laid_out, linear, product
+from league.policies.kernels.switch import COMPILED, is_plain
+
+lstm_gates = COMPILED["lstm_gates"]
+
+ROWS_AT_ONCE = 512
+"""Rows of a product that reads the input's weights."""
+
+WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+"""Of an `nn.LSTM`, for its input and for its state. Of stacked nets not all are parameters."""
+
+
+def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[Tensor, Tensor]:
+    """One step of a one-layer `lstm` from (hidden, cell), each (n, H), on x (n, input): the next (hidden, cell), in the
+    same type."""
+    weight_x, weight_h, bias_x, bias_h = (getattr(lstm, name) for name in WEIGHTS)
+    if is_plain(cell) and not torch.is_grad_enabled():
+        after, shown = torch.empty_like(cell), torch.empty_like(cell)
+        is_stacked = bias_x.dim() == 2  # each net has a bias of its own, which the gates cannot tell apart
+        bias = None if is_stacked else bias_x + bias_h
+        gates = linear(x, weight_x, bias_x if is_stacked else None).float()
+        recurrent = linear(hidden, weight_h, bias_h if is_stacked else None).float()
+        lstm_gates.forward(gates, recurrent, bias, cell, gates, after, shown, torch.get_num_threads())
+        return shown, after
+    with _without_autocast(cell):
+        gates = linear(x.to(cell.dtype), weight_x, bias_x) + linear(hidden, weight_h, bias_h)
+    enter, forget, candidate, leave = gates.chunk(4, -1)
+    cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(candidate)
+    return torch.sigmoid(leave) * torch.tanh(cell), cell
+
+
+def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
+    """`lstm` over x (T, B, input) from (hidden, cell), each (B, H), cleared where a match begins: (T, B, H).
+
+    is_first (T, B): a match begins at this step.
+    """
+    if is_plain(hidden):
+        kind = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
+        weight_x, weight_h, bias_x, bias_h = (getattr(lstm, name) for name in WEIGHTS)
+        weights = weight_x.to(kind), weight_h.to(kind), bias_x + bias_h
+        return compiled_segment(x.to(kind), hidden, cell, is_first.contiguous(), *weights)[0]
+    return packed_segment(x, hidden, cell, is_first, lstm)
+
+
+def packed_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
+    """The same in one call of `nn.LSTM`: every piece of a match is a sequence of its own, longest first.
+
+    In the state's type, whatever x is in.
+    """
+    steps, rows = is_first.shape
+    begins = is_first.t().clone()
+    begins[:, 0] = True
+    starts = begins.flatten().nonzero()[:, 0]  # counted row by row
+    lengths = torch.diff(starts, append=starts.new_tensor([rows * steps]))
+    order = lengths.argsort(descending=True, stable=True)
+    starts, lengths = starts[order], lengths[order]
+    row, first = starts // steps, starts % steps
+    time = torch.arange(steps, device=x.device)[:, None]
+    is_there = time < lengths  # (T, pieces)
+    places = ((first + time) * rows + row)[is_there]  # in x flattened
+    keep = (~is_first[first, row])[:, None]
+    state = [(s[row] * keep)[None] for s in (hidden, cell)]
+    packed = PackedSequence(x.flatten(0, 1)[places].to(cell.dtype), is_there.sum(1).cpu()[: int(lengths[0])])
+    with _without_autocast(cell):
+        found, _ = lstm(packed, (state[0], state[1]))
+    out: Tensor = torch.empty_like(found.data).index_copy(0, places, found.data).view(steps, rows, -1)
+    return out
+
+
+def _without_autocast(x: Tensor) -> torch.autocast:
+    return torch.autocast(x.device.type, enabled=False)
+
+
+@torch.library.custom_op("league::lstm_segment", mutates_args=(), device_types="cpu")
+def compiled_segment(
+    x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, weight_x: Tensor, weight_h: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The compiled form: a product for the inputs of some steps, then a product and the gates a step for what the state
+    adds, so that what is made is used while it is in the cache.
+
+    x (T, B, input), weight_x (4 * H, input) and weight_h (4 * H, H) are float32, or bf16 for products in that; all else
+    is float32: hidden, cell (B, H), bias (4 * H,). is_first (T, B) bool. Differentiable in x, the weights and the bias:
+    no gradient flows into the state that a segment begins with, since it is stored.
+
+    Returns:
+        The output (T, B, H); and for the gradients the states that the steps began with (T, B, H), in x's type, the
+        gates' values (T, B, 4 * H) and the cells (T, B, H).
+
+    Raises:
+        ValueError: a tensor is of another type, device, shape or layout.
+    """
+    _check_segment(x, hidden, cell, is_first, weight_x, weight_h, bias)
+    shape, block = (*is_first.shape, hidden.shape[1]), _steps_at_once(is_first.shape[1])
+    gates, out, cells = bias.new_empty(*shape[:2], len(bias)), bias.new_empty(shape), bias.new_empty(shape)
+    befores = x.new_empty(shape)
+    keep, begins = _kept(is_first, cell)
+    state, rows = (hidden, cell), shape[1]
+    enter, recur = laid_out(weight_x.t(), rows * block), laid_out(weight_h.t(), rows)
+    for t, is_cut in enumerate(begins):
+        if t % block == 0:
+            given = product(x[t : t + block].flatten(0, 1), enter).float().view(-1, rows, len(bias))
+        if is_cut:
+            state = state[0] * keep[t], state[1] * keep[t]
+        befores[t] = state[0]
+        step = given[t % block]
+        recurrent = None
+        if adds_freely(recur):  # which spares a pass
+            product(befores[t], recur, out=step, adds=True)
+        else:
+            recurrent = product(befores[t], recur).float()
+        lstm_gates.forward(step, recurrent, bias, state[1], gates[t], cells[t], out[t], torch.get_num_threads())
+        state = out[t], cells[t]
+    return out, befores, gates, cells
+
+
+def _check_segment(
+    x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, weight_x: Tensor, weight_h: Tensor, bias: Tensor
+) -> None:
+    """The door of what is multiplied; `lstm_gates` checks what the gates read."""
+    (steps, rows, inputs), size = x.shape, hidden.shape[1]
+    wanted: dict[str, tuple[Tensor, torch.dtype, tuple[int, ...]]] = {
+        "x": (x, x.dtype, (steps, rows, inputs)),
+        "hidden": (hidden, torch.float32, (rows, size)),
+        "cell": (cell, torch.float32, (rows, size)),
+        "is_first": (is_first, torch.bool, (steps, rows)),
+        "weight_x": (weight_x, x.dtype, (4 * size, inputs)),
+        "weight_h": (weight_h, x.dtype, (4 * size, size)),
+        "bias": (bias, torch.float32, (4 * size,)),
+    }
+    for name, (tensor, dtype, shape) in wanted.items():
+        is_known = dtype in (torch.float32, torch.bfloat16, torch.bool)
+        if tensor.dtype != dtype or tensor.shape != shape or not tensor.is_cpu or not is_known:
+            raise ValueError(
+                f"lstm_segment: {name} is {tensor.dtype} {tuple(tensor.shape)} on {tensor.device}; it must be "
+                f"{dtype if is_known else torch.float32} {shape} on cpu; convert it, or set LEAGUE_KERNELS=off"
+            )
+
+
+def _kept(is_first: Tensor, like: Tensor) -> tuple[Tensor, list[bool]]:
+    """0 where a match begins, else 1 (T, B, 1); and whether any does, by step."""
+    return (~is_first).to(like.dtype)[..., None], is_first.any(1).tolist()
+
+
+@compiled_segment.register_fake
+def _(
+    x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, weight_x: Tensor, weight_h: Tensor, bias: Tensor
+) -> tuple[Tensor, ...]:
+    shape = (*is_first.shape, hidden.shape[1])
+    gates = bias.new_empty((*shape[:2], bias.shape[0]))
+    return bias.new_empty(shape), x.new_empty(shape), gates, bias.new_empty(shape)
+
+
+@torch.library.custom_op("league::lstm_segment_backward", mutates_args=(), device_types="cpu")
+def compiled_segment_backward(
+    d_out: Tensor,
+    x: Tensor,
+    cell: Tensor,
+    is_first: Tensor,
+    weight_x: Tensor,
+    weight_h: Tensor,
+    befores: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of x, both weights, each in its type, and the bias."""
+    d_out, block = d_out.float().contiguous(), _steps_at_once(x.shape[1])
+    keep, begins = _kept(is_first, cell)
+    d_gates, d_x = x.new_empty(gates.shape), x.new_empty(x.shape)  # in order, whatever the strides of x
+    leave, recur = laid_out(weight_x, x.shape[1] * block), laid_out(weight_h, x.shape[1])
+    d_hidden, d_cell, precise = torch.zeros_like(cell), torch.zeros_like(cell), torch.empty_like(gates[0])
+    for t in range(len(begins) - 1, -1, -1):
+        before = cells[t - 1] if t else cell
+        if begins[t]:
+            before = before * keep[t]
+        step = d_gates[t] if x.dtype == precise.dtype else precise
+        lstm_gates.backward(gates[t], before, cells[t], d_out[t], d_hidden, d_cell, step, torch.get_num_threads())
+        if step is precise:
+            d_gates[t] = step
+        d_hidden = product(d_gates[t], recur).float()
+        if begins[t]:
+            d_hidden, d_cell = d_hidden * keep[t], d_cell * keep[t]
+        if t % block == 0:
+            steps = slice(t, t + block)
+            product(d_gates[steps].flatten(0, 1), leave, out=d_x[steps].view(-1, x.shape[2]))
+    d_gates = d_gates.flatten(0, 1)
+    d_weight_x, d_weight_h = (product(d_gates.t(), other.flatten(0, 1)) for other in (x, befores))
+    return d_x, d_weight_x, d_weight_h, d_gates.sum(0, dtype=torch.float32)
+
+
+@compiled_segment_backward.register_fake
+def _(d_out: Tensor, x: Tensor, cell: Tensor, is_first: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+    weight_x, weight_h, _, gates, _ = rest
+    bias = gates.new_empty(gates.shape[-1:])
+    return x.new_empty(x.shape), x.new_empty(weight_x.shape), x.new_empty(weight_h.shape), bias
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+    x, _, cell, is_first, weight_x, weight_h, _ = inputs
+    ctx.save_for_backward(x, cell, is_first, weight_x, weight_h, *output[1:])
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx: Any, d_out: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    d_x, *d_weights = compiled_segment_backward(d_out, *ctx.saved_tensors)
+    return d_x, None, None, None, *d_weights
+
+
+compiled_segment.register_autograd(_gradients, setup_context=_keep)
+
+
+def _steps_at_once(rows: int) -> int:
+    """Steps whose inputs are multiplied in one product: enough rows to be worth the weights' way from memory."""
+    return max(1, ROWS_AT_ONCE // rows)

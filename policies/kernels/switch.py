@@ -1,0 +1,90 @@
+"""Whether the compiled forms serve: chosen once, when this is imported, for the whole process.
+
+`LEAGUE_KERNELS=off` sends all through plain torch; `on` through the compiled forms on processors, too, on which they
+have not been measured. Unset, they serve on Linux on processors of Intel's and AMD's. Where they were not built, as
+without a C compiler, plain torch serves.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from league.errors import UsageError
+
+SETTING = "LEAGUE_KERNELS"
+INTEL, AMD = "GenuineIntel", "AuthenticAMD"
+PARTS = ("ring_attention", "segment_attention", "latent_attention", "lstm_gates", "tile_products")
+
+
+def vendor_of(cpuinfo: str) -> str:
+    """Who made the processor, as the text of /proc/cpuinfo names it; empty where it names nobody, as on Arm."""
+    found = re.search(r"^vendor_id\s*:\s*(\S+)", cpuinfo, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def why_off(setting: str | None, vendor: str, missing: str) -> str:
+    """Why plain torch serves; empty where the compiled forms do.
+
+    Args:
+        setting: the value of `LEAGUE_KERNELS`; None where it is not set.
+        vendor: the processor's maker.
+        missing: why the compiled modules could not be loaded; empty where they are there.
+
+    Raises:
+        UsageError: the setting is neither `on` nor `off`, or `on` where there are no compiled forms.
+    """
+    if setting not in (None, "", "on", "off"):
+        raise UsageError(f"{SETTING}={setting!r} must be on or off; unset it to let the processor decide")
+    if setting == "off":
+        return f"{SETTING}=off"
+    if missing and setting == "on":
+        raise UsageError(f"{SETTING}=on, but {missing}; install a C compiler and reinstall, or unset it")
+    if missing:
+        return missing
+    is_measured = vendor in (INTEL, AMD)
+    return "" if is_measured or setting == "on" else f"not measured on this processor; {SETTING}=on tries them"
+
+
+def has_onednn(vendor: str) -> bool:
+    """Whether products of float32 are oneDNN's rather than torch's own: on AMD's processors, where MKL leaves AVX-512
+    unused, while torch has its private `mkldnn._linear_pointwise`."""
+    return vendor == AMD and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def _load() -> tuple[dict[str, Any], str]:
+    """The compiled modules by name, and why they are not there."""
+    try:
+        return {name: import_module(f"league.policies.kernels._{name}") for name in PARTS}, ""
+    except ImportError as error:
+        return dict.fromkeys(PARTS), f"no compiled kernels ({error})"
+
+
+def _cpuinfo() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text()
+    except OSError:  # not Linux
+        return ""
+
+
+VENDOR = vendor_of(_cpuinfo())
+COMPILED, _missing = _load()
+"""The compiled modules by name; None for each where they are not there."""
+WHY_OFF = why_off(os.environ.get(SETTING), VENDOR, _missing)
+IS_ON = not WHY_OFF
+
+
+def is_plain(*tensors: Tensor) -> bool:
+    """Whether compiled forms can serve: they are on, and the tensors are float32 on a CPU."""
+    if not IS_ON:
+        return False
+    for x in tensors:
+        if not x.is_cpu or x.dtype != torch.float32 or x.numel() == 0:
+            return False
+    return not torch.compiler.is_compiling()  # torch.compile sees only torch's own
