@@ -13,7 +13,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +65,6 @@ class Connection:
         self.path, self.say = path, say
         self._shared: Cursor | None = None
         """Of the reading that is under way."""
-        self._engine: Cursor | None = None
-        """Reads the file once it is attached: making a DuckDB takes 12 ms, attaching a file to one takes 1."""
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Cursor]:
@@ -88,19 +85,6 @@ class Connection:
                 self._shared = None
 
     @contextlib.contextmanager
-    def asking(self) -> Iterator[Cursor]:
-        """As `reading`, for a statement that somebody typed: unless a reading is under way, no file can be reached.
-
-        Raises:
-            StoreBusy, StoreError: as `reading`.
-        """
-        if self._shared is not None:
-            yield self._shared
-            return
-        with self.opened(read_only=True, is_alone=True) as con:
-            yield con
-
-    @contextlib.contextmanager
     def transaction(self, wait: float | None = None) -> Iterator[Cursor]:
         """To write, all or nothing.
 
@@ -114,10 +98,8 @@ class Connection:
             yield con
 
     @contextlib.contextmanager
-    def opened(self, *, read_only: bool, wait: float | None = None, is_alone: bool = False) -> Iterator[Cursor]:
+    def opened(self, *, read_only: bool, wait: float | None = None) -> Iterator[Cursor]:
         """The file, opened for this; outside of a transaction each statement is one of its own.
-
-        is_alone: whether the engine is made for this opening; one that writes always is.
 
         Raises:
             StoreBusy, StoreError: as `transaction`.
@@ -127,52 +109,17 @@ class Connection:
         if not _process_lock.acquire(timeout=wait):
             raise StoreBusy(f"store {self.path} is in use by another thread; wait for it and try again")
         try:
-            is_kept = read_only and not is_alone
-            open_file = self._attach if is_kept else partial(connect, self.path, read_only)
-            con = self._wait_for(open_file, deadline, wait)
-            try:
-                yield con
-            except _BUGS:
-                raise
-            except duckdb.Error as error:
-                raise StoreError(_damage(self.path, error)) from error
-            finally:
-                if is_kept:
-                    self._detach()
-                else:
-                    con.close()
+            with contextlib.closing(self._wait_for(read_only, deadline, wait)) as con:
+                try:
+                    yield con
+                except _BUGS:
+                    raise
+                except duckdb.Error as error:
+                    raise StoreError(_damage(self.path, error)) from error
         finally:
             _process_lock.release()
 
-    def _attach(self) -> Cursor:
-        try:
-            if self._engine is None:
-                self._engine = duckdb.connect(":memory:", config=_CONFIG)
-                self._engine.execute(f"SET allowed_paths = [{_quoted(self.path)}, {_quoted(f'{self.path}.wal')}]")
-                self._engine.execute(_SEAL)
-            self._engine.execute(f"ATTACH {_quoted(self.path)} AS store (READ_ONLY)")
-            self._engine.execute("USE store")
-        except BaseException:  # an interrupt, too: nothing may keep the file
-            self._drop_engine()
-            raise
-        return self._engine
-
-    def _detach(self) -> None:
-        """Lets go of the file, with the engine where that has come to harm."""
-        try:
-            if self._engine is not None:
-                self._engine.execute("USE memory; DETACH store")
-        except BaseException as error:
-            self._drop_engine()
-            if not isinstance(error, duckdb.Error):
-                raise
-
-    def _drop_engine(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-        self._engine = None
-
-    def _wait_for(self, open_file: Callable[[], Cursor], deadline: float, wait: float) -> Cursor:
+    def _wait_for(self, read_only: bool, deadline: float, wait: float) -> Cursor:
         """Opens the file, trying again until the deadline while somebody else has it.
 
         A log that cannot be replayed is set aside, which is said.
@@ -185,7 +132,7 @@ class Connection:
                 if not self.path.is_file():
                     kind = "is a folder, not a league store" if self.path.is_dir() else "is gone or no file"
                     raise StoreError(f"{self.path} {kind}; pass another --store")
-                return open_file()
+                return connect(self.path, read_only)
             except duckdb.Error as error:
                 text = str(error)
                 if any(sign in text for sign in _BROKEN_LOG_SIGNS) and self._set_aside(log, file_number, error):
@@ -261,10 +208,6 @@ def select_rows(con: Cursor, kind: type[Row], name: str, /, **values: Any) -> li
 def first_line(error: BaseException) -> str:
     """The beginning of an error that may be long."""
     return str(error).strip().split("\n", 1)[0]
-
-
-def _quoted(text: str | Path) -> str:
-    return "'" + str(text).replace("'", "''") + "'"
 
 
 def _file_number(path: Path) -> int | None:

@@ -236,7 +236,7 @@ class Reader:
             StoreError: it took longer than `seconds`, or the store cannot be read.
         """
         check_length(statement)
-        with self.connection.asking() as con:
+        with self.connection.reading() as con:
             return ask(con, statement, limit, seconds)
 
     def row_counts(self, run: str, update: int) -> dict[str, list[int]]:

@@ -553,19 +553,6 @@ Store.open(sys.argv[1]).begin_run(make_run(sys.argv[2]))
 """
 
 
-def test_readings_share_an_engine_but_not_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading makes a DuckDB once; between two readings anybody can write."""
-    opened = Store.open(store.path)
-    assert opened.runs() == []
-    connect, made = connection.duckdb.connect, list[Any]()
-    monkeypatch.setattr(connection.duckdb, "connect", lambda *a, **k: made.append(a) or connect(*a, **k))
-    for number in range(3):
-        assert len(opened.runs()) == number
-        with python(BEGIN, store.path, number) as process:
-            assert process.wait(timeout=60) == 0
-    assert not made
-
-
 def test_nobody_writes_within_a_reading(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even the same process: it is as busy as for another one, and the reading goes on as it was."""
     monkeypatch.setattr(connection, "LOCK_SECONDS", 0.1)
@@ -594,7 +581,7 @@ def test_an_interrupt_lets_go_of_the_file(store: Store, monkeypatch: pytest.Monk
             pass
 
 
-def test_an_engine_that_came_to_harm_is_made_again(store: Store) -> None:
+def test_a_reading_after_damage_is_a_whole_one(store: Store) -> None:
     """After damage met while reading, and after an error of any other kind, the next reading is a whole one."""
     store.add_matches(make_match(row=i) for i in range(100))
     store.flush(force=True)
