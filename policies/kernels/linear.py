@@ -3,7 +3,7 @@
 Where `torch.set_float32_matmul_precision` allows less than `highest` and the processor has tile units (AMX), larger
 products of float32 run on those, each number as the sum of two bf16 (`tile_products.h`). Else they are float32
 throughout: torch's own, which is MKL on x86; on AMD's processors it leaves AVX-512 unused and oneDNN does not, which
-torch carries too (docs/performance.md: 178 against 400 GFLOP/s on the same two cores). All else goes through torch's own.
+torch carries too (docs/performance.md: 178 against 400 GFLOP/s on the same two cores). All else is torch's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from torch.nn import functional as F
 
 from league.policies.kernels import switch
 from league.policies.kernels.switch import is_plain
-
 
 tile_products = switch.COMPILED["tile_products"]
 USES_ONEDNN = switch.IS_ON and switch.has_onednn(switch.VENDOR)

@@ -94,9 +94,7 @@ def attend_segment(
         ValueError: a tensor is of another type, device, shape or layout.
     """
     threads = torch.get_num_threads()
-    out, log_sum = segment_attention.forward(
-        query, key, value, cos, sin, count, is_first, keys, values, heads, threads
-    )
+    out, log_sum = segment_attention.forward(query, key, value, cos, sin, count, is_first, keys, values, heads, threads)
     return out, log_sum
 
 
@@ -125,9 +123,7 @@ def attend_segment_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of query (B, T, Q, width), of each token also where they share one, key and value (B, T, width)."""
     fixed = cos, sin, count, is_first, keys, values, heads, torch.get_num_threads()
-    d_query, d_key, d_value = segment_attention.backward(
-        d_out.contiguous(), out, log_sum, query, key, value, *fixed
-    )
+    d_query, d_key, d_value = segment_attention.backward(d_out.contiguous(), out, log_sum, query, key, value, *fixed)
     return d_query, d_key, d_value
 
 
