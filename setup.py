@@ -18,7 +18,7 @@ COMPILED_PARTS = [
         include_dirs=["policies/kernels"],
         depends=[f"policies/kernels/{name}.h", "policies/kernels/vector_math.h", "policies/kernels/tensors.pxi"],
     )
-    for name in ("ring_attention", "segment_attention", "latent_attention", "lstm_gates", "tile_products")
+    for name in ("ring_attention", "segment_attention", "lstm_gates", "tile_products")
 ]
 CHECKS = os.environ.get("LEAGUE_CYTHON_CHECKS", "0") == "1"
 

@@ -23,8 +23,8 @@ from league.bench import _parts
 from league.device import autocast
 from league.envs import registry
 from league.policies.actor_critic import ActorCritic
-from league.policies.kernels import latents, lstm, ring, segment
 from league.policies.kernels import linear as linear_module
+from league.policies.kernels import lstm, ring, segment
 from league.policies.kernels.linear import linear
 from league.policies.kernels.lstm import lstm_cell
 from league.sessions.app import settle
@@ -118,7 +118,7 @@ def learning() -> dict[str, object]:
 
 MATRIX_KERNELS = (
     *("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "mkldnn::_linear_pointwise"),
-    *("_Attend", "_AttendBackward", "_AttendLatents", "_AttendLatentsBackward", "product on tiles", "ring attention"),
+    *("league::attend_segment", "league::attend_segment_backward", "product on tiles", "ring attention"),
 )
 """What torch's profiler calls products of matrices, attention included."""
 
@@ -176,7 +176,7 @@ def matrix_shares(precision: str, turns: int = 5) -> dict[str, float]:
 def forms(*, is_compiled: bool) -> Iterator[None]:
     """The network's parts in their compiled form, or in torch's."""
     with contextlib.ExitStack() as stack:
-        for module in (latents, ring, segment, lstm):
+        for module in (ring, segment, lstm):
             stack.enter_context(mock.patch.object(module, "is_plain", lambda *_: is_compiled))
         yield
 

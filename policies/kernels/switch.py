@@ -20,7 +20,7 @@ from league.errors import UsageError
 
 SETTING = "LEAGUE_KERNELS"
 INTEL, AMD = "GenuineIntel", "AuthenticAMD"
-PARTS = ("ring_attention", "segment_attention", "latent_attention", "lstm_gates", "tile_products")
+PARTS = ("ring_attention", "segment_attention", "lstm_gates", "tile_products")
 
 
 def vendor_of(cpuinfo: str) -> str:

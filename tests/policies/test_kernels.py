@@ -7,9 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.kernels import switch
 from league.policies.kernels.lstm import compiled_segment
 from league.policies.kernels.segment import attend_segment
+from league.policies.stacked import StackedPolicy
+from league.types import ActionSpec
 from tests.helpers.ways import choose
 
 pytestmark = pytest.mark.skipif(not switch.IS_ON, reason=switch.WHY_OFF)
@@ -115,6 +118,21 @@ TENSORS = [
 ]
 ANY_ORDER = {"x", "hidden", "is_first", "weight_x", "weight_h"}
 """What the products of an LSTM read, in whatever order it lies."""
+
+
+def test_off_serves_every_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the switch off a stack of bf16 plays too: its LSTM, which is in float32 then, keeps float32 weights."""
+    monkeypatch.setattr(switch, "IS_ON", False)
+    sizes = (True, 1, 2, 16, 32, 5, 3, 16, 24, (12,))
+    net = ActorCritic(Architecture(12, (6, 12), ActionSpec("multi_binary", (2,) * 4), *sizes)).requires_grad_(False)
+    stack = StackedPolicy(net, 2, "bf16")
+    for slot in range(2):
+        stack.put(slot, net)
+    obs = torch.randn(6, 12)
+    with torch.autocast("cpu", torch.bfloat16):
+        both = stack.step(obs, net.initial_state(6), num_slots=2, greedy=True)
+        alone = net.step(obs, net.initial_state(6), greedy=True)
+    assert (both[2] - alone[2]).abs().max() < 0.05
 
 
 def longer(x: Tensor) -> Tensor:
