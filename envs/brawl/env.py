@@ -183,7 +183,7 @@ def slow() -> str:
     """What makes the game slow here, and how slow, in a few words; empty where it is not."""
     if _form() is not TwinBatch:
         return ""
-    options = Options()
+    options = Options.model_validate({})
     batch = TwinBatch(8, 1, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options))
     return f"brawl runs on its Python twin (about {ticks_a_second(batch):,.0f} ticks a second)"
 

@@ -67,7 +67,7 @@ class CompiledSegment:
         """See `Segment.attend`."""
         memory = self.memory
         fixed = memory.count, self.is_first, memory.keys[layer], memory.values[layer], self.heads
-        found, _ = attend_segment(query.float(), key.float(), value.float(), *self.rotation, *fixed)
+        found: Tensor = attend_segment(query.float(), key.float(), value.float(), *self.rotation, *fixed)[0]
         return found
 
 
