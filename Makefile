@@ -2,10 +2,11 @@ PY     ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAGE  ?= test50k
+COMPAT ?= 2.6.0 2.11.0 2.13.0
 CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi policies/*/*.pyx policies/*/*.pxi)
 C      := $(wildcard policies/*/*.h)
 
-.PHONY: train test slow lint types check build clean
+.PHONY: train test slow lint types check compat build clean
 
 train: $(VENV)/.built
 	$(BIN)/league train --stage $(STAGE)
@@ -25,6 +26,16 @@ types: build build/typed/league
 	$(BIN)/mypy
 
 check: lint types test
+
+# The networks' tests under other torch versions, each in a venv of its own (gigabytes: torch comes with CUDA there).
+compat: build
+	for version in $(COMPAT); do \
+	  folder=build/compat/$$version; \
+	  test -x $$folder/bin/python || $(PY) -m venv $$folder || exit 1; \
+	  $$folder/bin/python -m pip install --quiet --disable-pip-version-check torch==$$version . pytest pytest-timeout \
+	    pytest-xdist hypothesis || exit 1; \
+	  $$folder/bin/python -m pytest -q -n 0 tests/policies tests/snapshots || exit 1; \
+	done
 
 build: $(VENV)/.built $(VENV)/.installed
 

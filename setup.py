@@ -18,7 +18,7 @@ COMPILED_PARTS = [
         include_dirs=["policies/kernels"],
         depends=[f"policies/kernels/{name}.h", "policies/kernels/vector_math.h", "policies/kernels/tensors.pxi"],
     )
-    for name in ("ring_attention", "segment_attention", "latent_attention", "lstm_gates", "tile_products")
+    for name in ("ring_attention", "segment_attention", "lstm_gates", "tile_products")
 ]
 CHECKS = os.environ.get("LEAGUE_CYTHON_CHECKS", "0") == "1"
 
@@ -32,12 +32,23 @@ class build_py(_build_py):
 
 
 class build_ext(_build_ext):
-    """Sets the compiler's flags; uses OpenMP where the compiler has it (else prange is serial)."""
+    """Sets the compiler's flags; uses OpenMP where the compiler has it (else prange is serial).
+
+    Without a compiler nothing is compiled: all of league runs in Python and torch. With one, what does not compile is
+    an error.
+    """
 
     def build_extensions(self):
+        if not self._compiles("#include <Python.h>\nint main(void){return 0;}\n", []):
+            print(
+                "no C compiler, or no Python.h: league is installed without compiled parts, and is slow",
+                file=sys.stderr,
+            )
+            self.extensions = []
+            return
         msvc = self.compiler.compiler_type == "msvc"
         openmp = ["/openmp"] if msvc else ["-fopenmp"]
-        has_openmp = os.environ.get("LEAGUE_OPENMP", "1") != "0" and self._compiles(openmp)
+        has_openmp = os.environ.get("LEAGUE_OPENMP", "1") != "0" and self._has_openmp(openmp)
         for ext in self.extensions:
             is_game = ext.name.startswith("league.envs.")
             if not msvc:
@@ -49,15 +60,23 @@ class build_ext(_build_ext):
                 ext.extra_link_args += [] if msvc else openmp
         super().build_extensions()
 
-    def _compiles(self, flags):
+    def _has_openmp(self, flags):
+        found = self._compiles("#include <omp.h>\nint main(void){return omp_get_max_threads()<1;}\n", flags)
+        if not found:
+            print("no OpenMP: compiled parts will run on one core", file=sys.stderr)
+        return found
+
+    def _compiles(self, text, flags):
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder, "t.c")
-            source.write_text("#include <omp.h>\nint main(void){return omp_get_max_threads()<1;}\n")
+            source.write_text(text)
             try:
-                objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=flags)
-                self.compiler.link_executable(objects, "t", output_dir=folder, extra_postargs=flags)
+                objects = self.compiler.compile(
+                    [str(source)], output_dir=folder, include_dirs=self.include_dirs, extra_postargs=flags
+                )
+                if flags:
+                    self.compiler.link_executable(objects, "t", output_dir=folder, extra_postargs=flags)
             except (CompileError, LinkError):
-                print("no OpenMP: the environments will step on one core", file=sys.stderr)
                 return False
         return True
 

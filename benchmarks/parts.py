@@ -23,8 +23,8 @@ from league.bench import _parts
 from league.device import autocast
 from league.envs import registry
 from league.policies.actor_critic import ActorCritic
-from league.policies.kernels import latents, lstm, ring, segment
 from league.policies.kernels import linear as linear_module
+from league.policies.kernels import lstm, ring, segment
 from league.policies.kernels.linear import linear
 from league.policies.kernels.lstm import lstm_cell
 from league.sessions.settling import settle
@@ -118,7 +118,7 @@ def learning() -> dict[str, object]:
 
 MATRIX_KERNELS = (
     *("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "mkldnn::_linear_pointwise"),
-    *("_Attend", "_AttendBackward", "_AttendLatents", "_AttendLatentsBackward", "product on tiles", "ring attention"),
+    *("league::attend_segment", "league::attend_segment_backward", "product on tiles", "ring attention"),
 )
 """What torch's profiler calls products of matrices, attention included."""
 
@@ -172,14 +172,64 @@ def matrix_shares(precision: str, turns: int = 5) -> dict[str, float]:
     return figures
 
 
+SWITCHES: dict[str, list[tuple[Any, str, Any]]] = {
+    "all on": [],
+    **{module.__name__.rpartition(".")[2]: [(module, "is_plain", lambda *_: False)] for module in (ring, segment)},
+    "lstm": [(lstm, "is_plain", lambda *_: False)],
+    "oneDNN": [(linear_module, "USES_ONEDNN", False)],
+}
+"""What is switched off, singly, in `each_alone`."""
+
+
+def each_alone(threads: int, precision: str = "float32", turns: int = 20, preset: str = "fast") -> dict[str, object]:
+    """An update of the preset with one kernel at a time in torch's form, the others on, as a multiple of all on.
+
+    Short pieces in turns, four steps of play and one minibatch of learning, by the processor's time, since a busy
+    machine stretches the clock's; of each the lower quartile. An update is a rollout and the preset's epochs.
+    """
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("highest" if precision == "highest" else "high")
+    overrides = ["learner.device=cpu", f"learner.precision={precision}", "env.strict_masks=false"]
+    config, spec, device, _ = settle("10m", preset, None, None, overrides)
+    learning, steps = config.learner, 4
+    rows = config.env.rows // learning.minibatches
+    one = [*overrides, "learner.epochs=1", "learner.minibatches=1", f"env.rows={rows}"]
+    collector, _ = _parts(config, spec, device)
+    others, learner = _parts(settle("10m", preset, None, None, one)[0], spec, device)
+    rollout = others.collect(learning.rollout_steps, 1)
+    names = [name for name in SWITCHES if precision != "bf16" or name != "lstm"]  # a stack's weights are bf16 then
+    play: dict[str, list[float]] = {name: [] for name in names}
+    learn: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(turns + 1):
+        for name in names:
+            with contextlib.ExitStack() as stack:
+                for module, attribute, value in SWITCHES[name]:
+                    stack.enter_context(mock.patch.object(module, attribute, value))
+                began = time.process_time()
+                collector.collect(steps, turn + 1)
+                played = time.process_time()
+                learner.update(rollout)
+                if turn:  # the first one warms up
+                    play[name].append((played - began) * learning.rollout_steps / steps)
+                    learn[name].append((time.process_time() - played) * learning.minibatches * learning.epochs)
+    quarter = {name: [statistics.quantiles(times[name])[0] for times in (play, learn)] for name in names}
+    whole = {name: sum(parts) for name, parts in quarter.items()}
+    figures: dict[str, object] = {"threads": threads, "precision": precision, "preset": preset}
+    for name in names[1:]:
+        figures[f"without_{name}"] = round(whole[name] / whole["all on"], 3)
+        figures[f"play_without_{name}"] = round(quarter[name][0] / quarter["all on"][0], 3)
+    return figures
+
+
 @contextlib.contextmanager
 def forms(*, is_compiled: bool) -> Iterator[None]:
     """The network's parts in their compiled form, or in torch's."""
     with contextlib.ExitStack() as stack:
-        for module in (latents, ring, segment, lstm):
+        for module in (ring, segment, lstm):
             stack.enter_context(mock.patch.object(module, "is_plain", lambda *_: is_compiled))
         yield
 
 
 if __name__ == "__main__":
-    print(json.dumps({"torch": torch.__version__, "runs": [measure(1), measure(2)]}))
+    alone = [each_alone(1), each_alone(2), each_alone(1, "bf16")]
+    print(json.dumps({"torch": torch.__version__, "runs": [measure(1), measure(2)], "each_alone": alone}))

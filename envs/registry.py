@@ -2,9 +2,9 @@
 
 A game is a module (or any object) with three attributes: `Options`, a frozen pydantic model that forbids unknown
 keys, whose values are checked strictly (neither a string nor a bool is a number); `spec(options) -> GameSpec`;
-`make(rows, threads, options) -> MatchBatch`. One that can be drawn has a fourth, `render`; `KEYS`, if there, names the
-keys of its actions; one small enough to be solved has `tree(options) -> GameTree`. Modules are imported when first
-asked for.
+`make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be drawn; `KEYS`, which names
+the keys of its actions; `tree(options) -> GameTree`, if it is small enough to be solved; `slow() -> str`, which says
+what makes it slow on this machine. Modules are imported when first asked for.
 """
 
 from __future__ import annotations
@@ -140,6 +140,15 @@ def renderer(name: str) -> Render | None:
         ConfigError: no game has this name.
     """
     return getattr(_game(name), "render", None)
+
+
+def slow(name: str) -> str:
+    """What makes the game slow on this machine, and how slow; empty where nothing does.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    return str(getattr(_game(name), "slow", str)())
 
 
 def action_names(name: str) -> tuple[str, ...]:

@@ -273,7 +273,7 @@ SECTIONS: dict[str, type[Section] | None] = {
 }
 ROLE = "role"
 """The section of a league's roles, which `league.pool.roles` checks and a league's rows keep."""
-BITS = 1
+BITS = 2
 """Raised by each change of what the same config and seed play or learn, bit for bit on a CPU (CONTRIBUTING.md). It is
 written into states and snapshots, and is no part of the fingerprint."""
 AUTO = "auto"

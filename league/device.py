@@ -112,8 +112,15 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(cause in str(error) for cause in causes)
 
 
-def products_of(device: torch.device, precision: str, has_tiles: bool) -> str:
-    """What `learner.precision` makes of matrix products on a device, in words; `has_tiles`: a CPU with AMX."""
+def products_of(device: torch.device, precision: str, has_tiles: bool, is_compiled: bool = True) -> str:
+    """What `learner.precision` makes of matrix products on a device, in words.
+
+    Args:
+        has_tiles: a CPU with AMX.
+        is_compiled: networks run on compiled kernels where they can, on a CPU.
+    """
+    if device.type == "cpu" and not is_compiled:
+        return "bf16 by plain torch" if precision == "bf16" else "float32 by plain torch"
     if precision == "bf16":
         return "bf16"
     if precision == "float32" and device.type == "cuda":

@@ -6,7 +6,6 @@ import math
 
 from torch import Tensor, nn
 
-from league.policies.kernels.latents import attend_latents
 from league.policies.kernels.linear import Linear, by_head
 
 
@@ -35,3 +34,8 @@ class CrossAttention(nn.Module):
         found = attend_latents(by_head(query, key), latents, math.sqrt(self.heads / width))
         result: Tensor = self.out(by_head(found, value.mT).reshape(*x.shape[:-1], width))
         return result
+
+
+def attend_latents(sought: Tensor, latents: Tensor, scale: float) -> Tensor:
+    """sought (nets, R, heads, width), latents (nets, R, L, width), keys and values at once -> as sought."""
+    return (sought @ latents.mT * scale).softmax(-1).to(latents.dtype) @ latents

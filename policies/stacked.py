@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from league.policies.actor_critic import ActorCritic
+from league.policies.kernels import switch
 from league.policies.kernels.linear import USES_ONEDNN, Linear, Packed, can_pack, pack, packed_room
 from league.types import Policy
 
@@ -29,8 +30,8 @@ def stack_of(like: ActorCritic, num_slots: int, precision: str) -> StackedPolicy
 
 
 def _is_rounded(module: nn.Module, weight: Tensor) -> bool:
-    """Whether bf16's autocast rounds a layer's weights: an LSTM's on a CPU alone (`league.policies.kernels.lstm`)."""
-    return isinstance(module, Linear) or weight.device.type == "cpu"
+    """Whether bf16's autocast rounds a layer's weights: an LSTM's where it is compiled (`kernels/lstm.py`) alone."""
+    return isinstance(module, Linear) or (weight.device.type == "cpu" and switch.IS_ON)
 
 
 class _StackedNorm(nn.Module):

@@ -1,5 +1,6 @@
 """The wheel: one top level, everything the library reads, and it works away from the checkout."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -15,15 +16,21 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 
 
+def build_wheel(folder: Path, breaks: str = "", **env: str) -> Path:
+    """The wheel built from a clean copy of the checkout, with these variables set and a file of it broken."""
+    shutil.copytree(ROOT, folder / "source", ignore=LEFT_OUT)
+    if breaks:
+        (folder / "source" / breaks).write_text("this is no C\n")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", folder, "."]
+    done = subprocess.run(command, cwd=folder / "source", env={**os.environ, **env}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("league_engine-*.whl"))
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel built from a clean copy of the checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT, folder / "source", ignore=LEFT_OUT)
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", folder, "."]
-    done = subprocess.run(command, cwd=folder / "source", capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return next(folder.glob("league_engine-*.whl"))
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_wheel_holds_one_top_level_with_everything_in_it(wheel: Path) -> None:
@@ -65,6 +72,36 @@ def test_installed_wheel_works_in_a_folder_with_its_own_envs(wheel: Path, tmp_pa
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True", str(site / "league" / "__init__.py")]
+
+
+@pytest.mark.slow
+def test_without_a_compiler_it_installs_trains_and_says_so(tmp_path: Path) -> None:
+    """Nothing is compiled then; a smoke run of brawl goes through, slower, and one line tells that and what to do."""
+    wheel = build_wheel(tmp_path, CC="/nonexistent")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert not [name for name in names if name.endswith((".so", ".pyd"))]
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    command = ["train", "--stage", "smoke", "--device", "cpu", "--set", "agent.opponent_encoder=false"]
+    done = subprocess.run(
+        [sys.executable, "-m", "league", *command, "--set", "agent.lstm_size=32"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(site), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    [told] = [line for line in done.stderr.splitlines() if line.startswith("no compiled kernels")]
+    rate = re.search(r"brawl runs on its Python twin \(about ([\d,]+) ticks a second\)", told)
+    assert rate and int(rate[1].replace(",", "")) > 0
+    assert told.endswith("and networks run on plain torch; install a C compiler and reinstall")
+
+
+@pytest.mark.slow
+def test_what_does_not_compile_is_an_error(tmp_path: Path) -> None:
+    """Where there is a compiler, a fault in what it is given ends the build."""
+    with pytest.raises(AssertionError, match="error"):
+        build_wheel(tmp_path, breaks="policies/kernels/ring_attention.h")
 
 
 def test_training_installs_no_test_tools(tmp_path: Path) -> None:

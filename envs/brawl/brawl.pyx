@@ -15,6 +15,7 @@ import numpy as np
 from league.envs.brawl.moves import IDS, KINDS, STRIKES, TAUNT as TAUNT_NAME, WEAPONS
 from league.envs.brawl.rules import BOTS, KEYS, METRICS, TERMS
 from league.envs.brawl.state import STATE_DTYPE, pack_state, regroup_states, unpack_state
+from league.envs.brawl.twin import need_inputs, need_seed
 from league.types import result_dtype
 
 include "structs.pxi"
@@ -167,13 +168,8 @@ cdef class BrawlBatch:
         self._show()
 
     def _seeds(self, seed):
-        if isinstance(seed, np.ndarray):
-            if seed.dtype != np.uint64 or seed.shape != (self.num_rows,):
-                raise ValueError(f"seed: array of {seed.dtype} {seed.shape} must be uint64 ({self.num_rows},)")
-            return np.ascontiguousarray(seed)
-        if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
-            raise ValueError(f"seed={seed!r} must be an int within [0, 2**64) or a uint64 array of one seed a row")
-        return row_seeds(int(seed), self.num_rows)
+        given = need_seed(seed, self.num_rows)
+        return row_seeds(given, self.num_rows) if isinstance(given, int) else given
 
     def _clear(self):
         for array in (self.reward_terms, self.terminated, self.truncated, self.final_obs):
@@ -199,16 +195,6 @@ cdef class BrawlBatch:
             wrong |= self.first.controllers[i] < EXTERNAL or self.first.controllers[i] >= NUM_BOTS
         return wrong or bits & ~1 != 0
 
-    def _refuse_inputs(self):
-        for row, seat in np.ndindex(self.controllers.shape):
-            controller = self.controllers[row, seat]
-            if not EXTERNAL <= controller < NUM_BOTS:
-                raise ValueError(f"controllers[{row}, {seat}]={controller} must be -1 (external) or a bot's id, "
-                                 f"0 to {len(BOTS) - 1}")
-            keys = self.actions[row, seat].tolist()
-            if controller == EXTERNAL and not set(keys) <= {0, 1}:
-                raise ValueError(f"actions[{row}, {seat}]={keys} must hold 0 or 1 for each key")
-
     def step(self):
         """One decision of every match: `ticks_per_step` ticks with the keys of `actions` held.
 
@@ -220,7 +206,7 @@ cdef class BrawlBatch:
         with nogil:
             is_wrong = self._has_wrong_inputs()
         if is_wrong:
-            self._refuse_inputs()
+            need_inputs(self.controllers, self.actions)
         if self.threads == 1:
             with nogil:
                 for i in range(self.num_rows):

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from league.envs.brawl.moves import NAMES, STRIKES
 from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, Rules
+from league.envs.brawl.twin import TwinBatch, ticks_a_second
 from league.types import ActionSpec, GameSpec, MatchBatch
 
 __all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "render", "rules_of", "spec"]
@@ -167,17 +168,33 @@ def options_hash(options: Options) -> bytes:
 
 
 def make(rows: int, threads: int, options: Options) -> MatchBatch:
-    """`rows` matches side by side, stepped in up to `threads` threads.
+    """`rows` matches side by side, stepped in up to `threads` threads; by the twin where nothing was compiled.
 
     Raises:
         ValueError: rows or threads below 1.
     """
-    from league.envs.brawl.brawl import BrawlBatch
-
-    batch: MatchBatch = BrawlBatch(
+    batch: MatchBatch = _form()(
         rows, threads, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options)
     )
     return batch
+
+
+def slow() -> str:
+    """What makes the game slow here, and how slow, in a few words; empty where it is not."""
+    if _form() is not TwinBatch:
+        return ""
+    options = Options.model_validate({})
+    batch = TwinBatch(8, 1, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options))
+    return f"brawl runs on its Python twin (about {ticks_a_second(batch):,.0f} ticks a second)"
+
+
+def _form() -> Any:
+    """The compiled batch; its twin where there is none."""
+    try:
+        from league.envs.brawl.brawl import BrawlBatch
+    except ModuleNotFoundError:
+        return TwinBatch
+    return BrawlBatch
 
 
 def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:

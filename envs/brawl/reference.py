@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from league.envs.brawl import reference_bots
 from league.envs.brawl.moves import Strike
@@ -80,6 +81,17 @@ class ReferenceMatch:
         if r.weapons:
             for item in self.stage.items:
                 item.ticks = self.rng.between(r.item_first_min, r.item_first_max)
+
+    @classmethod
+    def of_record(cls, rules: Rules, record: Any) -> ReferenceMatch:
+        """The match whose `record()` has these values, a STATE_DTYPE scalar."""
+        match = cls(rules, int(record["seed"]))
+        match.tick, match.rng = int(record["tick"]), Stream(int(record["rng"]))
+        match.fighters = [Fighter.of_record(fighter) for fighter in record["fighters"]]
+        items = [Item.of_record(item) for item in record["items"]]
+        platform = float(record["platform_y"]), float(record["platform_direction"])
+        match.stage = Stage(rules, *platform, items=items)
+        return match
 
     # A step
 

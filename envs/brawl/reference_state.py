@@ -6,6 +6,7 @@ Strikes, weapons, keys and what a fighter stands on have names here, where the s
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from league.envs.brawl.moves import IDS, NAMES, NONE, STRIKES, WEAPONS, Strike
 from league.envs.brawl.rules import KEYS, Rules
@@ -16,6 +17,7 @@ SUPPORTS = ("air", "ground", "platform")
 """By the number that the state has for each."""
 GOLDEN = 0x9E3779B97F4A7C15
 U64 = (1 << 64) - 1
+_FLAGS = ("recovery_left", "move_hit", "landed")
 _FLOATS = ("x", "y", "vx", "vy", "damage", "damage_dealt")
 _COUNTERS = ("knock_outs", "self_destructs", "attacks", "hits", "combos", "dodges", "dashes", "pickups")
 _KEPT = ("side", "stocks", "rng", "damage_dealt", "controller", *_COUNTERS, "air_ticks", "field_ticks")
@@ -81,6 +83,11 @@ class Item:
     def lies(self) -> bool:
         """Is there a weapon?"""
         return self.kind != "unarmed"
+
+    @classmethod
+    def of_record(cls, record: Any) -> Item:
+        """The inverse of `record`, from a scalar of `state.ITEM_DTYPE`."""
+        return cls(float(record["x"]), int(record["left"]), WEAPONS[record["kind"]], int(record["ticks"]))
 
     def record(self) -> tuple[float, int, int, int]:
         """The values of `state.ITEM_DTYPE`, in its order."""
@@ -198,6 +205,16 @@ class Fighter:
     def end_move(self) -> None:
         """Leaves it without a strike."""
         self.move, self.move_tick, self.move_hit, self.landed, self.charge = None, 0, False, False, 0
+
+    @classmethod
+    def of_record(cls, record: Any) -> Fighter:
+        """The inverse of `record`, from a scalar of `state.FIGHTER_DTYPE`."""
+        values: dict[str, Any] = {name: float(record[name]) for name in _FLOATS}
+        values |= {name: int(record[name]) for name in INT_RANGES}
+        values |= {name: bool(record[name]) for name in _FLAGS}
+        keys = frozenset(key for i, key in enumerate(KEYS) if values["keys"] >> i & 1)
+        named = {"support": SUPPORTS[values["support"]], "weapon": WEAPONS[values["weapon"]], "keys": keys}
+        return cls(**values | named | {"move": name_of(values["move"]), "rng": Stream(int(record["rng"]))})
 
     def record(self) -> tuple[float | int, ...]:
         """The values of `state.FIGHTER_DTYPE`, in its order."""

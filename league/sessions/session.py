@@ -25,6 +25,7 @@ from league.errors import SnapshotError, StoreError, UsageError
 from league.play.evaluation import Summary
 from league.play.opponents import num_slots_for
 from league.policies.actor_critic import ActorCritic
+from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
 from league.policies.stacked import StackedPolicy, stack_of
 from league.pool.league_pool import start_again
@@ -204,6 +205,8 @@ class Session:
         for learner in self._learners:
             if learner.plan.found is None:
                 self._store.begin_run(replace(learner.plan.row, status="running"))
+        if self._learners and (told := slowness(self._learners[0].plan.config, self._learners[0].plan.device)):
+            self._watcher.say(told)
         with stop_on_signals(self._watcher.say):
             try:
                 for learner in self._learners:
@@ -355,9 +358,19 @@ def wire(plan: Plan) -> Run:
         store=shelf.store,
         watcher=plan.watcher,
         make_pool=plan.make_pool,
-        products=products_of(plan.device, config.learner.precision, has_tiles()),
+        products=products_of(plan.device, config.learner.precision, has_tiles(), is_compiled=switch.IS_ON),
         rate=partial(rate_evaluation, shelf.store, row.run, row.game_id),
     )
+
+
+def slowness(config: Config, device: torch.device) -> str:
+    """What runs slower than it could for want of compiled parts, on one line; empty where nothing does."""
+    game = registry.slow(config.env.name)
+    nets = "networks run on plain torch" if device.type == "cpu" and switch.WHY_OFF else ""
+    if not game and not nets:
+        return ""
+    advice = "; install a C compiler and reinstall" if game or switch.IS_MISSING else ""
+    return f"{switch.WHY_OFF or 'not compiled'}: {' and '.join(filter(None, (game, nets)))}{advice}"
 
 
 def make_batch(config: Config, rows: int) -> MatchBatch:

@@ -55,7 +55,7 @@ def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm
         kind = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
         weight_x, weight_h, bias_x, bias_h = (getattr(lstm, name) for name in WEIGHTS)
         weights = weight_x.to(kind), weight_h.to(kind), bias_x + bias_h
-        found: Tensor = compiled_segment(x.to(kind), hidden, cell, is_first.contiguous(), *weights)[0]
+        found: Tensor = compiled_segment(x.to(kind), hidden, cell, is_first, *weights)[0]
         return found
     return packed_segment(x, hidden, cell, is_first, lstm)
 

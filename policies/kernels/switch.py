@@ -20,7 +20,7 @@ from league.errors import UsageError
 
 SETTING = "LEAGUE_KERNELS"
 INTEL, AMD = "GenuineIntel", "AuthenticAMD"
-PARTS = ("ring_attention", "segment_attention", "latent_attention", "lstm_gates", "tile_products")
+PARTS = ("ring_attention", "segment_attention", "lstm_gates", "tile_products")
 
 
 def vendor_of(cpuinfo: str) -> str:
@@ -45,11 +45,12 @@ def why_off(setting: str | None, vendor: str, missing: str) -> str:
     if setting == "off":
         return f"{SETTING}=off"
     if missing and setting == "on":
-        raise UsageError(f"{SETTING}=on, but {missing}; install a C compiler and reinstall, or unset it")
+        raise UsageError(f"{SETTING}=on: there are {missing}; install a C compiler and reinstall, or unset it")
     if missing:
         return missing
-    is_measured = vendor in (INTEL, AMD)
-    return "" if is_measured or setting == "on" else f"not measured on this processor; {SETTING}=on tries them"
+    if vendor in (INTEL, AMD) or setting == "on":
+        return ""
+    return f"compiled kernels are not measured on this processor ({SETTING}=on tries them)"
 
 
 def has_onednn(vendor: str) -> bool:
@@ -62,8 +63,8 @@ def _load() -> tuple[dict[str, Any], str]:
     """The compiled modules by name, and why they are not there."""
     try:
         return {name: import_module(f"league.policies.kernels._{name}") for name in PARTS}, ""
-    except ImportError as error:
-        return dict.fromkeys(PARTS), f"no compiled kernels ({error})"
+    except ModuleNotFoundError:
+        return dict.fromkeys(PARTS), "no compiled kernels"
 
 
 def _cpuinfo() -> str:
@@ -77,7 +78,7 @@ VENDOR = vendor_of(_cpuinfo())
 COMPILED, _missing = _load()
 """The compiled modules by name; None for each where they are not there."""
 WHY_OFF = why_off(os.environ.get(SETTING), VENDOR, _missing)
-IS_ON = not WHY_OFF
+IS_ON, IS_MISSING = not WHY_OFF, bool(_missing)
 
 
 def is_plain(*tensors: Tensor) -> bool:

@@ -20,7 +20,7 @@ from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
 from tests.helpers.rollouts import BRAWL, WEIGHTS, network, pool_config, same
 
-COMPILED = ("linear", "lstm", "ring", "latents", "segment")
+COMPILED = ("linear", "lstm", "ring", "segment")
 """Modules of the policies that leave torch where tensors are plain, out of a dispatch mode's sight."""
 
 
