@@ -123,6 +123,8 @@ def test_gates_and_state_of_play_are_float32_under_autocast(device: str, monkeyp
     """Through torch's own operations, as on CUDA, alone and stacked: what comes in is bf16, no gate rounds to it."""
     if device == "cuda" and not torch.backends.cuda.is_built():
         pytest.skip("fake tensors need no card, but a build of torch that has CUDA")
+    if device == "cuda" and torch.__version__.startswith("2.6") and not torch.cuda.is_available():
+        pytest.skip("fake tensors of torch 2.6 ask the card's driver")
     monkeypatch.setattr(module, "is_plain", lambda _: False)
     is_fake = device == "cuda"
     monkeypatch.setattr("torch.cuda.amp.common.amp_definitely_not_available", lambda: False)
