@@ -137,8 +137,29 @@ def _run(
     greedy: bool,
     say: Callable[[str], None] | None,
 ) -> GateResult:
+    trial, champion = _Trial(_first_row(meeting, run, test, seed, greedy), test), None
+    with ExitStack() as stack:
+        if store is not None:
+            end_broken_off(store)
+            champion = store.champion(run) if run else None
+            introduce(store, meeting)
+            stack.enter_context(_under_way(store, trial.row.gate))
+        try:
+            if store is not None:
+                trial.begin(store)
+            row = trial.came_to(trial.play(meeting, max_games, store, say or (lambda _: None)) or "undecided")
+            row = row if store is None else store.end_gate(row, champion)
+        except BaseException:
+            if store is not None:
+                with suppress(StoreError):  # what ended the gate is the error to tell
+                    store.end_gate(trial.came_to("broken off"), champion)
+            raise
+    return trial.result(meeting, row, max_games, is_stored=store is not None)
+
+
+def _first_row(meeting: Meeting, run: str | None, test: Sprt, seed: int, greedy: bool) -> GateRow:
     first, second = meeting.sides
-    row = GateRow(
+    return GateRow(
         gate=unique_name("gate"),
         game_id=meeting.game.game_id,
         run=run,
@@ -153,63 +174,71 @@ def _run(
         seed=seed,
         sampling=sampling_of(greedy),
     )
-    champion = None
-    with ExitStack() as stack:
-        if store is not None:
-            end_broken_off(store)
-            champion = store.champion(run) if run else None
-            introduce(store, meeting)
-            stack.enter_context(_under_way(store, row.gate))
-        pairs, llr, decision = np.zeros(5, np.int64), 0.0, None
-        try:
-            if store is not None:
-                row = store.begin_gate(row, lambda attempt: spent_alpha(test.alpha, attempt) if run else test.alpha)
-                test = replace(test, alpha=row.alpha)
-            if say is not None:
-                title = f", attempt {row.attempt} at the title of {run}'s champion" if run else ""
-                say(f"playing up to {max_games:,} games of {first.label} against {second.label}{title}")
-            for batch, games in enumerate(_batches(max_games)):
-                # Both words: a repeated seed plays fresh games at every attempt, and every batch has games of its own.
-                drawn = np.random.SeedSequence([seed, row.attempt, batch]).generate_state(1, np.uint64)[0]
-                results = play_meeting(meeting, games, seed=int(drawn >> 1), run=row.gate, update=batch, greedy=greedy)
-                with put_off():  # what is stored is what is counted
-                    pairs += pair_counts(_pairs(results, first.agent_id))
-                    llr = test.llr(pairs.tolist())
-                    if store is not None:
-                        store.add_matches(results)
-                        store.flush()
-                decision = test.decide(llr)
-                if say is not None:
-                    say(f"{2 * pairs.sum():,} games: LLR {llr:.2f} of {test.lower:.2f} to {test.upper:.2f}")
-                if decision is not None:
-                    break
-            came_to = _came_to(row, pairs, llr, decision or "undecided")
-            row = came_to if store is None else store.end_gate(came_to, champion)
-        except BaseException:
-            if store is not None:
-                with suppress(StoreError):  # what ended the gate is the error to tell
-                    store.end_gate(_came_to(row, pairs, llr, "broken off"), champion)
-            raise
-    lost, one, two, three, won = pairs.tolist()
-    return GateResult(
-        gate=row.gate if store else None,
-        a=first.label,
-        b=second.label,
-        decision=row.decision,
-        is_promoted=row.is_promoted,
-        test=test,
-        llr=llr,
-        lower=test.lower,
-        upper=test.upper,
-        games=row.games,
-        max_games=max_games,
-        pairs=(lost, one, two, three, won),
-        score=(one + 2 * two + 3 * three + 4 * won) / (4 * sum(pairs.tolist())),
-        elo=elo_interval(pairs.tolist()),
-        champion=run,
-        attempt=row.attempt,
-        seed=seed,
-    )
+
+
+class _Trial:
+    """A gate's test as far as it has come: the pairs of games by score, and their log-likelihood ratio."""
+
+    def __init__(self, row: GateRow, test: Sprt) -> None:
+        self.row, self.test = row, test
+        self.pairs, self.llr = np.zeros(5, np.int64), 0.0
+
+    def begin(self, store: Store) -> None:
+        """Writes its row; an attempt at a title has what is left of alpha."""
+        run, alpha = self.row.run, self.test.alpha
+        self.row = store.begin_gate(self.row, lambda attempt: spent_alpha(alpha, attempt) if run else alpha)
+        self.test = replace(self.test, alpha=self.row.alpha)
+
+    def play(
+        self, meeting: Meeting, max_games: int, store: Store | None, say: Callable[[str], None]
+    ) -> Decision | None:
+        """Plays until the test decides, or the games are used up."""
+        row, test, (first, second) = self.row, self.test, meeting.sides
+        title = f", attempt {row.attempt} at the title of {row.run}'s champion" if row.run else ""
+        say(f"playing up to {max_games:,} games of {first.label} against {second.label}{title}")
+        for batch, games in enumerate(_batches(max_games)):
+            # Both words: a repeated seed plays fresh games at every attempt, and every batch has games of its own.
+            drawn = np.random.SeedSequence([row.seed, row.attempt, batch]).generate_state(1, np.uint64)[0]
+            is_greedy = row.sampling == "greedy"
+            results = play_meeting(meeting, games, seed=int(drawn >> 1), run=row.gate, update=batch, greedy=is_greedy)
+            with put_off():  # what is stored is what is counted
+                self.pairs += pair_counts(_pairs(results, first.agent_id))
+                self.llr = test.llr(self.pairs.tolist())
+                if store is not None:
+                    store.add_matches(results)
+                    store.flush()
+            say(f"{2 * self.pairs.sum():,} games: LLR {self.llr:.2f} of {test.lower:.2f} to {test.upper:.2f}")
+            if decision := test.decide(self.llr):
+                return decision
+        return None
+
+    def came_to(self, decision: Decision) -> GateRow:
+        """Its row, at its end."""
+        return _came_to(self.row, self.pairs, self.llr, decision)
+
+    def result(self, meeting: Meeting, row: GateRow, max_games: int, *, is_stored: bool) -> GateResult:
+        """What the caller is told; `row` is as the store has it."""
+        (first, second), test = meeting.sides, self.test
+        lost, one, two, three, won = counts = self.pairs.tolist()
+        return GateResult(
+            gate=row.gate if is_stored else None,
+            a=first.label,
+            b=second.label,
+            decision=row.decision,
+            is_promoted=row.is_promoted,
+            test=test,
+            llr=self.llr,
+            lower=test.lower,
+            upper=test.upper,
+            games=row.games,
+            max_games=max_games,
+            pairs=(lost, one, two, three, won),
+            score=(one + 2 * two + 3 * three + 4 * won) / (4 * sum(counts)),
+            elo=elo_interval(counts),
+            champion=row.run,
+            attempt=row.attempt,
+            seed=row.seed,
+        )
 
 
 def end_broken_off(store: Store) -> None:

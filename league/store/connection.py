@@ -37,11 +37,11 @@ PATIENCE_SECONDS = 1.0
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
     "memory_limit": "1GB",
+    "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
-    "temp_directory": "",  # DuckDB refuses it once external access is off
+    "temp_directory": "",  # DuckDB refuses it before enable_external_access
 }
-_SEAL = "SET enable_progress_bar = false; SET enable_external_access = false; SET lock_configuration = true"
 _BUGS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
 _BROKEN_LOG_SIGNS = ("Failure while replaying WAL", "This WAL was created for")
 _BUSY_SIGNS = ("Could not set lock", "used by another process", "different configuration", "already attached by")
@@ -189,7 +189,8 @@ def draft(path: Path) -> Iterator[Cursor]:
 def connect(path: Path, read_only: bool = False) -> Cursor:
     """A connection whose settings nobody can change; a statement that takes long shows no progress on stdout."""
     con = duckdb.connect(path, read_only=read_only, config=_CONFIG)
-    con.execute(_SEAL)
+    if not con.execute("SELECT current_setting('lock_configuration')").fetchall()[0][0]:  # else opened twice at once
+        con.execute("SET enable_progress_bar = false; SET lock_configuration = true")
     return con
 
 
