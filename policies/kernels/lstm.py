@@ -37,7 +37,7 @@ def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[T
         bias = None if is_stacked else bias_x + bias_h
         gates = linear(x, weight_x, bias_x if is_stacked else None).float()
         recurrent = linear(hidden, weight_h, bias_h if is_stacked else None).float()
-        lstm_gates.forward(gates, recurrent, bias, cell, gates, after, shown, torch.get_num_threads())
+        write_gates(gates, recurrent, bias, cell, gates, after, shown)
         return shown, after
     with _without_autocast(cell):
         gates = linear(x.to(cell.dtype), weight_x, bias_x) + linear(hidden, weight_h, bias_h)
@@ -89,6 +89,32 @@ def _without_autocast(x: Tensor) -> torch.autocast:
     return torch.autocast(x.device.type, enabled=False)
 
 
+def write_gates(
+    given: Tensor,
+    recurrent: Tensor | None,
+    bias: Tensor | None,
+    before: Tensor,
+    gates: Tensor,
+    cell: Tensor,
+    hidden: Tensor,
+) -> None:
+    """Writes the values of the gates (n, 4 * H), and the next cell and hidden (n, H), in float32.
+
+    given (n, 4 * H): what the input gives the gates; recurrent (n, 4 * H) or None: what the state adds; bias (4 * H,)
+    or None; before (n, H): the cell before. It is the operator `league::lstm_gates`, too, which a step does not go
+    through, for what that costs; `given` may be `gates` only where it does not.
+
+    Raises:
+        ValueError: a tensor is of another type, device, shape or layout.
+    """
+    lstm_gates.forward(given, recurrent, bias, before, gates, cell, hidden, torch.get_num_threads())
+
+
+torch.library.custom_op(
+    "league::lstm_gates", write_gates, mutates_args=("gates", "cell", "hidden"), device_types="cpu"
+).register_fake(lambda *_: None)
+
+
 @torch.library.custom_op("league::lstm_segment", mutates_args=(), device_types="cpu")
 def compiled_segment(
     x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, weight_x: Tensor, weight_h: Tensor, bias: Tensor
@@ -126,7 +152,7 @@ def compiled_segment(
             product(befores[t], recur, out=step, adds=True)
         else:
             recurrent = product(befores[t], recur).float()
-        lstm_gates.forward(step, recurrent, bias, state[1], gates[t], cells[t], out[t], torch.get_num_threads())
+        write_gates(step, recurrent, bias, state[1], gates[t], cells[t], out[t])
         state = out[t], cells[t]
     return out, befores, gates, cells
 

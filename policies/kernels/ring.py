@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,19 +69,46 @@ class CompiledRing:
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """See `Ring.attend`."""
-        found: Tensor = ring_attention.attend_ring(
-            query.float(),
-            key.float(),
-            value.float(),
-            *self._rotation,
-            self._count,
-            self._rows,
-            self._memory.keys[layer],
-            self._memory.values[layer],
-            self._heads,
-            torch.get_num_threads(),
-        )
-        return found
+        qkv, memory = (query.float(), key.float(), value.float()), self._memory
+        keys, values = memory.keys[layer], memory.values[layer]
+        return attend_ring(*qkv, *self._rotation, self._count, self._rows, keys, values, self._heads)
+
+
+def attend_ring(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    count: Tensor,
+    rows: Tensor | None,
+    keys: Tensor,
+    values: Tensor,
+    heads: int,
+) -> Tensor:
+    """Writes one token a row into keys and values (N, H, width), then attends over them: (n, Q, width), in float32.
+
+    query (n, Q, width), or (Q, width) for all rows alike; key, value (n, width); cos, sin (n, 1, half); count (n,)
+    int64, tokens before this one; rows (n,) int64, or None for all. It is the operator `league::attend_ring`, too,
+    which play does not go through: that costs more than the checks and the attention of a few rows.
+
+    Raises:
+        ValueError: a tensor is of another type, device, shape or layout, or a row is not there.
+    """
+    found: Tensor = ring_attention.attend_ring(
+        query, key, value, cos, sin, count, rows, keys, values, heads, torch.get_num_threads()
+    )
+    return found
+
+
+_operator = torch.library.custom_op(
+    "league::attend_ring", attend_ring, mutates_args=("keys", "values"), device_types="cpu"
+)
+
+
+@_operator.register_fake
+def _(query: Tensor, key: Tensor, *_: Any) -> Tensor:
+    return key.new_empty((key.shape[0], query.shape[-2], key.shape[1]))
 
 
 def ring_of(memory: EncoderMemory, count: Tensor, rows: Tensor | None, heads: int) -> Ring | CompiledRing:

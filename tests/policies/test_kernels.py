@@ -100,6 +100,20 @@ def test_the_lstm_is_an_operator(way: str, kind: torch.dtype, monkeypatch: pytes
     torch.library.opcheck(compiled_segment, tuple(of_lstm(kind).values()))
 
 
+def test_the_ring_is_an_operator_that_writes() -> None:
+    """A step over the ring, too, which writes its keys and values, though play calls it directly."""
+    torch.manual_seed(0)
+    given = [x for name, x in of_ring().items() if name != "threads"]
+    torch.library.opcheck(torch.ops.league.attend_ring.default, tuple(given))
+
+
+def test_the_gates_are_an_operator_that_writes() -> None:
+    """So are the gates of a step of the LSTM."""
+    torch.manual_seed(0)
+    given = [x for name, x in of_gates().items() if name != "threads"]
+    torch.library.opcheck(torch.ops.league.lstm_gates.default, tuple(given))
+
+
 KERNELS: dict[str, tuple[Callable[[], dict[str, Any]], Callable[..., Any]]] = {
     "segment_attention": (
         of_segment,
