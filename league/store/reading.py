@@ -1,4 +1,4 @@
-"""What is asked of a store: its rows, and what is counted of them."""
+"""What is read from a store: its rows, and what is counted of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The match store: one DuckDB file with every run, agent, snapshot, match, rating, metric and event.
 
-What is asked of it is in `reading.py`, what is written to it in `writing.py`, how its file is opened in
+What is read from it is in `reading.py`, what is written to it in `writing.py`, how its file is opened in
 `connection.py`.
 """
 

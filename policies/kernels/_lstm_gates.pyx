@@ -28,7 +28,7 @@ cdef extern from "lstm_gates.h":
 def forward(given, recurrent, bias, before, gates, cell, hidden, int threads):
     """Writes the values of the gates (n, 4 * size), and the next cell and hidden (n, size).
 
-    given: what the input gives the gates, enter, forget, candidate, leave (it may be `gates`); recurrent (n, 4 * size),
+    given: what the input gives the gates i, f, g, o (it may be `gates`); recurrent (n, 4 * size),
     contiguous, or None: what the hidden state adds; bias (4 * size,) or None; before (n, size): the cell before. The
     last axis of each is contiguous.
 

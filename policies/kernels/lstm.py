@@ -41,9 +41,9 @@ def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[T
         return shown, after
     with _without_autocast(cell):
         gates = linear(x.to(cell.dtype), weight_x, bias_x) + linear(hidden, weight_h, bias_h)
-    enter, forget, candidate, leave = gates.chunk(4, -1)
-    cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(candidate)
-    return torch.sigmoid(leave) * torch.tanh(cell), cell
+    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, -1)  # i, f, g, o
+    cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
+    return torch.sigmoid(output_gate) * torch.tanh(cell), cell
 
 
 def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
@@ -139,19 +139,19 @@ def compiled_segment(
     befores = x.new_empty(shape)
     keep, begins = _kept(is_first, cell)
     state, rows = (hidden, cell), shape[1]
-    enter, recur = laid_out(weight_x.t(), rows * block), laid_out(weight_h.t(), rows)
+    right_x, right_h = laid_out(weight_x.t(), rows * block), laid_out(weight_h.t(), rows)
     for t, is_cut in enumerate(begins):
         if t % block == 0:
-            given = product(x[t : t + block].flatten(0, 1), enter).float().view(-1, rows, len(bias))
+            given = product(x[t : t + block].flatten(0, 1), right_x).float().view(-1, rows, len(bias))
         if is_cut:
             state = state[0] * keep[t], state[1] * keep[t]
         befores[t] = state[0]
         step = given[t % block]
         recurrent = None
-        if adds_freely(recur):  # which spares a pass
-            product(befores[t], recur, out=step, adds=True)
+        if adds_freely(right_h):  # which spares a pass
+            product(befores[t], right_h, out=step, adds=True)
         else:
-            recurrent = product(befores[t], recur).float()
+            recurrent = product(befores[t], right_h).float()
         write_gates(step, recurrent, bias, state[1], gates[t], cells[t], out[t])
         state = out[t], cells[t]
     return out, befores, gates, cells
@@ -210,7 +210,7 @@ def compiled_segment_backward(
     d_out, block = d_out.float().contiguous(), _steps_at_once(x.shape[1])
     keep, begins = _kept(is_first, cell)
     d_gates, d_x = x.new_empty(gates.shape), x.new_empty(x.shape)  # in order, whatever the strides of x
-    leave, recur = laid_out(weight_x, x.shape[1] * block), laid_out(weight_h, x.shape[1])
+    right_x, right_h = laid_out(weight_x, x.shape[1] * block), laid_out(weight_h, x.shape[1])
     d_hidden, d_cell, precise = torch.zeros_like(cell), torch.zeros_like(cell), torch.empty_like(gates[0])
     for t in range(len(begins) - 1, -1, -1):
         before = cells[t - 1] if t else cell
@@ -220,12 +220,12 @@ def compiled_segment_backward(
         lstm_gates.backward(gates[t], before, cells[t], d_out[t], d_hidden, d_cell, step, torch.get_num_threads())
         if step is precise:
             d_gates[t] = step
-        d_hidden = product(d_gates[t], recur).float()
+        d_hidden = product(d_gates[t], right_h).float()
         if begins[t]:
             d_hidden, d_cell = d_hidden * keep[t], d_cell * keep[t]
         if t % block == 0:
             steps = slice(t, t + block)
-            product(d_gates[steps].flatten(0, 1), leave, out=d_x[steps].view(-1, x.shape[2]))
+            product(d_gates[steps].flatten(0, 1), right_x, out=d_x[steps].view(-1, x.shape[2]))
     d_gates = d_gates.flatten(0, 1)
     d_weight_x, d_weight_h = (product(d_gates.t(), other.flatten(0, 1)) for other in (x, befores))
     return d_x, d_weight_x, d_weight_h, d_gates.sum(0, dtype=torch.float32)

@@ -9,8 +9,8 @@ typedef struct {
     const float *given;      /* (4 * size,) of a row, given_stride floats apart: what the input gives the gates */
     const float *recurrent;  /* (rows, 4 * size): what the hidden state adds; NULL: nothing */
     const float *bias;       /* (4 * size,), added; NULL: none */
-    float *gates;            /* (4 * size,) of a row, gate_stride floats apart: enter, forget, candidate, leave; their
-                                values, written forwards */
+    float *gates;            /* (4 * size,) of a row, gate_stride floats apart: i, f, g, o;
+                                their values, written forwards */
     float *d_gates;          /* likewise: their gradients, written backwards */
     const float *before;     /* (size,) of a row, before_stride floats apart: the cell before, cleared where asked */
     float *cell;             /* (size,) of a row, cell_stride floats apart: the cell after; backwards it is read */
@@ -53,15 +53,15 @@ WIDEST static void lstm_gates_backwards(const GateStep *a, int64_t row) {
     float *d_gates = a->d_gates + row * a->gate_stride, *d_cell = a->d_cell + row * n;
     for (int64_t i = 0; i < n; i += LANES) {
         const int64_t left = n - i;
-        const lanes enter = load(gates + i, left), forget = load(gates + n + i, left);
-        const lanes candidate = load(gates + 2 * n + i, left), leave = load(gates + 3 * n + i, left);
+        const lanes input = load(gates + i, left), forget = load(gates + n + i, left);
+        const lanes candidate = load(gates + 2 * n + i, left), output = load(gates + 3 * n + i, left);
         const lanes shown = hyperbolic_tangent(load(cell + i, left));
         const lanes d_hidden = load(d_out + i, left) + load(d_next + i, left);
-        const lanes d_after = load(d_cell + i, left) + d_hidden * leave * (1.0f - shown * shown);
-        store(d_after * candidate * enter * (1.0f - enter), d_gates + i, left);
+        const lanes d_after = load(d_cell + i, left) + d_hidden * output * (1.0f - shown * shown);
+        store(d_after * candidate * input * (1.0f - input), d_gates + i, left);
         store(d_after * load(before + i, left) * forget * (1.0f - forget), d_gates + n + i, left);
-        store(d_after * enter * (1.0f - candidate * candidate), d_gates + 2 * n + i, left);
-        store(d_hidden * shown * leave * (1.0f - leave), d_gates + 3 * n + i, left);
+        store(d_after * input * (1.0f - candidate * candidate), d_gates + 2 * n + i, left);
+        store(d_hidden * shown * output * (1.0f - output), d_gates + 3 * n + i, left);
         store(d_after * forget, d_cell + i, left);
     }
 }
