@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Bernoulli
 
-from benchmarks.peers.game import EMBEDDING, HEADS, Game, Size, Speed, rate
+from benchmarks.peers.game import EMBEDDING, HEADS, BrawlRows, Size, Speed, rate
 
 GAMMA, LAMBDA, CLIP, ENTROPY, VALUE, MAX_NORM = 0.99, 0.95, 0.2, 0.01, 0.5, 0.5
 State = tuple[Tensor, Tensor]
@@ -60,7 +60,7 @@ class Agent(nn.Module):
 def measure(size: Size, *, threads: int, seconds: float) -> Speed:
     """Medians of rollouts and of minibatches, about `seconds` together and two of each at least, after one rollout."""
     torch.set_num_threads(threads)
-    game = Game(size, threads)
+    game = BrawlRows(size, threads)
     spec = game.batch.spec
     keys = spec.action.num_parts
     agent = Agent(spec.obs_size, size.lstm, keys)

@@ -19,7 +19,7 @@ from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.train import make_runner
 
-from benchmarks.peers.game import EMBEDDING, HEADS, Game, Size, Speed, rate
+from benchmarks.peers.game import EMBEDDING, HEADS, BrawlRows, Size, Speed, rate
 
 
 class Vector(gymnasium.Env[Any, Any]):
@@ -28,7 +28,7 @@ class Vector(gymnasium.Env[Any, Any]):
     is_multiagent = True
 
     def __init__(self, size: Size, threads: int) -> None:
-        self.game = Game(size, threads)
+        self.game = BrawlRows(size, threads)
         spec = self.game.batch.spec
         self.num_agents = size.rows
         self.observation_space = Dict(obs=Box(*spec.obs_range, (spec.obs_size,), np.float32))

@@ -76,7 +76,7 @@ def rate(durations: Sequence[float], count: int) -> float:
     return count / float(statistics.median(durations))
 
 
-class Game:
+class BrawlRows:
     """Brawl against `BOT`: the learner sits in seat 0 of even rows and seat 1 of odd ones. No Python loop over rows.
 
     A match that ends is restarted in the same step. The peers have no place for action masks, so they have none here;

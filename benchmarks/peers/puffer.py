@@ -22,7 +22,7 @@ import torch
 from gymnasium.spaces import Box, MultiDiscrete
 from torch import Tensor, nn
 
-from benchmarks.peers.game import EMBEDDING, HEADS, Game, Size, Speed, rate
+from benchmarks.peers.game import EMBEDDING, HEADS, BrawlRows, Size, Speed, rate
 
 KEY_STATES = 2
 
@@ -31,7 +31,7 @@ class Vector(pufferlib.PufferEnv):
     """The match batch as PufferLib's vector."""
 
     def __init__(self, size: Size, threads: int) -> None:
-        self.game = Game(size, threads)
+        self.game = BrawlRows(size, threads)
         spec = self.game.batch.spec
         self.single_observation_space = Box(*spec.obs_range, (spec.obs_size,), np.float32)
         self.single_action_space = MultiDiscrete([KEY_STATES] * spec.action.num_parts)

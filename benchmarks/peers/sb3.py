@@ -22,7 +22,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
 
-from benchmarks.peers.game import EMBEDDING, HEADS, Game, Size, Speed, rate
+from benchmarks.peers.game import EMBEDDING, HEADS, BrawlRows, Size, Speed, rate
 
 MINIBATCH = 128
 WIDTH, ATTENTION_HEADS, FEEDFORWARD, LATENTS = 256, 8, 1024, 8
@@ -32,7 +32,7 @@ class Vector(VecEnv):
     """The game as Stable-Baselines3 wants it; the observation may carry the opponent's last frames."""
 
     def __init__(self, size: Size, threads: int) -> None:
-        self.game = Game(size, threads)
+        self.game = BrawlRows(size, threads)
         spec = self.game.batch.spec
         self.half = slice(*spec.opponent_slice)
         width = self.half.stop - self.half.start

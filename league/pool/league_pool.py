@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -73,6 +73,8 @@ class LeaguePool(Pool):
         """At so many steps the turn is over, and with the next one it looks at the others again."""
         self.turns_left = turns
         """Turns that may begin before the learner has to stop."""
+        self.is_resetting = False
+        """Whether the learner goes back to its first weights before it plays on."""
         self._look = look
         self._own: list[Member] = []
         self._others: list[Member] = []
@@ -82,8 +84,13 @@ class LeaguePool(Pool):
         """Steps at the last historical snapshot."""
 
     @property
+    def ending(self) -> Literal["turn over", "reset"] | None:
+        """As `Pool.ending`."""
+        return "reset" if self.is_resetting else "turn over" if self.is_turn_over else None
+
+    @property
     def is_turn_over(self) -> bool:
-        """As `Pool.is_turn_over`."""
+        """Whether the learner has to stop until it may begin another turn."""
         return self.steps >= self.turn_ends and not self.turns_left
 
     def admit(self, agent_id: str) -> None:

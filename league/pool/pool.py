@@ -7,7 +7,7 @@ targets has drained (no row plays it any more), so at most 2K nets are live.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -168,8 +168,6 @@ class Pool:
 
     is_shared = False
     """Whether other learners meet this one's snapshots (`league.pool.league_pool`)."""
-    is_resetting = False
-    """Whether the learner goes back to its first weights before it plays on."""
 
     def __init__(self, config: PoolConfig, load: Callable[[str], Policy], rng: np.random.Generator) -> None:
         self.config = config
@@ -190,9 +188,9 @@ class Pool:
         self._bounds = shares / shares[-1]
 
     @property
-    def is_turn_over(self) -> bool:
-        """Whether the learner has to stop until it may begin another turn."""
-        return False
+    def ending(self) -> Literal["turn over", "reset"] | None:
+        """Why the learner ends here: for another's turn, or to go back to its first weights; None: it goes on."""
+        return None
 
     def admit(self, agent_id: str) -> None:
         """A new snapshot joins; rows meet it once it is drawn as a target."""

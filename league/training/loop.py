@@ -199,57 +199,55 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
 
 def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resumed: bool) -> Ending:
     config, counters = run.config, run.counters
-    recent = Recent(pool, run.name, config.rewards)
-    pause = 60 * config.run.checkpoint_minutes
-    save_at = time.monotonic() + pause if is_resumed else -math.inf  # a new run can be resumed from its first update on
+    recent, clock = Recent(pool, run.name, config.rewards), SaveClock(config.run.checkpoint_minutes, is_resumed)
     alarms: list[Alarm] = []
 
     while True:
-        is_told, is_finished = bool(received()), counters.steps >= config.run.total_steps
-        is_stopped = is_told or (pool.is_turn_over and not is_finished)
-        is_last = is_stopped or is_finished
+        ending = _ending(config, counters, pool)
 
-        is_snapshot_due = counters.steps >= counters.next_snapshot and not is_stopped
-        if is_snapshot_due:
+        # Freeze: a snapshot joins the pool at its mark.
+        has_joined = counters.steps >= counters.next_snapshot and ending in (None, "finished")
+        if has_joined:
             pool.admit(take_snapshot(run, counters))
             measure_payoffs(run, pool)
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
-        if is_evaluation_due(counters, config, is_finished and not is_stopped):
+            ending = ending or pool.ending
+
+        # Evaluate: the newest snapshot plays games of its own.
+        if is_evaluation_due(counters, config, ending == "finished"):
             with randomness.untouched(run.device):
                 alarms += evaluate_newest(run, pool, counters)
-        must_stop = bool(alarms) and config.run.on_alarm == "stop" and not is_last
-        must_save = is_last or must_stop or pool.is_resetting
-        is_awaited = is_snapshot_due and pool.is_shared
-        if must_save or is_awaited or (counters.update and time.monotonic() > save_at):
-            state = _state(run, learner, pool, collector)
-            is_saved = checkpoint(run, state, must_succeed=must_save)
-            del state
-            save_at = time.monotonic() + (pause if is_saved else min(pause, RETRY_SECONDS))
-        if is_finished:
+
+        # Save: at the end, when others wait for the snapshot, and every few minutes.
+        must_stop = bool(alarms) and config.run.on_alarm == "stop" and ending in (None, "reset")
+        must_save = must_stop or ending is not None
+        if must_save or (has_joined and pool.is_shared) or (counters.update and clock.is_due):
+            clock.start(checkpoint(run, _state(run, learner, pool, collector), must_succeed=must_save))
+        if ending == "finished":
             warn_of_silent_rewards(run)
-            return "finished"
-        if is_stopped:
-            return "stopped" if is_told else "turn over"
-        if pool.is_resetting:
-            return "reset"
+        if ending is not None:
+            return ending
         if must_stop:
             raise LeagueError(
                 f"run={run.name}: stopped at step {counters.steps:,}, saved, since run.on_alarm=stop:"
                 f" {alarms[0].message} (`league resume {run.name} --set run.on_alarm=warn` goes on all the same)"
             )
 
+        # Play.
         pool.refresh_targets(collector.opponents_in_use())
         if counters.update == 0:
             collector.start(run.seed)
-
         started = time.perf_counter()
         rollout = collector.collect(config.learner.rollout_steps, counters.update + 1)
+
+        # Learn.
         played = time.perf_counter()
         metrics = learner.update(rollout)
         learned = time.perf_counter()
-
         counters.update += 1
         counters.steps += rollout.reward.numel()
+
+        # Record: matches and metrics go to the pool, the store and whoever watches.
         recent.add(rollout.finished)
         pool.record(rollout.finished, run.name, rollout.reward.numel())
         metrics |= pool.metrics() | match_metrics(rollout, run.name, config.rewards)
@@ -261,6 +259,31 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
         run.watcher.report(_report(counters, config, metrics, recent, learned - started))
         alarms = _tell(run, run.guards.judge(config, metrics, rollout.finished))
         del rollout  # else it stays in memory until the next one is whole
+
+
+def _ending(config: Config, counters: Counters, pool: Pool) -> Ending | None:
+    """Why the loop ends before its next rollout. One that is told to stop does so at once: its end is for later."""
+    if received():
+        return "stopped"
+    return "finished" if counters.steps >= config.run.total_steps else pool.ending
+
+
+class SaveClock:
+    """When a state is saved next. A new run's first is due at once, so that it can be resumed from its first update."""
+
+    def __init__(self, minutes: float, is_resumed: bool) -> None:
+        self._pause, self._due_at = 60 * minutes, -math.inf
+        if is_resumed:
+            self.start(True)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time."""
+        return time.monotonic() > self._due_at
+
+    def start(self, is_saved: bool) -> None:
+        """Begins to wait for the next; where the last one failed, not for long."""
+        self._due_at = time.monotonic() + (self._pause if is_saved else min(self._pause, RETRY_SECONDS))
 
 
 @act("snapshot")
