@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +61,13 @@ def has_onednn(vendor: str) -> bool:
 def _load() -> tuple[dict[str, Any], str]:
     """The compiled modules by name, and why they are not there."""
     try:
-        return {name: import_module(f"league.policies.kernels._{name}") for name in PARTS}, ""
+        import league.policies.kernels._lstm_gates as lstm_gates
+        import league.policies.kernels._ring_attention as ring_attention
+        import league.policies.kernels._segment_attention as segment_attention
+        import league.policies.kernels._tile_products as tile_products
     except ModuleNotFoundError:
         return dict.fromkeys(PARTS), "no compiled kernels"
+    return dict(zip(PARTS, (ring_attention, segment_attention, lstm_gates, tile_products), strict=True)), ""
 
 
 def _cpuinfo() -> str:
