@@ -24,8 +24,9 @@ def make(path: Path) -> None:
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with draft(beside) as con:
-            _migrate(con, migrations())
+        with draft(beside) as con, committed(con):  # nobody knows the file yet
+            for migration in migrations():
+                _apply(con, migration)
         try:
             os.link(beside, path)
         except FileExistsError:
@@ -69,10 +70,14 @@ def _migrate(con: Cursor, missing: Sequence[Migration]) -> None:
     """Applies migrations, each in one transaction with its record."""
     for migration in missing:
         with committed(con):
-            con.execute(migration.text)
-            record = {"number": migration.number, "name": migration.name, "applied_at": naive(now())}
-            con.execute(sql("record_migration"), record)
+            _apply(con, migration)
         con.execute("CHECKPOINT")
+
+
+def _apply(con: Cursor, migration: Migration) -> None:
+    con.execute(migration.text)
+    record = {"number": migration.number, "name": migration.name, "applied_at": naive(now())}
+    con.execute(sql("record_migration"), record)
 
 
 def _schema_number(con: Cursor, path: Path) -> int:
