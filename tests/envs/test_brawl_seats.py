@@ -68,7 +68,7 @@ def seen_in(before, after, ended):
 
 
 def both_reach(a, b, items_a, items_b):
-    """(B,): both stand by one weapon and press pickup anew, with bare hands, and neither gets it."""
+    """(B,): both stand by one weapon and press pickup again, with bare hands, and neither gets it."""
     ground = np.where(a["x"] < 0, 0, 1)
     reach = np.abs(a["x"] - np.take_along_axis(items_a["x"], ground, 1)) < 0.8
     free = (a["support"] == GROUND) & (a["stun"] + a["dodge"] + a["weapon"] == 0) & (a["move"] < 0) & (b["weapon"] == 0)

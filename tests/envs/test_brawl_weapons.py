@@ -164,7 +164,7 @@ def test_a_dropped_weapon_lies_under_its_bearer(fields):
     ],
 )
 def test_a_weapon_dropped_off_the_grounds_is_lost(fields):
-    """Over the pit, from the platform, off the outer edge, beside a wall: it is gone, and no ground waits anew."""
+    """Over the pit, from the platform, off the outer edge, beside a wall: it is gone, and no ground waits again."""
     batch = scene(**fields, **ARMED, items=((-4.0, 450, NOTHING, 50), (4.0, 450, NOTHING, 60)))
     assert play(batch, "pickup")["weapon"][0] == NOTHING
     assert items_of(batch) == [(-4.0, NOTHING), (4.0, NOTHING)]

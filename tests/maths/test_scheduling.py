@@ -87,7 +87,7 @@ def test_batches_keep_all_pairs_level() -> None:
 @pytest.mark.parametrize("draws", [0.0, 0.3])
 @pytest.mark.parametrize("seed", range(4))
 def test_expected_variances_are_those_of_a_refit(seed: int, draws: float) -> None:
-    """For every pair, what the closed form expects of more games is what fitting those games anew gives."""
+    """For every pair, what the closed form expects of more games is what fitting those games again gives."""
     games = made_up(seed, draws=draws)
     model = fit(games, Prior())
     pairs = np.array(round_robin(games.num_agents))

@@ -1,4 +1,4 @@
-"""The roles of a league's learners, by hand arithmetic: whom they meet, when a snapshot stays, when they begin anew."""
+"""The roles of a league's learners, by hand arithmetic: whom they meet, which snapshots are historical, resets."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def test_every_pool_that_a_stage_carries_on_is_kept() -> None:
 
 
 def test_a_pruned_run_is_not_carried_on(store: Store) -> None:
-    """A longer stage would draw from the whole pool, so it begins anew and says why; resuming is refused."""
+    """A longer stage would draw from the whole pool, so it begins again and says why; resuming is refused."""
     prune(store, "matrix-1", 1)
     said: list[str] = []
 

@@ -331,7 +331,7 @@ def test_a_game_that_was_played_before_counts_once(store: Store) -> None:
 
 
 def test_gates_count_attempts_and_keep_the_champion(store: Store) -> None:
-    """An attempt counts from when it begins, a promotion starts the count anew, and a lost snapshot is no champion."""
+    """An attempt counts from when it begins, a promotion starts the count again, and a lost snapshot is no champion."""
     store.begin_run(make_run())
     for step in (100, 200, 300):
         store.add_snapshot(make_snapshot(step=step))

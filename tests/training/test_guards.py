@@ -122,7 +122,7 @@ def test_a_return_that_never_changes_is_flat() -> None:
 
 
 def test_no_match_for_long_is_said() -> None:
-    """By steps of each row; a finished match begins the count anew."""
+    """By steps of each row; a finished match begins the count again."""
     guards, updates = Guards(), -(-CONFIG.run.alarm_idle_steps // CONFIG.learner.rollout_steps)
 
     def idle(times: int) -> int:
