@@ -82,22 +82,22 @@ class Lane:
 
         Where the match has just ended, an observation is already the next one's, whose opponent is not drawn yet.
         """
-        batch, row, now = self.batch, finding.row, self.matches
+        batch, row, now = self.batch, finding.entry.row, self.matches
         state, before = batch.get_state(), finding.before
         seen = {"obs": batch.obs[row].tolist(), "actions": batch.actions[row].tolist()}
         has_ended = finding.is_played and bool(batch.terminated[row] | batch.truncated[row])
-        is_next = has_ended and finding.what == "obs"
+        is_next = has_ended and finding.entry.what == "obs"
         steps = 0 if is_next else int(now.steps[row]) + finding.is_played
         seat = int(now.seats[row]) ^ is_next
         agents = [run, run]
         agents[1 - seat] = "" if is_next else now.opponents[row]
         return {
-            "what": finding.what,
+            "what": finding.entry.what,
             "agents": agents,
             "row": self.first_row + row,
             "ordinal": int(now.ordinals[row]) + is_next,
-            "seat": finding.seat,
-            "index": finding.index,
+            "seat": finding.entry.seat,
+            "index": finding.entry.index,
             "step": steps,
             "tick": steps * batch.spec.ticks_per_step,
             "rows": batch.num_rows,

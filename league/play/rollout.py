@@ -180,10 +180,10 @@ class Collector:
         lane = next(lane for lane in self.lanes if lane.batch is finding.batch)
         found = lane.evidence(finding, self.run)
         agents = " against ".join(_short(agent, self.run) for agent in found["agents"])
-        role = "the learner" if found["agents"][finding.seat] == self.run else "its opponent"
+        role = "the learner" if found["agents"][finding.entry.seat] == self.run else "its opponent"
         message = (
             f"{finding.kind}: {self.spec.name}, match {update}.{found['row']}.{found['ordinal']} of {agents}, seed"
-            f" {found['seed']}, tick {found['tick']} (step {found['step']}), seat {finding.seat} ({role}):"
+            f" {found['seed']}, tick {found['tick']} (step {found['step']}), seat {finding.entry.seat} ({role}):"
             f" {finding.text}"
         )
         match = {"message": message, "kind": finding.kind, "run": self.run, "game_id": self.game_id, "update": update}
