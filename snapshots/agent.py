@@ -166,7 +166,7 @@ class Agent:
         Raises:
             UsageError: a shape or type does not fit, an observation is not finite, or a part has no legal choice. The
                 agent's memory is as it was.
-            SnapshotError: the network's numbers overflow.
+            SnapshotError: the network's numbers overflow, or its likeliest action is not legal.
         """
         architecture = self.policy.architecture
         seen = _rows("obs", obs, np.float32, architecture.obs_size)
@@ -188,12 +188,16 @@ class Agent:
             generator=self._generator,
             greedy=greedy,
         )
-        if not torch.isfinite(log_prob).all():  # an illegal action might come of it
-            raise SnapshotError(
-                f"{self.manifest.run}@{self.manifest.step}: its network gives no finite numbers for this observation;"
-                f" take an earlier snapshot"
-            )
         played: npt.NDArray[np.int64] = action.cpu().numpy()
+        problem = ""
+        if not torch.isfinite(log_prob).all():
+            problem = "its network gives no finite numbers for this observation"
+        elif legal is not None:
+            is_legal = architecture.action.is_legal(played.astype(np.int32), legal.numpy())
+            if not is_legal.all():
+                problem = f"its network plays {played[np.argmin(is_legal)].tolist()}, which is not legal here"
+        if problem:
+            raise SnapshotError(f"{self.manifest.run}@{self.manifest.step}: {problem}; take an earlier snapshot")
         return played[0] if np.ndim(obs) == 1 else played
 
 

@@ -370,7 +370,7 @@ def play_pairings(
         if named.folder is None:
             return Contestant(named.agent_id)
         net = meeting.nets[named.agent_id][1]
-        return Contestant(named.agent_id, net, net.architecture)
+        return Contestant(named.agent_id, net, net.architecture, named.label)
 
     def make_stack(like: Policy) -> StackedPolicy | None:
         assert isinstance(like, ActorCritic)
