@@ -15,13 +15,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from league.errors import SnapshotError, UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
+from league.schema import MAX_HISTORY, MAX_LAYERS, MAX_SEED
 from league.snapshots.io import load
 from league.snapshots.manifest import Manifest, spec_from_json
 from league.types import ActionSpec
 
-MAX_STATE_BYTES = 2**30
-"""The most that one row's memory may take; a manifest that asks for more is refused."""
-MAX_SEED = 2**63 - 1
+MAX_STATE_BYTES = 2**28
+"""The most that one row's memory may take, hundreds of times the default agent's; a manifest that asks for more is
+refused."""
+MOST = {"encoder_layers": MAX_LAYERS, "history_tokens": MAX_HISTORY}
+"""Of sizes that no weights bear out."""
 _ARCHITECTURE = TypeAdapter(Architecture)
 
 
@@ -67,8 +70,9 @@ def _architecture(manifest: Manifest, num_tensors: int) -> Architecture:
         raise ValueError(f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}") from None
     spec = spec_from_json(manifest.spec)
     for name, size in (*sizes.items(), *(("head_sizes", size) for size in a.head_sizes)):
-        if isinstance(size, int) and not isinstance(size, bool) and not 1 <= size < 2**31:
-            raise ValueError(f"{name}={size} is not from 1 to 2^31 - 1")
+        most = MOST.get(name, 2**31 - 1)
+        if isinstance(size, int) and not isinstance(size, bool) and not 1 <= size <= most:
+            raise ValueError(f"{name}={size} is not from 1 to {most:,}")
     if (a.encoder_layers if a.opponent_encoder else 0) + len(a.head_sizes) > num_tensors:
         raise ValueError(f"encoder_layers={a.encoder_layers} and head_sizes need more than {num_tensors} tensors")
     if a.encoder_width % (2 * a.encoder_heads):

@@ -15,6 +15,7 @@ from league.errors import SnapshotError, UsageError
 from league.maths.record import Record
 from league.play.opponents import NO_SLOT, Opponents, RowGroup, stacked_shape
 from league.play.seats import SeatView, bot_id, match_result, short_name
+from league.schema import MAX_GAMES, check_number
 from league.types import EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyStack, PolicyState
 
 MAX_PAIRS = 32
@@ -165,8 +166,7 @@ class _Plan:
     def __init__(self, pairings: Sequence[Pairing]) -> None:
         pairing, quota, seeds = [], [], []
         for k, p in enumerate(pairings):
-            pairs = p.games // 2
-            wide = min(pairs, MAX_PAIRS)
+            pairs, wide = p.games // 2, num_rows(p.games) // SEATS
             pairing.append(np.full(SEATS * wide, k))
             quota.append(np.repeat(pairs // wide + (np.arange(wide) < pairs % wide), SEATS))
             seeds.append(np.repeat(np.random.SeedSequence(p.seed).generate_state(wide, np.uint64), SEATS))
@@ -257,13 +257,19 @@ def check_games(games: int, setting: str = "games") -> None:
     """Refuses a number of games that cannot be played in pairs.
 
     Raises:
-        UsageError: `games` is odd or not positive.
+        UsageError: `games` is odd, not positive or too many.
     """
     if games <= 0 or games % 2:
         raise UsageError(
             f"{setting}={games}: seats are swapped in pairs, so it must be a positive even number;"
-            f" try {max(2, games + games % 2)}"
+            f" try {min(MAX_GAMES, max(2, games + games % 2))}"
         )
+    check_number(setting, games, 2, MAX_GAMES, "games")
+
+
+def num_rows(games: int) -> int:
+    """Rows in which the games of a pairing are played, two a pair."""
+    return SEATS * min(games // 2, MAX_PAIRS)
 
 
 def summarise(results: Sequence[MatchResult], agent_id: str) -> Summary:
