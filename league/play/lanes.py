@@ -9,11 +9,12 @@ import numpy.typing as npt
 from torch import Tensor
 
 from league.acts import act
+from league.errors import GuardError
 from league.play.checks import BatchError, check_finite, seed_of
 from league.play.matches import RowMatches
 from league.play.nets import LaneNets
 from league.play.opponents import Matchmaker
-from league.play.seats import bot_id
+from league.play.seats import bot_id, short_name
 from league.play.strict import StrictMasks
 from league.types import EXTERNAL, MatchBatch, MatchResult
 
@@ -61,9 +62,24 @@ class Lane:
         self.nets.view.wait()
         if self._strict is not None:
             self._strict.check()
+        self._check_opponents()
         with act("game"):
             self.batch.step()
         check_finite(self.batch, is_played=True, before=None if self._strict is None else self._strict.now)
+
+    def _check_opponents(self) -> None:
+        """Refuses what an opponent's net plays where it cannot be; the learner's own is looked at when it learns.
+
+        Raises:
+            GuardError: with the opponent.
+        """
+        played = self.batch.controllers == EXTERNAL
+        played[np.arange(self.num_rows), self.matches.seats] = False
+        fault = self.nets.view.fault(played)
+        if fault is not None:
+            row, _, problem = fault
+            name = short_name(self.matches.opponents[row])
+            raise GuardError(f"opponent {name}: {problem}; leave it out, or take an earlier snapshot", "bad_opponent")
 
     def cut_values(self) -> tuple[Tensor, Tensor] | None:
         """Rows (n,) of matches that were cut, and the values (n,) of their last states under the memory they had."""
