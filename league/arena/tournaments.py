@@ -200,7 +200,7 @@ def tournament(
         ended, number = "interrupted", error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
     finally:
         if opened is not None:
-            opened.flush(force=True)
+            opened.flush_or_keep()
     return _result(played, format, ended, objective, number)
 
 
