@@ -188,6 +188,7 @@ def evaluate(
         say(f"playing {games} games of {first.label} against {second.label}")
     name = unique_name("evaluation")
     if opened is not None:
+        opened.need_writable()
         introduce(opened, meeting)
     results = play_meeting(meeting, games, seed=seed, run=name, update=0, greedy=greedy)
     if opened is not None:

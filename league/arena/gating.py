@@ -272,11 +272,11 @@ def _end_broken_off(store: Store, gate: str) -> None:
 def _under_way(store: Store, gate: str) -> Iterator[None]:
     """Holds the gate's lock, so that others see that it is played."""
     lock = gate_lock(store, gate)
-    with held(lock):
-        try:
+    try:
+        with held(lock):
             yield
-        finally:
-            lock.unlink(missing_ok=True)
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def _came_to(row: GateRow, pairs: npt.NDArray[np.int64], llr: float, decision: Decision) -> GateRow:

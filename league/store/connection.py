@@ -207,10 +207,7 @@ def draft(path: Path) -> Iterator[Cursor]:
 
 def connect(path: Path, read_only: bool = False) -> Cursor:
     """A connection whose settings nobody can change; a statement that takes long shows no progress on stdout."""
-    if not _is_text(path):
-        raise StoreError(
-            f"store {path}: DuckDB takes only paths that are UTF-8; rename the folder, or pass another --store"
-        )
+    check_path(path)
     try:
         con = duckdb.connect(path, read_only=read_only, config=_CONFIG)
     except MemoryError as error:
@@ -237,12 +234,19 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().split("\n", 1)[0]
 
 
-def _is_text(path: Path) -> bool:
+def check_path(path: Path) -> None:
+    """Refuses a path that DuckDB cannot open.
+
+    Raises:
+        StoreError: it is no UTF-8.
+    """
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        raise StoreError(
+            f"store {path}: DuckDB takes only paths that are UTF-8; call league from within that folder with a relative"
+            f" --store, or rename the folder"
+        ) from None
 
 
 def _file_number(path: Path) -> int | None:

@@ -34,7 +34,7 @@ def new_file(path: Path, option: str) -> Iterator[Path]:
         UsageError: something is at `path`.
         LeagueError: the disk or the folder refuses.
     """
-    draft = path.with_name(f".{path.stem}.tmp-{secrets.token_hex(8)}{path.suffix}")
+    draft = path.with_name(f".{path.stem[:40]}.tmp-{secrets.token_hex(8)}{path.suffix}")
     try:
         yield draft
         _sync(draft)

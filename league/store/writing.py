@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -271,6 +272,18 @@ class Writer(Reader):
         with self.connection.transaction() as con:
             values = {"run": run, "steps": list(steps), "pruned_at": naive(now())}
             con.execute(sql("prune_snapshots"), values)
+
+    def need_writable(self) -> None:
+        """Refuses a store that this user may not write, before anything is played for it.
+
+        Raises:
+            StoreError: it is one.
+        """
+        for path in (self.path, self.path.parent):
+            if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+                raise StoreError(
+                    f"store {self.path}: you may not write {path}; see to its rights, or pass another --store"
+                )
 
     def take_in(self) -> None:
         """Takes in the rows that lie beside the store, if it can be written now; else says that they wait."""
