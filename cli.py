@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import sys
 from collections.abc import Sequence
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from league.errors import LeagueError, UsageError, visible
+from league.errors import UsageError, as_known
 from league.printing import (
+    flush,
     print_bench,
     print_exploit,
     print_film,
@@ -26,7 +26,9 @@ from league.printing import (
     print_tournament,
     record_cells,
     say,
+    show,
     show_size,
+    streams,
     table_width,
 )
 from league.signals import BROKEN_OFF, interrupt, on_signal
@@ -59,8 +61,6 @@ GreedyGamesOption = Annotated[bool, typer.Option("--greedy", help="Use greedy ga
 STORE = Path("runs/league.duckdb")
 GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
-QUERY_SECONDS = 60.0
-"""Of `league query`, what it prints included; the engine is interrupted after 30."""
 SURPRISING = 2.5
 """From this z on a pair is listed; of 100 pairs one is, by chance."""
 
@@ -249,18 +249,18 @@ def matchup(
         [(seat, *record_cells(r)) for seat, r in seatings],
     )
     if m.predicted is None or m.difference is None or m.superiority is None or m.predicted_score is None:
-        typer.echo("no chain of games links the two, so nothing else compares them; play them with `league evaluate`")
+        show("no chain of games links the two, so nothing else compares them; play them with `league evaluate`")
         return
     p, d = m.predicted, m.difference
-    typer.echo(f"by the ratings of all: score {m.predicted_score:.3f} (win {p.win:.3f}, draw {p.draw:.3f})")
-    typer.echo(f"difference {d.mean:+.0f} Elo points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}")
-    typer.echo(f"likelihood that {m.a} is the stronger: {m.superiority:.3f}")
+    show(f"by the ratings of all: score {m.predicted_score:.3f} (win {p.win:.3f}, draw {p.draw:.3f})")
+    show(f"difference {d.mean:+.0f} Elo points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}")
+    show(f"likelihood that {m.a} is the stronger: {m.superiority:.3f}")
     if not m.record.games:
-        typer.echo("they never met: all of this is from games against others")
+        show("they never met: all of this is from games against others")
     elif m.z is None:
-        typer.echo("no surprise: nobody else links the two, so their own games alone decide what is predicted")
+        show("no surprise: nobody else links the two, so their own games alone decide what is predicted")
     else:
-        typer.echo(f"surprise: their own score is {m.z:+.1f} standard deviations from the predicted one")
+        show(f"surprise: their own score is {m.z:+.1f} standard deviations from the predicted one")
 
 
 @app.command()
@@ -372,10 +372,10 @@ def evaluate(
         print_json(result)
         return
     s = result.summary
-    typer.echo(f"{result.a} {s.line(result.b)}")
+    show(f"{result.a} {s.line(result.b)}")
     reasons = ", ".join(f"{reason} {count}" for reason, count in s.end_reasons.items())
     stored = f"stored as {result.run}" if result.run else f"not stored: no store at {store}"
-    typer.echo(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; seed {result.seed}; {stored}")
+    show(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; seed {result.seed}; {stored}")
     print_table(
         "mean a match",
         ("", result.a, result.b),
@@ -552,7 +552,7 @@ def export(
     if as_json:
         print_json({"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step})
     else:
-        typer.echo(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}")
+        show(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}")
 
 
 @app.command("import")
@@ -587,19 +587,19 @@ def import_matches(
     if as_json:
         print_json(done)
         return
-    typer.echo(f"{done.file}: {done.imported:,} of {done.read:,} games are in {store} as {done.run}")
+    show(f"{done.file}: {done.imported:,} of {done.read:,} games are in {store} as {done.run}")
     for name, count in done.replaced.items():
-        typer.echo(f"replaced: {name} with its {count:,} games")
+        show(f"replaced: {name} with its {count:,} games")
     for why, count in done.skipped.items():
-        typer.echo(f"left out: {count:,}, {why}")
+        show(f"left out: {count:,}, {why}")
     if done.ignored:
-        typer.echo(f"columns left out: {_some(done.ignored)}")
+        show(f"columns left out: {_some(done.ignored)}")
     for names in done.alike:
-        typer.echo(f"different agents, though their names differ only by upper and lower case: {', '.join(names)}")
+        show(f"different agents, though their names differ only by upper and lower case: {', '.join(names)}")
     if done.is_listed:
-        typer.echo("one seat won every decided game, as in a list of winners first: these seats count for nothing")
+        show("one seat won every decided game, as in a list of winners first: these seats count for nothing")
     for word, agents in (("agents known before", done.joined), ("new agents", done.new)):
-        typer.echo(f"{word}: {_some(agents) or 'none'}")
+        show(f"{word}: {_some(agents) or 'none'}")
 
 
 def _some(names: Sequence[str]) -> str:
@@ -634,7 +634,7 @@ def matches(
     if as_json:
         print_json(done)
     else:
-        typer.echo(f"{done.matches:,} matches are in {done.file}")
+        show(f"{done.matches:,} matches are in {done.file}")
 
 
 @app.command()
@@ -725,13 +725,13 @@ def replay(
     if as_json:
         print_json(result)
         return
-    typer.echo(result.message)
+    show(result.message)
     for line in (*result.differences, *result.illegal):
-        typer.echo(line)
+        show(line)
     if result.stepped is not None:
         again = "leads there again" if result.stepped else "leads elsewhere"
-        typer.echo(f"the step before, made once more, {again}")
-    typer.echo("it happens again" if result.happens_again else "it does not happen again with this league's game")
+        show(f"the step before, made once more, {again}")
+    show("it happens again" if result.happens_again else "it does not happen again with this league's game")
     if out is not None:
         say(f"{out}: drawn", quiet)
 
@@ -784,9 +784,9 @@ def alarms(
         return
     words = {True: "ALARM", False: "quiet", None: "not known"}
     for finding in findings:
-        typer.echo(f"{words[finding.is_raised]}, {finding.kind}: {finding.sentence}")
+        show(f"{words[finding.is_raised]}, {finding.kind}: {finding.sentence}")
         if finding.is_raised:
-            typer.echo(f'  league query "{finding.query}"')
+            show(f'  league query "{finding.query}"')
 
 
 @app.command()
@@ -807,7 +807,6 @@ def query(
     run_apart(
         "from league.cli import answer; answer()",
         {"sql": sql, "store": str(store), "as_json": as_json, "width": table_width()},
-        seconds=QUERY_SECONDS,
         write=lambda text: typer.echo(text, nl=False),
         say=lambda message: say(message, quiet),
     )
@@ -817,10 +816,13 @@ def answer() -> None:
     """The process of its own in which `league query` asks and prints."""
     from league.store.apart import answering
 
-    with answering() as (request, tell):
+    with answering() as (request, tell, begin):
         from league.store.store import Store
 
-        columns, rows = Store.open(Path(request["store"]), tell).query(request["sql"])
+        store = Store.open(Path(request["store"]), tell)
+        with store.reading():
+            begin()
+            columns, rows = store.query(request["sql"])
         tell(f"{len(rows):,} rows")
         if request["as_json"]:
             print_json({"columns": columns, "rows": rows})
@@ -957,24 +959,25 @@ def main() -> None:
 
     A signal to end breaks a command off: one line, and 128 + its number as the exit code. Training handles it itself.
     """
-    with on_signal(interrupt) as received:
+    with on_signal(interrupt) as received, streams():
         try:
-            app()
+            try:
+                app()
+            finally:
+                flush()  # what stdout does not take is an error, too
         except SystemExit:
             raise
+        except BrokenPipeError:  # whoever read has enough, as `head` has
+            sys.exit(1)
         except BaseException as error:
             if received:  # whatever it became on its way: a library may wrap it
-                print(BROKEN_OFF, file=sys.stderr)
+                say(BROKEN_OFF)
                 sys.exit(128 + received[0])
-            if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # whichever path it was that was given
-                print(
-                    f"error: {visible(str(error.filename))}: the name is too long; pass a shorter one", file=sys.stderr
-                )
-                sys.exit(UsageError.exit_code)
-            if not isinstance(error, LeagueError):
+            known = as_known(error)
+            if known is None:
                 raise
-            print(f"error: {visible(' '.join(str(error).split()))}", file=sys.stderr)
-            sys.exit(error.exit_code)
+            say(f"error: {' '.join(str(known).split())}")
+            sys.exit(known.exit_code)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,22 @@
 """The errors a user can cause. `cli.main` turns each into one line; anything else is a bug and keeps its traceback."""
 
 import difflib
+import errno
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+_ROOM, _RIGHTS = "make room there, then try again", "see to its rights, or pass another path"
+_HANDLES, _DISK = "close files or raise `ulimit -n`, then try again", "see to its disk, then try again"
+_ANOTHER = "pass another path"
+_NEXT_STEPS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _ROOM),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), _HANDLES),
+    **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV), _DISK),
+    errno.ENOMEM: "free memory, then try again",
+}
+"""What to do where the system refuses a path or a stream; else another path may help."""
 
 
 class LeagueError(Exception):
@@ -49,6 +63,28 @@ def visible(text: str) -> str:
     Line feeds stay.
     """
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(text: str) -> str:
+    """`text` as `visible` has it, line feeds spelt out, too: a name cannot begin a line of its own."""
+    return visible(text).replace("\n", "\\n")
+
+
+def as_known(error: BaseException) -> LeagueError | None:
+    """An error as one that is told in one line, with what to do; None where it is a bug.
+
+    What the system refuses (a path, a stream, memory) is no bug, wherever it is met.
+    """
+    if isinstance(error, LeagueError):
+        return error
+    if isinstance(error, MemoryError):
+        return LeagueError("too little memory; free some, raise `ulimit -v`, or ask for less at once")
+    if not isinstance(error, OSError):
+        return None
+    if error.errno == errno.ENAMETOOLONG:  # whichever path it was that was given
+        return UsageError(f"{error.filename}: the name is too long; pass a shorter one")
+    where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | os.PathLike) else "stdout or a file"
+    return LeagueError(f"{where}: {error.strerror or error}; {_NEXT_STEPS.get(error.errno or 0, _ANOTHER)}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -1,18 +1,24 @@
-"""How the command line shows results: tables and lines on stdout, talk on stderr, JSON."""
+"""How the command line shows results: tables and lines on stdout, talk on stderr, JSON.
+
+The one door for words: whatever a command prints goes through `show`, `say`, `print_table` or `print_json`, which make
+it safe for a terminal, and through `streams`, which make it fit the encoding.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import math
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from league.errors import visible
+from league.errors import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +59,8 @@ def print_ratings(board: Board) -> None:
         rows,
     )
     seat = "not known, taken as 0" if board.seat is None else _points(board.seat)
-    typer.echo(f"first seat's advantage: {seat}; prior: {board.prior:g} imagined draws an agent\n")
+    show(f"first seat's advantage: {seat}; prior: {board.prior:g} imagined draws an agent")
+    show()
 
 
 def _points(d: Difference) -> str:
@@ -103,14 +110,14 @@ def print_exploit(r: Exploit) -> None:
     s, least = r.summary, r.exploitability
     if s is None or least is None:
         return
-    typer.echo(
+    show(
         f"{r.exploiter} scored {s.score:.3f} against {r.agent}, 95 % interval {s.lower:.3f} to {s.upper:.3f}: {s.games}"
         f" fresh games, {s.wins} won, {s.draws} drawn, {s.losses} lost; {r.run} learned for {r.steps:,} steps"
     )
     if least > 0:
-        typer.echo(f"exploitability of {r.agent} at least {least:.3f}, on a scale from 0 to 0.5")
+        show(f"exploitability of {r.agent} at least {least:.3f}, on a scale from 0 to 0.5")
     else:
-        typer.echo(
+        show(
             f"no weakness of {r.agent} found: the interval does not exclude 0.5, so its exploitability is at least 0;"
             f" more --steps, --games or another --seed may find one"
         )
@@ -129,7 +136,7 @@ def print_film(f: Film) -> None:
     else:
         part = f"all {whole} s"
     end = "a draw" if f.winner == "draw" else f"won by {f.winner}"
-    typer.echo(f"{f.path}: {f.a} against {f.b}, seed {f.seed}, {part}; the match is {end}")
+    show(f"{f.path}: {f.a} against {f.b}, seed {f.seed}, {part}; the match is {end}")
 
 
 def print_gate(r: GateResult) -> None:
@@ -139,19 +146,19 @@ def print_gate(r: GateResult) -> None:
         "failed": f"{r.a} is not stronger than {r.b}: H0 is accepted",
         "undecided": f"undecided: {r.max_games:,} games did not tell whether {r.a} is stronger than {r.b}",
     }
-    typer.echo(words[r.decision])
+    show(words[r.decision])
     elo = "" if r.elo is None else f"; {r.elo[0]:+.0f} Elo points, 95 % interval {r.elo[1]:+.0f} to {r.elo[2]:+.0f}"
-    typer.echo(f"{r.games:,} games, score {r.score:.3f}{elo}; pairs from both lost to both won: {list(r.pairs)}")
+    show(f"{r.games:,} games, score {r.score:.3f}{elo}; pairs from both lost to both won: {list(r.pairs)}")
     t = r.test
-    typer.echo(
+    show(
         f"SPRT of {t.elo0:g} against {t.elo1:g} {t.elo_model} Elo points, alpha {t.alpha:.3g}, beta {t.beta:.3g}:"
         f" LLR {r.llr:.2f}, bounds {r.lower:.2f} and {r.upper:.2f}"
     )
     if r.is_promoted:
-        typer.echo(f"promoted: {r.champion}@best is {r.a}")
+        show(f"promoted: {r.champion}@best is {r.a}")
     elif r.champion:
-        typer.echo(f"{r.b} keeps its title; attempt {r.attempt} at it")
-    typer.echo(f"stored as {r.gate}" if r.gate else "not stored: there is no store")
+        show(f"{r.b} keeps its title; attempt {r.attempt} at it")
+    show(f"stored as {r.gate}" if r.gate else "not stored: there is no store")
 
 
 def print_tournament(r: TournamentResult) -> None:
@@ -189,7 +196,7 @@ def print_tournament(r: TournamentResult) -> None:
         "interrupted": "interrupted; the games so far count, and the same command plays fresh ones",
     }
     stored = f"stored as {r.tournament}" if r.tournament else "nothing is stored"
-    typer.echo(f"{r.games:,} games, {r.sampling}, seed {r.seed}: {why[r.ended]}; {stored}")
+    show(f"{r.games:,} games, {r.sampling}, seed {r.seed}: {why[r.ended]}; {stored}")
 
 
 def print_payoff(table: Payoff) -> None:
@@ -225,19 +232,19 @@ def print_payoff(table: Payoff) -> None:
             is_numeric=True,
         )
     else:
-        typer.echo(
+        show(
             f"The matrix of {len(table.rows):,} agents is too wide for text (at most {MATRIX_COLUMNS}): --png FILE"
             f" draws it, --json has its numbers, --run RUN shows one run's agents and whom they met."
         )
     for line in findings(table):
-        typer.echo(line)
+        show(line)
     for circle in table.circles:
-        typer.echo(
+        show(
             f"  {' beats '.join([*circle.names, circle.names[0]])}: at least {percent(circle.weakest)} each,"
             f" {percent(circle.certainty)} sure"
         )
     for p in table.performances:
-        typer.echo(
+        show(
             f"Relative population performance of {p.a} over {p.b}: {p.gain:+.2f} in -1 to 1 ({percent(p.known)} of the"
             f" pairs met)"
         )
@@ -250,10 +257,59 @@ def _cell(table: Payoff, i: int, j: int) -> str:
     return "?" if score is None else f"{100 * score:.0f} ({table.games[i][j]})"
 
 
-def say(message: str, quiet: bool) -> None:
-    """Talk on stderr, unless `quiet`."""
-    if not quiet:
-        typer.echo(visible(message), err=True)
+@contextmanager
+def streams() -> Iterator[None]:
+    """Within it stdout and stderr take every letter: one that their encoding lacks is spelt out.
+
+    At its end what they did not take is given up, so that Python does not try, and fail, again as it ends.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                if stream is not None:
+                    stream.flush()
+            except (OSError, ValueError):
+                with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+                    os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def flush() -> None:
+    """Gives what was printed to whoever reads it.
+
+    Raises:
+        OSError: stdout does not take it.
+    """
+    with _stdout():
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+def show(line: str = "") -> None:
+    """A line of data on stdout."""
+    with _stdout():
+        print(one_line(line), flush=True)
+
+
+def say(message: str, quiet: bool = False) -> None:
+    """Talk on stderr, unless `quiet`; where nobody takes it the command goes on."""
+    if not quiet and sys.stderr is not None:
+        with suppress(OSError):
+            print(one_line(message), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _stdout() -> Iterator[None]:
+    """Names the stream in what it raises, since the system does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or "stdout"
+        raise
 
 
 def print_bench(figures: dict[str, Any], as_json: bool) -> None:
@@ -266,7 +322,8 @@ def print_bench(figures: dict[str, Any], as_json: bool) -> None:
 
 def print_json(data: Any) -> None:
     """One JSON document on stdout."""
-    typer.echo(json.dumps(_plain(data), allow_nan=False))
+    with _stdout():
+        print(json.dumps(_plain(data), allow_nan=False), flush=True)
 
 
 def _plain(value: Any) -> Any:
@@ -323,6 +380,7 @@ def print_table(
         table.add_row(*(Text(visible(str(value))) for value in row))
     console = Console(highlight=False)
     console.width = width or table_width()
-    if title:
-        console.print(Text(visible(title), style="bold"), soft_wrap=True)
-    console.print(table)
+    with _stdout():
+        if title:
+            console.print(Text(one_line(title), style="bold"), soft_wrap=True)
+        console.print(table)

@@ -56,7 +56,7 @@ class TerminalWatcher:
         """Moves the bar, or writes a line."""
         rate = f"{report.steps_per_second:,.0f}/s  {_duration(report.seconds_left)} left"
         if self._is_live:
-            self._progress.detail = _detail(report)
+            self._progress.detail = visible(_detail(report))
             done = min(report.steps, report.total_steps)
             if self._task is None:
                 self._task = self._progress.add_task("", total=report.total_steps, completed=done, rate=rate)

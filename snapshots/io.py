@@ -72,7 +72,9 @@ def save(folder: str | Path, tensors: Mapping[str, torch.Tensor], about: About) 
         os.rename(temporary, folder)
         _sync_folder(folder.parent)
     except OSError as error:
-        raise SnapshotError(f"cannot write {folder}: {error.strerror or error}; make room or pass --store") from None
+        raise SnapshotError(
+            f"cannot write {folder}: {error.strerror or error}; make room or rights there, then try again"
+        ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return manifest

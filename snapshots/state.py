@@ -35,6 +35,10 @@ _KIND, _NAME = "$kind", "$name"
 _NEXT = "the run cannot go on; begin a new one with `league train --fresh`"
 
 
+class _Damaged(SnapshotError):
+    """A state is proved to be damaged or gone."""
+
+
 @act("save the state")
 def save_state(folder: Path, tree: dict[str, Any]) -> None:
     """Writes `tree` into `folder` as the newest state; the one that was newest is kept as the previous one.
@@ -85,7 +89,8 @@ def load_state(folder: Path, say: Callable[[str], None] | None = None) -> dict[s
             one takes its place.
 
     Raises:
-        SnapshotError: neither is whole; nothing has been changed.
+        SnapshotError: neither is whole, or the newest cannot be read although nothing proves it damaged; nothing has
+            been changed.
     """
     tree, damage = _newest_whole(folder)
     if damage is None:
@@ -151,15 +156,15 @@ def _newest_whole(folder: Path) -> tuple[dict[str, Any], SnapshotError | None]:
     """The newest state that is whole, and what is wrong with the newest where that is another one.
 
     Raises:
-        SnapshotError: neither is whole.
+        SnapshotError: neither is whole, or one cannot be read although nothing proves it damaged.
     """
     try:
         return _read(folder / INDEX), None
-    except SnapshotError as error:
+    except _Damaged as error:
         damage = error
     try:
         return _read(folder / PREVIOUS), damage
-    except SnapshotError:
+    except _Damaged:
         raise damage from None
 
 
@@ -167,10 +172,13 @@ def _read(path: Path) -> dict[str, Any]:
     """The state of one index.
 
     Raises:
-        SnapshotError: a file is missing, damaged or not such a state.
+        _Damaged: a file is missing, damaged or not such a state.
+        SnapshotError: it cannot be read now, or by this league; that says nothing of what is in it.
     """
     try:
         head = json.loads(path.read_bytes())
+        if isinstance(head["format"], int) and head["format"] > FORMAT:
+            raise SnapshotError(f"{path}: a newer league wrote it (format {head['format']}); go on with that one")
         if head["format"] != FORMAT:
             raise ValueError(f"format {head['format']!r}, not {FORMAT}")
         data = path.parent / Path(head["data"]).name
@@ -181,12 +189,18 @@ def _read(path: Path) -> dict[str, Any]:
         with safetensors.safe_open(data, framework="pt") as file:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  # no mapping
         tree = _decode(json.loads(head["tree"]), tensors)
-    except OSError as error:
-        raise SnapshotError(f"{error.filename}: {error.strerror or error}; {_NEXT}") from error
+    except FileNotFoundError as error:
+        raise _Damaged(f"{error.filename}: {error.strerror or error}; {_NEXT}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
-        raise SnapshotError(f"{path}: damaged ({' '.join(str(error).split())}); {_NEXT}") from error
+        raise _Damaged(f"{path}: damaged ({' '.join(str(error).split())}); {_NEXT}") from error
+    except (OSError, MemoryError, RuntimeError) as error:  # the last one is torch's where it has no memory
+        where, why = getattr(error, "filename", None) or path, getattr(error, "strerror", None) or str(error)
+        raise SnapshotError(
+            f"{where}: cannot be read now ({' '.join(why.split()) or 'too little memory'}); nothing was changed; see to"
+            f" its rights, its disk and free memory, then try again"
+        ) from error
     if not isinstance(tree, dict):
-        raise SnapshotError(f"{path}: not a state (the tree is a {type(tree).__name__}); {_NEXT}")
+        raise _Damaged(f"{path}: not a state (the tree is a {type(tree).__name__}); {_NEXT}")
     return tree
 
 
@@ -203,10 +217,14 @@ def _set_aside(folder: Path) -> list[str]:
 
 
 def _data_of(index: Path) -> str | None:
-    """The name of the data file that an index names; None where it is missing or damaged."""
+    """The name of the data file that an index names; None where it is missing or damaged.
+
+    Raises:
+        OSError: it cannot be read, which says nothing of what it names.
+    """
     try:
         return Path(json.loads(index.read_bytes())["data"]).name
-    except (OSError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 

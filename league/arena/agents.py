@@ -189,11 +189,13 @@ def evaluate(
     if say is not None:
         say(f"playing {games} games of {first.label} against {second.label}")
     name = unique_name("evaluation")
+    if opened is not None:
+        opened.need_writable()
+        introduce(opened, meeting)
     results = play_meeting(meeting, games, seed=seed, run=name, update=0, greedy=greedy)
     if opened is not None:
-        introduce(opened, meeting)
         opened.add_matches(results)
-        opened.flush(force=True)
+        opened.flush_or_keep()
     summary = summarise(results, first.agent_id)
     seeds = tuple(result.seed for result in results)
     return Evaluation(name if opened else None, first.label, second.label, seed, summary, seeds)

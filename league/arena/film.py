@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from league.acts import act
 from league.errors import UsageError
+from league.store.files import check_new, new_file
 from league.types import BoolArray, FloatArray, MatchBatch
 
 Picture = npt.NDArray[np.uint8]
@@ -75,9 +76,7 @@ def check(out: Path, seconds: float | None) -> None:
     """
     if out.suffix not in SIZES:
         raise UsageError(f"out={out}: must end in .gif (a film) or .png (its last picture); pass another --out")
-    if out.exists() or not out.parent.is_dir():
-        reason = "is there already" if out.exists() else f"needs the folder {out.parent}"
-        raise UsageError(f"out={out}: {reason}; nothing is overwritten or made around it, pass another --out")
+    check_new(out, "--out")
     if seconds is not None and not (math.isfinite(seconds) and 0 < seconds <= MAX_SECONDS):
         raise UsageError(f"seconds={seconds:g}: must be above 0 and at most {MAX_SECONDS}; pass another --seconds")
     try:
@@ -116,12 +115,14 @@ def shoot(
 
 @act("write the film")
 def save(pictures: Sequence[Picture], out: Path, picture_seconds: float) -> None:
-    """Writes a GIF that repeats, the last picture held for a second, or the last as a PNG; whole or not at all."""
-    try:
-        _write(pictures, out, picture_seconds)
-    except BaseException:
-        out.unlink(missing_ok=True)
-        raise
+    """Writes a GIF that repeats, the last picture held for a second, or the last as a PNG; whole or not at all.
+
+    Raises:
+        UsageError: something came to be there since `check`.
+        LeagueError: the disk or the folder refuses.
+    """
+    with new_file(out, "--out") as draft:
+        _write(pictures, draft, picture_seconds)
 
 
 def _write(pictures: Sequence[Picture], out: Path, picture_seconds: float) -> None:

@@ -147,13 +147,14 @@ def _run(
         try:
             if store is not None:
                 trial.begin(store)
-            row = trial.came_to(trial.play(meeting, max_games, store, say or (lambda _: None)) or "undecided")
-            row = row if store is None else store.end_gate(row, champion)
+            decision = trial.play(meeting, max_games, store, say or (lambda _: None)) or "undecided"
         except BaseException:
             if store is not None:
                 with suppress(StoreError):  # what ended the gate is the error to tell
                     store.end_gate(trial.came_to("broken off"), champion)
             raise
+        row = trial.came_to(decision)
+        row = row if store is None else store.end_gate(row, champion)
     return trial.result(meeting, row, max_games, is_stored=store is not None)
 
 
@@ -271,11 +272,11 @@ def _end_broken_off(store: Store, gate: str) -> None:
 def _under_way(store: Store, gate: str) -> Iterator[None]:
     """Holds the gate's lock, so that others see that it is played."""
     lock = gate_lock(store, gate)
-    with held(lock):
-        try:
+    try:
+        with held(lock):
             yield
-        finally:
-            lock.unlink(missing_ok=True)
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def _came_to(row: GateRow, pairs: npt.NDArray[np.int64], llr: float, decision: Decision) -> GateRow:

@@ -200,7 +200,7 @@ def tournament(
         ended, number = "interrupted", error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
     finally:
         if opened is not None:
-            opened.flush(force=True)
+            opened.flush_or_keep()
     return _result(played, format, ended, objective, number)
 
 
@@ -294,6 +294,7 @@ class _Played:
         self._meetings: dict[tuple[str, str], int] = {}
         self._anchor = GameRow.of(game_id, meeting.spec).anchor
         if store is not None:
+            store.need_writable()
             with store.reading():
                 self._before = store.pair_counts(game_id, sampling=sampling_of(greedy))
                 self._lineages, self._meetings = store.lineages(game_id), store.meetings(game_id)

@@ -12,6 +12,7 @@ import numpy as np
 
 from league.boards.payoff import Payoff
 from league.errors import UsageError
+from league.store.files import check_new, new_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,9 +43,7 @@ def check(path: Path) -> None:
     """
     if path.suffix != ".png":
         raise UsageError(f"png={path}: must end in .png; pass another --png")
-    if path.exists() or not path.parent.is_dir():
-        reason = "is there already" if path.exists() else f"needs the folder {path.parent}"
-        raise UsageError(f"png={path}: {reason}; nothing is overwritten or made around it, pass another --png")
+    check_new(path, "--png")
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
@@ -52,19 +51,18 @@ def check(path: Path) -> None:
 
 
 def save(payoff: Payoff, path: Path) -> None:
-    """Writes the picture of `draw` as a PNG.
+    """Writes the picture of `draw` as a PNG, whole or not at all.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: something is there.
+        LeagueError: the disk or the folder refuses.
     """
     from matplotlib.style import context
 
     with context(["default", {"text.parse_math": False}]):
         figure = draw(payoff)
-        try:
-            figure.savefig(path, dpi=DPI, bbox_inches="tight", pad_inches=0.15)
-        except OSError as error:
-            raise UsageError(f"png={path}: cannot be written ({error.strerror}); pass another --png") from None
+        with new_file(path, "--png") as draft:
+            figure.savefig(draft, dpi=DPI, bbox_inches="tight", pad_inches=0.15)
 
 
 def draw(payoff: Payoff) -> Figure:

@@ -320,7 +320,7 @@ class Session:
     def _note(self, learner: _Learner, status: RunStatus) -> None:
         counters, learner.status = learner.counters, status
         self._store.update_run(learner.plan.row.run, status=status, steps=counters.steps, update=counters.update)
-        self._store.flush(force=True)
+        self._store.flush_or_keep()
 
     def _stop(self) -> None:
         for learner in self._learners:

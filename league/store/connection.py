@@ -13,6 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import duckdb
 
 from league.errors import StoreError
 from league.store.codec import Row, from_columns
+from league.store.locks import is_signed, signed
 from league.store.rows import now
 from league.store.sql import sql
 
@@ -27,10 +29,14 @@ Cursor = duckdb.DuckDBPyConnection
 DatabaseError = duckdb.Error
 FileError = duckdb.IOException
 Interrupted = duckdb.InterruptException
+STATEMENT_ERRORS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
+"""The statement or its values are wrong, not the file."""
 NoSuchTable = (duckdb.CatalogException, duckdb.BinderException)
 
-LOCK_SECONDS = 10.0
-"""How long a read or an unavoidable write waits for another process to let go of the file."""
+LONGEST_READ_SECONDS = 45.0
+"""The longest that a reading may keep the file: `league query` is ended by then."""
+LOCK_SECONDS = LONGEST_READ_SECONDS + 15.0
+"""How long a read or an unavoidable write waits for others to let go of the file: longer than any reader keeps it."""
 PATIENCE_SECONDS = 1.0
 """How long a write that can be put off waits; whoever waits longer says so."""
 
@@ -42,8 +48,9 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
     "temp_directory": "",  # DuckDB refuses it before enable_external_access
 }
-_BUGS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
-_BROKEN_LOG_SIGNS = ("Failure while replaying WAL", "This WAL was created for")
+_REPLAY_FAILED = re.compile(r"Failure while replaying WAL|WAL.*was created for")
+_PROOF_OF_DAMAGE = re.compile(r"corrupt|checksum|does not match|was created for|invalid WAL entry", re.IGNORECASE)
+"""In what DuckDB says of a log: its bytes are wrong, or another file's. Too little memory, say, proves nothing."""
 _BUSY_SIGNS = ("Could not set lock", "used by another process", "different configuration", "already attached by")
 _process_lock = threading.RLock()
 """Held while this process has a store open: a file can be open in one process either to read or to write."""
@@ -63,6 +70,8 @@ class Connection:
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path, self.say = path, say
+        self.before_write: Callable[[Cursor], None] = lambda con: None
+        """Is called with the file, just opened to be written, before anything else is done with it."""
         self._shared: Cursor | None = None
         """Of the reading that is under way."""
 
@@ -71,7 +80,7 @@ class Connection:
         """To read; within it all readings share one opening of the file, and so see the same moment.
 
         Raises:
-            StoreBusy: another process kept the store for 10 seconds.
+            StoreBusy: another process kept the store for `LOCK_SECONDS`.
             StoreError: the store cannot be read.
         """
         if self._shared is not None:
@@ -111,45 +120,55 @@ class Connection:
         try:
             with contextlib.closing(self._wait_for(read_only, deadline, wait)) as con:
                 try:
+                    if not read_only:
+                        self.before_write(con)
                     yield con
-                except _BUGS:
+                except STATEMENT_ERRORS:
                     raise
                 except duckdb.Error as error:
-                    raise StoreError(_damage(self.path, error)) from error
+                    raise StoreError(_trouble(self.path, error)) from error
         finally:
             _process_lock.release()
 
     def _wait_for(self, read_only: bool, deadline: float, wait: float) -> Cursor:
         """Opens the file, trying again until the deadline while somebody else has it.
 
-        A log that cannot be replayed is set aside, which is said.
+        A log that is damaged is set aside, which is said. Who has to write signs the store while it waits, and nobody
+        begins to read meanwhile: else readers that take turns would keep it out for ever.
         """
-        pause, is_told = 0.01, False
-        log = Path(f"{self.path}.wal")
-        while True:
-            file_number = _file_number(log)
-            try:
-                if not self.path.is_file():
-                    kind = "is a folder, not a league store" if self.path.is_dir() else "is gone or no file"
-                    raise StoreError(f"{self.path} {kind}; pass another --store")
-                return connect(self.path, read_only)
-            except duckdb.Error as error:
-                text = str(error)
-                if any(sign in text for sign in _BROKEN_LOG_SIGNS) and self._set_aside(log, file_number, error):
-                    continue
-                if not any(sign in text for sign in _BUSY_SIGNS):
-                    raise StoreError(_damage(self.path, error)) from None
+        pause, is_told, is_signing = 0.01, False, False
+        log, signature = Path(f"{self.path}.wal"), self.path.with_name(f".{self.path.name}.writer")
+        with ExitStack() as stack:
+            while True:
+                file_number = _file_number(log)
+                try:
+                    if not self.path.is_file():
+                        kind = "is a folder, not a league store" if self.path.is_dir() else "is gone or no file"
+                        raise StoreError(f"{self.path} {kind}; pass another --store")
+                    if read_only and is_signed(signature):
+                        holder = "a process that waits to write"
+                    else:
+                        return connect(self.path, read_only)
+                except duckdb.Error as error:
+                    if _is_damaged(log, error) and self._set_aside(log, file_number, error):
+                        continue
+                    if not any(sign in str(error) for sign in _BUSY_SIGNS):
+                        raise StoreError(_trouble(self.path, error)) from None
+                    holder = _holder(str(error))
                 left = deadline - time.monotonic()
                 if pause > left:
                     raise StoreBusy(
-                        f"store {self.path} is held by {_holder(text)} (waited {wait:g} s); let it finish or end it,"
-                        " then try again"
+                        f"store {self.path} is held by {holder} (waited {wait:g} s); let it finish or end it, then try"
+                        f" again"
                     ) from None
                 if wait - left > PATIENCE_SECONDS and not is_told:
-                    self.say(f"waiting for store {self.path}, held by {_holder(text)}, for at most {left:.0f} s")
+                    self.say(f"waiting for store {self.path}, held by {holder}, for at most {left:.0f} s")
                     is_told = True
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.2)
+                if not (read_only or is_signing) and wait > PATIENCE_SECONDS:
+                    stack.enter_context(signed(signature))
+                    is_signing = True
+                time.sleep(pause)
+                pause = min(pause * 1.5, 0.2)
 
     def _set_aside(self, log: Path, file_number: int | None, error: duckdb.Error) -> bool:
         """Renames the log that could not be replayed, so that the store opens without it; it is never deleted.
@@ -188,7 +207,11 @@ def draft(path: Path) -> Iterator[Cursor]:
 
 def connect(path: Path, read_only: bool = False) -> Cursor:
     """A connection whose settings nobody can change; a statement that takes long shows no progress on stdout."""
-    con = duckdb.connect(path, read_only=read_only, config=_CONFIG)
+    check_path(path)
+    try:
+        con = duckdb.connect(path, read_only=read_only, config=_CONFIG)
+    except MemoryError as error:
+        raise duckdb.OutOfMemoryException(str(error)) from None
     if not con.execute("SELECT current_setting('lock_configuration')").fetchall()[0][0]:  # else opened twice at once
         con.execute("SET enable_progress_bar = false; SET lock_configuration = true")
     return con
@@ -211,6 +234,21 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().split("\n", 1)[0]
 
 
+def check_path(path: Path) -> None:
+    """Refuses a path that DuckDB cannot open.
+
+    Raises:
+        StoreError: it is no UTF-8.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise StoreError(
+            f"store {path}: DuckDB takes only paths that are UTF-8; call league from within that folder with a relative"
+            f" --store, or rename the folder"
+        ) from None
+
+
 def _file_number(path: Path) -> int | None:
     """The inode; None where there is no file."""
     try:
@@ -224,12 +262,25 @@ def _holder(text: str) -> str:
     return f"process {held[1]}" if held else "another user"
 
 
-def _damage(path: Path, error: duckdb.Error) -> str:
+def _is_damaged(log: Path, error: duckdb.Error) -> bool:
+    """Whether an error proves that the log's bytes are wrong, or another file's."""
+    text = first_line(error).replace(str(log), "").replace(str(log.resolve()), "")
+    return bool(_REPLAY_FAILED.search(text) and _PROOF_OF_DAMAGE.search(text))
+
+
+def _trouble(path: Path, error: duckdb.Error) -> str:
+    """What to say of a store that cannot be opened or used."""
     text = first_line(error)
-    if "WAL" in text:
-        return f"store {path} cannot replay its log ({text}); move {path}.wal aside to open it without its last writes"
-    if "not a valid DuckDB" in text or "extension" in text:
+    said = text.replace(str(path), "").replace(str(path.resolve()), "")
+    if isinstance(error, duckdb.OutOfMemoryException) or "llocat" in said:
+        return f"store {path} too little memory to use it ({text}); nothing was changed; free some and try again"
+    if _REPLAY_FAILED.search(said):
+        return (
+            f"store {path} cannot replay its log ({text}); nothing was changed; try again, or move {path}.wal aside to"
+            f" open it without its last writes"
+        )
+    if "not a valid DuckDB" in said or "extension" in said:
         return f"{path} is not a league store; pass another --store"
-    if "version number" in text:
+    if "version number" in said:
         return f"store {path} was written by a newer DuckDB ({text}); install that, or pass another --store"
     return f"store {path} cannot be used ({text}); free space or rights, restore a copy, or pass another --store"

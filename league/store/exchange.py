@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from league.errors import UsageError, nearest
 from league.schema import read_file
+from league.store.files import check_new, new_file
 from league.store.formats import OUTSIDE_PREFIX, FileGame, bad, format_of, name_problem, parse, show
 from league.store.importing import Earlier, MatchFile
 from league.store.reading import LEAST_LISTED
@@ -315,11 +316,13 @@ def export_matches(
         say: is told when it is waited for.
 
     Raises:
-        UsageError: no such match, an agent's name that no file can hold, or a file that is there or cannot be written.
+        UsageError: no such match, an agent's name that no file can hold, or a file that is there or has no folder.
+        LeagueError: the disk or the folder refuses.
         StoreError: the store cannot be used.
     """
     path = Path(file)
     write = format_of(path.name).write
+    check_new(path, "FILE")
     if kind not in ("training", "evaluation"):
         raise UsageError(f"kind={show(kind)}: must be training or evaluation; pass another --kind")
     opened = Store.open(Path(store), say)
@@ -332,17 +335,8 @@ def export_matches(
             f"no {kind} match{limits} in {opened.path}; see `league query 'SELECT DISTINCT run FROM match'`"
         )
     rows = [_row(match, at, known, names) for match, at in matches]
-    try:
-        with path.open("x", encoding="utf-8", newline="") as out:
-            try:
-                out.writelines(write(rows))
-            except BaseException:  # a part of the matches is not what the file would seem to be
-                path.unlink()
-                raise
-    except FileExistsError:
-        raise UsageError(f"{path}: is there already; name a new file") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be written ({error}); name another file") from None
+    with new_file(path, "FILE") as draft, draft.open("x", encoding="utf-8", newline="") as out:
+        out.writelines(write(rows))
     return Exported(str(path), len(rows))
 
 

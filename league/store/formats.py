@@ -64,6 +64,8 @@ _WHOLE = re.compile(r"[0-9]{1,20}")
 _TAG = re.compile(r'\[\s*([A-Za-z0-9_]+)\s+"((?:[^"\\]|\\.)*)"\s*\]')
 _WINNERS = {"0": 0, "1": 1, "draw": DRAW, "1-0": 0, "0-1": 1, "1/2-1/2": DRAW, "½-½": DRAW}
 _SEPARATORS = ",;\t"
+_PARTS = re.compile(r"[,;\t|]")
+"""Where one spreadsheet or another begins a cell, whatever the file's own separator is."""
 _FORMULA = re.compile(r"=|[-+@](?:[0-9.]|.*[=(|!])", re.DOTALL)
 
 
@@ -184,8 +186,11 @@ def name_problem(value: str) -> str:
         return f"has {len(value):,} letters, at most {MAX_NAME} are allowed"
     if not value.isprintable() or value != value.strip():
         return "has letters that cannot be seen"
-    if _FORMULA.match(value):
-        return "is a formula to a spreadsheet (it begins with =, or with +, - or @ before a digit or one of =(|!)"
+    if any(_FORMULA.match(part.strip()) for part in _PARTS.split(value)):
+        return (
+            "is a formula to a spreadsheet (it, or what follows a comma or semicolon in it, begins with =, or with +, -"
+            " or @ before a digit or one of =(|!)"
+        )
     return ""
 
 
@@ -319,11 +324,14 @@ def _write_jsonl(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _write_csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A row with a character that may part cells has all of its values quoted."""
     buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
-    writer.writeheader()
+    plain = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
+    quoting = csv.DictWriter(buffer, COLUMNS, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    plain.writeheader()
     for row in rows:
-        writer.writerow(row)
+        has_parts = any(_PARTS.search(str(value)) for value in row.values())
+        (quoting if has_parts else plain).writerow(row)
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()

@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from league.errors import StoreError, UsageError
@@ -55,9 +55,43 @@ def held(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: {error.strerror}; make its folder writable") from None
     try:
         _lock(descriptor)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, platform.node().encode())
+        with suppress(OSError):  # a full disk: who holds it is not known elsewhere then
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, platform.node().encode())
         yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def signed(path: Path) -> Iterator[None]:
+    """Leaves a sign at `path`, as others may at the same time; none where nothing can be written there."""
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    except OSError:
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        with suppress(OSError):  # another one's sign may be there, too
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+        os.close(descriptor)
+
+
+def is_signed(path: Path) -> bool:
+    """Whether a process that lives has left a sign at `path`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
     finally:
         os.close(descriptor)
 

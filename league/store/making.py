@@ -10,7 +10,17 @@ from pathlib import Path
 
 from league.errors import StoreError
 from league.store.codec import naive
-from league.store.connection import Connection, Cursor, FileError, NoSuchTable, committed, draft, first_line
+from league.store.connection import (
+    Connection,
+    Cursor,
+    FileError,
+    NoSuchTable,
+    StoreBusy,
+    check_path,
+    committed,
+    draft,
+    first_line,
+)
 from league.store.rows import now
 from league.store.sql import Migration, migrations, sql
 
@@ -21,6 +31,7 @@ def make(path: Path) -> None:
     Raises:
         StoreError: nothing can be written there.
     """
+    check_path(path)
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,9 +72,14 @@ def bring_up_to_date(connection: Connection) -> None:
             f"store {path} has schema {number}, this league knows {newest}; install a newer one, or pass --store"
         )
     if number < newest:
-        with connection.opened(read_only=False) as con:
-            done = _schema_number(con, path)  # another process may have been here since
-            _migrate(con, [migration for migration in migrations() if migration.number > done])
+        try:
+            with connection.opened(read_only=False) as con:
+                done = _schema_number(con, path)  # another process may have been here since
+                _migrate(con, [migration for migration in migrations() if migration.number > done])
+        except StoreBusy:
+            raise
+        except StoreError as error:
+            raise StoreError(f"{error} (it has schema {number}, and this league must write {newest} into it)") from None
 
 
 def _migrate(con: Cursor, missing: Sequence[Migration]) -> None:

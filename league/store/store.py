@@ -58,7 +58,9 @@ class Store(Writer):
     def _up_to_date(cls, path: Path, say: Callable[[str], None] | None) -> Self:
         connection = Connection(path, say or _log.warning)
         bring_up_to_date(connection)
-        return cls(connection)
+        store = cls(connection)
+        store.take_in()
+        return store
 
 
 def _missing(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,8 +11,9 @@ from league.acts import act
 from league.errors import StoreError, UsageError
 from league.store import connection as files
 from league.store.codec import naive, to_columns
-from league.store.connection import Connection, Cursor, committed
+from league.store.connection import Connection, Cursor, StoreBusy, committed
 from league.store.importing import Earlier, MatchFile, write_import
+from league.store.keeping import Keeper, keep
 from league.store.reading import Reader, count_rows
 from league.store.rows import (
     AgentRow,
@@ -49,6 +51,10 @@ class Writer(Reader):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
+        self._keeper = Keeper(connection.path, connection.say)
+        connection.before_write = self._keeper.take_in
+        self._has_kept = False
+        """Whether rows were kept since the file could be written last."""
         self._waiting = Waiting()
         self._status: dict[str, RunStatus] = {}
         self._next_flush = 0.0
@@ -130,13 +136,18 @@ class Writer(Reader):
     ) -> None:
         """Notes how far a run is. A change of status is written at once, with all that waits; the rest can wait.
 
+        An end is kept where it cannot be written (`flush_or_keep`).
+
         Raises:
-            StoreBusy: the status changed, and the store was busy for 10 seconds.
+            StoreBusy: the run is `running` now, and another process kept the store for `LOCK_SECONDS`.
             StoreError: the status changed, and it could not be written.
         """
         self._waiting.note(run, status, steps, update)
         is_changed = status is not None and status != self._status.get(run)
-        self.flush(force=is_changed)
+        if is_changed and status != "running":
+            self.flush_or_keep()
+        else:
+            self.flush(force=is_changed)
         if is_changed and status is not None:
             self._status[run] = status
 
@@ -198,7 +209,7 @@ class Writer(Reader):
 
     @act("end a gate")
     def end_gate(self, gate: GateRow, champion: str | None) -> GateRow:
-        """Writes what a gate came to, at once, and all that waits.
+        """Writes what a gate came to, and all that waits, or keeps both (`flush_or_keep`).
 
         champion: the run's when the gate began; where it is another one by now nobody is promoted.
 
@@ -206,16 +217,12 @@ class Writer(Reader):
             The gate as it was written.
 
         Raises:
-            StoreError: the store cannot be written.
+            StoreError: as `flush_or_keep`.
         """
-        self.flush(force=True)
-        with self.connection.transaction() as con:
-            row = con.execute(sql("champion"), {"run": gate.run}).fetchone()
-            if (None if row is None else row[0]) != champion:
-                gate = replace(gate, is_promoted=False)
-            names = ("gate", "games", "llr", "decision", "is_promoted")
-            con.execute(sql("end_gate"), {name: getattr(gate, name) for name in names} | {"decided_at": naive(now())})
-        return gate
+        self._waiting.end_gate(gate, champion)
+        if not self.flush_or_keep():
+            return gate
+        return next(row for row in self.gates() if row.gate == gate.gate)
 
     @act("import")
     def add_import(
@@ -266,6 +273,28 @@ class Writer(Reader):
             values = {"run": run, "steps": list(steps), "pruned_at": naive(now())}
             con.execute(sql("prune_snapshots"), values)
 
+    def need_writable(self) -> None:
+        """Refuses a store that this user may not write, before anything is played for it.
+
+        Raises:
+            StoreError: it is one.
+        """
+        for path in (self.path, self.path.parent):
+            if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+                raise StoreError(
+                    f"store {self.path}: you may not write {path}; see to its rights, or pass another --store"
+                )
+
+    def take_in(self) -> None:
+        """Takes in the rows that lie beside the store, if it can be written now; else says that they wait."""
+        if not self._keeper.has_files:
+            return
+        try:
+            with self.connection.opened(read_only=False, wait=files.PATIENCE_SECONDS):
+                pass
+        except StoreError as error:
+            self.connection.say(f"rows that are kept beside the store wait on: {error}")
+
     def flush(self, force: bool = False, *, is_wanted: bool = False) -> bool:
         """Writes everything that waits, in one transaction.
 
@@ -277,7 +306,7 @@ class Writer(Reader):
             Whether nothing waits any more.
 
         Raises:
-            StoreBusy: with `force`, another process kept the store for 10 seconds.
+            StoreBusy: with `force`, another process kept the store for `LOCK_SECONDS`.
             StoreError: with `force`, the store cannot be written.
         """
         if not self.num_waiting:
@@ -285,8 +314,7 @@ class Writer(Reader):
         if not (force or is_wanted) and time.monotonic() < self._next_flush:
             return False
         try:
-            with self.connection.opened(read_only=False, wait=None if force else files.PATIENCE_SECONDS) as con:
-                self._write(con)
+            return self._flush_now(None if force else files.PATIENCE_SECONDS)
         except StoreError as error:
             if force:
                 raise
@@ -296,22 +324,49 @@ class Writer(Reader):
             )
             self._retry_seconds = min(2 * self._retry_seconds, MAX_RETRY_SECONDS)
             return False
-        return True
 
-    def checkpoint(self, run: str, update: int) -> dict[str, list[int]]:
-        """Writes everything that waits, and DuckDB's log into the file itself, so that nothing is left in the log.
+    def flush_or_keep(self) -> bool:
+        """Writes everything that waits now, or keeps it in a file beside the store, which the next write takes in.
+
+        For what would be lost otherwise, since its process ends.
 
         Returns:
-            `row_counts` of the run.
+            Whether it was written; if not, it is kept, which is said.
+
+        Raises:
+            StoreError: the store cannot be written for another reason than that it is busy; what waits is kept, or
+                cannot be kept either.
+        """
+        try:
+            return self._flush_now(files.PATIENCE_SECONDS if self._has_kept else None)
+        except BaseException as error:
+            self._keep(error)
+            if not isinstance(error, StoreBusy):
+                raise
+            return False
+
+    def checkpoint(self, run: str, update: int, *, keeps: bool = False) -> dict[str, list[int]]:
+        """Writes everything that waits, and DuckDB's log into the file itself, so that nothing is left in the log.
+
+        keeps: as in `flush_or_keep` what waits is kept where the store is busy.
+
+        Returns:
+            `row_counts` of the run; empty where what waits is kept, since they are not known then.
 
         Raises:
             StoreError: as `flush` with `force`.
         """
-        with self.connection.opened(read_only=False) as con:
-            if self.num_waiting:
-                self._write(con)
-            con.execute("CHECKPOINT")
-            return count_rows(con, run, update)
+        try:
+            with self.connection.opened(read_only=False) as con:
+                if self.num_waiting:
+                    self._write(con)
+                con.execute("CHECKPOINT")
+                return count_rows(con, run, update)
+        except StoreBusy as error:
+            if not keeps:
+                raise
+            self._keep(error)
+            return {}
 
     @act("delete what came after")
     def delete_after(self, run: str, update: int) -> int:
@@ -334,8 +389,32 @@ class Writer(Reader):
         self._waiting.forget_after(run, update)
         return int(num_matches)
 
+    def _flush_now(self, wait: float | None) -> bool:
+        if self.num_waiting:
+            with self.connection.opened(read_only=False, wait=wait) as con:
+                self._write(con)
+        return True
+
+    def _keep(self, reason: BaseException) -> None:
+        """Moves what waits to a file beside the store; says so, or why it waits on."""
+        if not self.num_waiting:
+            return
+        try:
+            path = keep(self.path, self._waiting)
+        except StoreError as error:
+            self.connection.say(f"{self.num_waiting:,} rows could not be kept either: {error}")
+            return
+        why = f": {reason}" if isinstance(reason, StoreBusy) else ""
+        self.connection.say(
+            f"{self.num_waiting:,} rows wait in {path.name} beside the store, and the next command that may write the"
+            f" store takes them in{why}"
+        )
+        self._waiting.clear()
+        self._has_kept = True
+
     def _write(self, con: Cursor) -> None:
         with committed(con):
             self._waiting.write(con)
         self._waiting.clear()
         self._next_flush, self._retry_seconds = time.monotonic() + FLUSH_SECONDS, FLUSH_SECONDS
+        self._has_kept = False

@@ -297,16 +297,17 @@ def take_snapshot(run: Run, counters: Counters) -> str:
 def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> bool:
     """Writes what waits for the store, then the state: a restart never goes on from a state whose matches are lost.
 
-    The state holds how many match rows the store has then, so that a restart sees whether it has lost some.
+    The state holds how many match rows the store has then, so that a restart sees whether it has lost some. Where it
+    `must_succeed` and the store is busy, what waits is kept beside it, and the state has no such counts.
 
     Returns:
         Whether it was written; if not, the older states stand, and training goes on.
 
     Raises:
-        StoreError, SnapshotError: `must_succeed`, and the store stayed busy, or it or the disk refused.
+        StoreError, SnapshotError: `must_succeed`, and the store or the disk refused.
     """
     try:
-        rows = run.store.checkpoint(run.name, run.counters.update)
+        rows = run.store.checkpoint(run.name, run.counters.update, keeps=must_succeed)
         run.shelf.save_state({**state, "rows": rows})
     except (StoreError, SnapshotError) as error:
         if must_succeed:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import league
-from league.store.rows import GateRow, RunRow, SnapshotRow
+from league.store.rows import AgentRow, GateRow, RunRow, SnapshotRow
 from league.types import MatchResult
 
 ROOT = Path(league.__file__).resolve().parents[1]
@@ -62,6 +62,11 @@ def make_snapshot(run: str = "a", step: int = 100, **changes: Any) -> SnapshotRo
         "fingerprint": "f",
     }
     return SnapshotRow(**values | changes)
+
+
+def make_agent(agent_id: str = "bot:based", **changes: Any) -> AgentRow:
+    """An agent, with changes."""
+    return AgentRow(**{"agent_id": agent_id, "kind": "bot", "name": agent_id, "game_id": "g"} | changes)
 
 
 def make_gate(gate: str = "g1", **changes: Any) -> GateRow:

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -36,6 +37,7 @@ from league.snapshots.io import WEIGHTS
 from league.snapshots.state import INDEX, PREVIOUS, load_state, save_state
 from league.store import connection, writing
 from league.store import rows as records
+from league.store.keeping import kept_files
 from league.store.store import Store
 from league.training import loop
 from league.training import probe as probe_module
@@ -255,6 +257,35 @@ def test_after_a_fall_back_the_good_state_is_the_previous_one(tmp_path: Path) ->
     save_state(tmp_path, {"x": torch.tensor([3])})
     flip(tmp_path / json.loads((tmp_path / INDEX).read_text())["data"])
     assert load_state(tmp_path)["x"].item() == 1
+
+
+@pytest.mark.parametrize("case", ["no handles", "no file", "newer"])
+def test_a_state_that_cannot_be_read_now_is_not_damaged(case: str, tmp_path: Path) -> None:
+    """It is refused in one line, and nothing is set aside: the older state takes nobody's place."""
+    for number in range(2):
+        save_state(tmp_path, {"x": torch.tensor([number])})
+    index, limit = tmp_path / INDEX, resource.getrlimit(resource.RLIMIT_NOFILE)
+    if case == "newer":
+        index.write_text(json.dumps({**json.loads(index.read_text()), "format": 2}))
+    elif case == "no file":
+        index.unlink()
+        index.mkdir()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    try:
+        if case == "no handles":
+            resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) - 1, limit[1]))
+        with pytest.raises(SnapshotError, match="a newer league wrote it" if case == "newer" else "cannot be read now"):
+            load_state(tmp_path)
+        if case == "no file":
+            with pytest.raises(SnapshotError, match="cannot be written"):
+                save_state(tmp_path, {"x": torch.tensor([2])})
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert len([name for name in before if name.startswith("state-")]) == 2
+    assert {*before} <= {path.name for path in tmp_path.iterdir()}
+    assert not any(".bad-" in path.name for path in tmp_path.iterdir())
+    if case == "no handles":
+        assert load_state(tmp_path)["x"].item() == 1
 
 
 def test_two_damaged_states_are_refused_and_left(tmp_path: Path) -> None:
@@ -579,6 +610,39 @@ def test_a_log_that_cannot_be_replayed_is_set_aside(
     assert "its log cannot be replayed" in warning and kept.name in warning and "is lost" in warning
 
 
+def test_a_whole_log_is_not_set_aside_for_want_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be replayed now is no damage: one line, nothing is changed, and later all of it is there."""
+    path, said = tmp_path / "s.duckdb", list[str]()
+    log = store_with_a_log(path, 4000)
+    content = log.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setitem(connection._CONFIG, "memory_limit", "512KB")
+        with pytest.raises(StoreError, match=r"too little memory.*nothing was changed") as caught:
+            Store.open(path, said.append)
+    assert "\n" not in str(caught.value) and not said and log.read_bytes() == content
+    assert Store.open(path).query("SELECT count(*) FROM metric")[1] == [(4000,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_damage"),
+    [
+        ("entry at byte position 5 computed checksum 1 does not match stored checksum 2", True),
+        ("Failed to decode LEB128 integer: data may be corrupt", True),
+        ("WAL does not match database file.", True),
+        ("Failed to commit: Failed to allocate block of 262144 bytes (bad allocation)", False),
+        ("Could not read from file: Input/output error", False),
+        ("Could not write file: No space left on device", False),
+        ("Unsupported WAL version 9, install a newer DuckDB", False),
+        ("Interrupted!", False),
+    ],
+)
+def test_only_what_is_proved_is_damage(text: str, is_damage: bool, tmp_path: Path) -> None:
+    """Wrong bytes and another file's are; memory, disk, rights and versions are not, whatever the path is called."""
+    log = tmp_path / "corrupt checksum" / "s.duckdb.wal"
+    error = duckdb.Error(f'IO Error: Failure while replaying WAL file "{log}": {text}')
+    assert connection._is_damaged(log, error) == is_damage
+
+
 def test_a_log_that_is_set_aside_is_told_to_the_watcher(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever watches hears of it, once, and nobody else does: `--quiet` reaches it."""
     path, said = tmp_path / "s.duckdb", list[str]()
@@ -602,6 +666,30 @@ def test_a_cut_log_is_found_by_the_counts(tmp_path: Path) -> None:
     store.add_matches(make_match(update=2, row=i) for i in range(5))
     store.flush(force=True)
     assert store.row_counts("a", 1) == counts and store.row_counts("a", 2) == {"training": [25, 2]}
+
+
+def test_a_stop_while_the_store_is_held_loses_nothing(
+    unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM while a reader keeps the store: rows and status are kept beside it, and the run goes on."""
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.01)
+    path, stack = tmp_path / "league.duckdb", ExitStack()
+
+    class Meddler(Notes):
+        def report(self, report: Report) -> None:
+            if report.update == 3:
+                monkeypatch.setattr(connection, "LOCK_SECONDS", 0.05)
+                stack.enter_context(held(path))
+                signal.raise_signal(signal.SIGTERM)
+
+    with stack:
+        result, said = train(tmp_path, "long", notes=Meddler())
+        assert (result.status, result.updates, result.signal) == ("stopped", 3, signal.SIGTERM)
+    assert any("wait in league.duckdb.rows.000001" in line for line in said) and kept_files(path)
+    monkeypatch.undo()
+    assert status(tmp_path, "matrix-1") == ("stopped", 384) and not kept_files(path)
+    resume(tmp_path)
+    assert everything(tmp_path) == unbroken
 
 
 def test_a_store_held_for_long_stops_no_training(

@@ -1,0 +1,87 @@
+"""Files that are whole or not there: new ones that a command writes for its user, and the store's own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from league.errors import LeagueError, UsageError
+
+
+def check_new(path: Path, option: str) -> None:
+    """Refuses a file that `new_file` could not make, before anything is worked out.
+
+    option: what names the file, as in `--out`.
+
+    Raises:
+        UsageError: something is there, be it a link that leads nowhere, or its folder is not.
+    """
+    if os.path.lexists(path) or not path.parent.is_dir():
+        reason = "is there already" if os.path.lexists(path) else f"needs the folder {path.parent}"
+        raise UsageError(f"{path}: {reason}; nothing is overwritten or made around it, pass another {option}")
+
+
+@contextmanager
+def new_file(path: Path, option: str) -> Iterator[Path]:
+    """Gives a file of another name in the folder of `path` to write, and makes it `path` when it is whole and synced.
+
+    Where anything fails nothing is left, and what came to be at `path` meanwhile stays.
+
+    Raises:
+        UsageError: something is at `path`.
+        LeagueError: the disk or the folder refuses.
+    """
+    draft = path.with_name(f".{path.stem[:40]}.tmp-{secrets.token_hex(8)}{path.suffix}")
+    try:
+        yield draft
+        _sync(draft)
+        _put(draft, path)
+        _sync(path.parent)
+    except FileExistsError:
+        raise UsageError(f"{path}: is there already; nothing is overwritten, pass another {option}") from None
+    except OSError as error:
+        raise LeagueError(
+            f"{path}: cannot be written ({error.strerror or error}); make room or rights there, or pass"
+            f" another {option}"
+        ) from None
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def replace_whole(path: Path, data: bytes) -> None:
+    """Writes a file that is, at every moment and after a kill, what it was before or `data` whole.
+
+    Raises:
+        OSError: the disk refuses; nothing has changed.
+    """
+    draft = path.with_name(f".{path.name}.tmp-{secrets.token_hex(8)}")
+    try:
+        draft.write_bytes(data)
+        _sync(draft)
+        draft.replace(path)
+        _sync(path.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _put(draft: Path, path: Path) -> None:
+    """Gives the file at `draft` the name `path`, which nothing may have."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        draft.replace(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
