@@ -37,7 +37,7 @@ from league.sessions.shelf import architecture_of
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.loop import Counters, Report, Run, train
-from league.types import BOT_PREFIX, GameSpec, MatchBatch
+from league.types import BOT_PREFIX, GameSpec, MatchBatch, Origin
 
 STAGE = "test50k"
 SETTINGS = [
@@ -283,9 +283,8 @@ def meet(agent: Trained, opponents: Sequence[Contestant], games: int, config: Co
     results = play(
         lambda rows: make_batch(config, rows),
         [Pairing(me, b, games, seed=len(opponents) * agent.seed + k) for k, b in enumerate(opponents)],
-        run="reencoding",
+        Origin("reencoding", ""),
         update=0,
-        game_id="",
     )
     return {
         b.agent_id: summarise([result for result in results if b.agent_id in result.agents], agent.form)

@@ -12,7 +12,7 @@ from league import config
 from league.envs import registry
 from league.maths.ratings import PairCounts, bradley_terry
 from league.play.evaluation import Contestant, Pairing, play, summarise
-from league.types import BOT_PREFIX
+from league.types import BOT_PREFIX, Origin
 
 games = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 game = sys.argv[2] if len(sys.argv) > 2 else "brawl"
@@ -26,9 +26,8 @@ for i, a in enumerate(bots[:-1]):
     results = play(
         lambda rows: registry.make(game, rows=rows, threads=0, options=options),
         [Pairing(a, b, games, seed=len(bots) * i + k) for k, b in enumerate(others)],
-        run="round_robin",
+        Origin("round_robin", ""),
         update=0,
-        game_id="",
     )
     for b in others:
         met = summarise([result for result in results if b.agent_id in result.agents], a.agent_id)

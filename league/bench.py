@@ -21,7 +21,7 @@ from league.config import Config
 from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
 from league.maths.ratings import bradley_terry
-from league.play.rollout import Collector, make_collector
+from league.play.rollout import Collector, make_calls, make_collector
 from league.policies.actor_critic import ActorCritic
 from league.pool.pool import Pool
 from league.schema import MAX_ROWS, MAX_SEED, MAX_THREADS, check_number
@@ -31,7 +31,7 @@ from league.sessions.shelf import architecture_of
 from league.store.store import Store
 from league.training.compiling import compiled
 from league.training.learner import Learner
-from league.types import DRAW, GameSpec, MatchBatch, MatchResult, Rollout
+from league.types import DRAW, GameSpec, MatchBatch, MatchResult, Origin, Rollout
 
 FILL_ROWS = 50_000
 """Rows in one transaction of `bench_ratings`."""
@@ -228,15 +228,11 @@ def _parts(
     env = config.env
     collector = make_collector(
         config,
-        device,
         policy,
         pool,
+        make_calls(config.learner, torch.Generator(device).manual_seed(0), make_stack(policy, config), warn),
         make_batch=lambda rows: registry.make(env.name, rows=rows, threads=env.threads, options=env.options),
-        make_stack=lambda: make_stack(policy, config),
-        run="bench",
-        game_id="bench",
-        seed=0,
-        say=warn,
+        origin=Origin("bench", "bench"),
     )
     collector.start(0)
     learner = Learner(policy, config.learner, np.random.default_rng(0), device)

@@ -209,6 +209,14 @@ class GameTree:
     length: npt.NDArray[np.int64]  # (I,), how many of the L are seen
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where matches were played, as each of their rows says it."""
+
+    run: str
+    game_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class MatchResult:
     """One finished match, as the store keeps it. Key: (run, kind, update, row, ordinal)."""

@@ -31,7 +31,7 @@ from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
 from league.store.store import Store
-from league.types import BOT_PREFIX, GameSpec, MatchResult, Policy
+from league.types import BOT_PREFIX, GameSpec, MatchResult, Origin, Policy
 
 DEFAULT_STORE = Path("runs/league.duckdb")
 
@@ -385,11 +385,9 @@ def play_pairings(
     return play(
         lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
         [Pairing(sides[a], sides[b], games, seed) for a, b, games, seed in pairings],
-        run=run,
+        Origin(run, game.game_id),
         update=update,
-        game_id=game.game_id,
         greedy=greedy,
-        device=meeting.device,
         make_stack=make_stack,
     )
 

@@ -4,7 +4,7 @@ short ones are not over-counted, and random numbers of their own, so that evalua
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from league.maths.record import Record
 from league.play.opponents import NO_SLOT, Opponents, RowGroup, stacked_shape
 from league.play.seats import SeatView, bot_id, match_result, short_name
 from league.schema import MAX_GAMES, check_number
-from league.types import EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyStack, PolicyState
+from league.types import EXTERNAL, SEATS, MatchBatch, MatchResult, Origin, Policy, PolicyStack, PolicyState
 
 MAX_PAIRS = 32
 """Pairs of matches of one pairing that are played side by side."""
@@ -66,12 +66,10 @@ class Summary(Record):
 def play(
     make_batch: Callable[[int], MatchBatch],
     pairings: Sequence[Pairing],
+    origin: Origin,
     *,
-    run: str,
     update: int,
-    game_id: str,
     greedy: bool = False,
-    device: torch.device | None = None,
     precision: str = "float32",
     make_stack: Callable[[Policy], PolicyStack | None] | None = None,
 ) -> list[MatchResult]:
@@ -86,10 +84,9 @@ def play(
 
     Args:
         make_batch: a batch of the game with the given number of rows.
-        pairings: who plays whom how often; a net may be in several.
-        run, update, game_id: written into the rows.
+        pairings: who plays whom how often; a net may be in several. All nets are on one device.
+        origin, update: written into the rows.
         greedy: both sides play their likeliest action, instead of sampling as in training.
-        device: where the nets are; the CPU if not given.
         precision: as `learner.precision`.
         make_stack: what plays several nets like this one in one call; None, or a None from it, plays net by net.
 
@@ -103,7 +100,7 @@ def play(
     batch = make_batch(len(plan.pairing))
     entropy = [word for pairing in pairings for word in (pairing.seed & 0xFFFFFFFF, pairing.seed >> 32)]
     drawn = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
-    generator = torch.Generator(device or torch.device("cpu")).manual_seed(drawn)
+    generator = torch.Generator(_device_of(pairings)).manual_seed(drawn)
     view = SeatView(batch, generator.device)
     for row, agents in enumerate(plan.agents):
         batch.controllers[row] = [bot_id(batch, agent) for agent in agents]
@@ -133,11 +130,10 @@ def play(
                     batch,
                     row,
                     sums[row],
-                    run=run,
+                    **asdict(origin),
                     kind="evaluation",
                     update=update,
                     ordinal=int(played[row]),
-                    game_id=game_id,
                     agents=plan.agents[row],
                     steps=int(steps[row]),
                     sampling="greedy" if greedy else "sample",
@@ -149,6 +145,12 @@ def play(
             for family in families:
                 family.clear(ended)
     return sorted(results, key=lambda result: (result.row, result.ordinal))
+
+
+def _device_of(pairings: Sequence[Pairing]) -> torch.device:
+    """Where the nets are; the CPU where native bots play alone."""
+    nets = (who.policy for pairing in pairings for who in (pairing.a, pairing.b))
+    return next((next(net.parameters()).device for net in nets if net is not None), torch.device("cpu"))
 
 
 def _refused(pairings: Sequence[Pairing], agent_id: str, problem: str) -> str:

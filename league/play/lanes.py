@@ -16,7 +16,7 @@ from league.play.nets import LaneNets
 from league.play.opponents import Matchmaker
 from league.play.seats import bot_id, short_name
 from league.play.strict import StrictMasks
-from league.types import EXTERNAL, MatchBatch, MatchResult
+from league.types import EXTERNAL, MatchBatch, MatchResult, Origin
 
 
 class Lane:
@@ -86,12 +86,9 @@ class Lane:
         cut = np.flatnonzero(self.batch.truncated & ~self.batch.terminated)
         return self.nets.last_value(self.batch.final_obs[cut, self.matches.seats[cut]], cut) if len(cut) else None
 
-    def finish_matches(self, rows: npt.NDArray[np.int64], run: str, update: int, game_id: str) -> list[MatchResult]:
+    def finish_matches(self, rows: npt.NDArray[np.int64], origin: Origin, update: int) -> list[MatchResult]:
         """The results of the matches that ended in `rows` (n,) with the last step."""
-        return [
-            self.matches.finish(row, self.batch, self.first_row, run=run, update=update, game_id=game_id)
-            for row in rows.tolist()
-        ]
+        return [self.matches.finish(row, self.batch, self.first_row, origin, update) for row in rows.tolist()]
 
     def evidence(self, finding: BatchError, run: str) -> dict[str, Any]:
         """Whose match a finding is in, what was seen there, and the state to see it again from; spoils the batch.

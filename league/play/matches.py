@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from league.play.opponents import NO_SLOT
 from league.play.seats import match_result
-from league.types import SEATS, GameSpec, MatchBatch, MatchResult
+from league.types import SEATS, GameSpec, MatchBatch, MatchResult, Origin
 
 ARRAYS = ("slots", "seats", "is_first", "begun_update", "steps", "sums")
 """What of them a run's state holds, beside the opponents' names."""
@@ -48,9 +49,7 @@ class RowMatches:
         self.is_first = batch.terminated | batch.truncated
         return self.is_first
 
-    def finish(
-        self, row: int, batch: MatchBatch, first_row: int, *, run: str, update: int, game_id: str
-    ) -> MatchResult:
+    def finish(self, row: int, batch: MatchBatch, first_row: int, origin: Origin, update: int) -> MatchResult:
         """The result of the match that ended; the learner takes the other seat next."""
         seat, opponent = int(self.seats[row]), self.opponents[row]
         result = match_result(
@@ -58,12 +57,11 @@ class RowMatches:
             row,
             self.sums[row],
             first_row=first_row,
-            run=run,
+            **asdict(origin),
             kind="training",
             update=update,
             ordinal=int(self.ordinals[row]),
-            game_id=game_id,
-            agents=(run, opponent) if seat == 0 else (opponent, run),
+            agents=(origin.run, opponent) if seat == 0 else (opponent, origin.run),
             steps=int(self.steps[row]),
             sampling="sample",
             update_begin=int(self.begun_update[row]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from league.device import autocast
 from league.play.graphs import StepGraphs
 from league.play.opponents import Opponents, RowGroup
 from league.play.seats import SeatView
-from league.types import SEATS, MatchBatch, Policy, PolicyState
+from league.types import SEATS, MatchBatch, Policy, PolicyStack, PolicyState
 
 
 class LearnerStep(NamedTuple):
@@ -36,6 +37,22 @@ class _Others(NamedTuple):
     is_finite: Tensor
 
 
+@dataclass(frozen=True)
+class NetCalls:
+    """How the nets of a run are called.
+
+    generator: draws the actions, on the nets' device.
+    precision: as `learner.precision`.
+    stack: plays the frozen nets in one call; without it each plays its rows in a call of its own.
+    graphs: replays the nets' step as CUDA graphs; needs a `stack`, without which no two steps are alike.
+    """
+
+    generator: torch.Generator
+    precision: str = "float32"
+    stack: PolicyStack | None = None
+    graphs: StepGraphs[LearnerStep] | None = None
+
+
 class LaneNets:
     """Who plays the rows of a batch, but for native bots.
 
@@ -43,9 +60,7 @@ class LaneNets:
         batch: whose observations they see and whose actions they choose.
         policy: the learner's network.
         frozen: the frozen ones.
-        generator: draws the actions.
-        precision: as `learner.precision`.
-        graphs: replays the nets' step, if given.
+        calls: how all of them are called.
     """
 
     def __init__(
@@ -53,14 +68,12 @@ class LaneNets:
         batch: MatchBatch,
         policy: Policy,
         frozen: Opponents,
-        generator: torch.Generator,
-        precision: str,
-        graphs: StepGraphs[LearnerStep] | None,
+        calls: NetCalls,
     ) -> None:
-        self.policy, self.frozen, self._generator, self.graphs = policy, frozen, generator, graphs
-        device, num_rows, spec = generator.device, batch.num_rows, batch.spec
+        self.policy, self.frozen, self._generator, self.graphs = policy, frozen, calls.generator, calls.graphs
+        device, num_rows, spec = calls.generator.device, batch.num_rows, batch.spec
         self.view = SeatView(batch, device)
-        with autocast(device, precision):
+        with autocast(device, calls.precision):
             self.state: PolicyState = policy.initial_state(num_rows)
             # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
             self.opponent_state: PolicyState = policy.initial_state(num_rows + 1)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
 
 from league.acts import act
-from league.config import Config
+from league.config import Config, LearnerConfig
 from league.device import autocast
 from league.errors import GuardError
 from league.play.buffer import RolloutBuffer
@@ -25,7 +26,7 @@ from league.play.checks import BatchError, check_finite
 from league.play.graphs import StepGraphs
 from league.play.lanes import Lane
 from league.play.moving import Taken, regrouped
-from league.play.nets import LaneNets, LearnerStep
+from league.play.nets import LaneNets, LearnerStep, NetCalls
 from league.play.opponents import Matchmaker, Opponents
 from league.play.randomness import take_generator
 from league.play.seats import short_name
@@ -34,6 +35,7 @@ from league.types import (
     GameSpec,
     MatchBatch,
     MatchResult,
+    Origin,
     Policy,
     PolicyStack,
     Rollout,
@@ -51,12 +53,9 @@ class Collector:
             overlap.
         policy: the learner's network, played as it is now.
         pool: draws the opponents and holds the frozen nets. All frozen nets share the learner's architecture.
+        calls: how the nets are called.
         weights: reward term -> weight; the learner's reward is the weighted sum.
-        run, game_id: written into every match row.
-        generator: draws the actions, on the policy's device.
-        precision: as `learner.precision`.
-        stack: plays the frozen nets in one call; without it each plays its rows in a call of its own.
-        graphs: replays the nets' step as CUDA graphs; needs a `stack`, without which no two steps are alike.
+        origin: written into every match row.
         strict: checked before every step, one a lane, if given.
     """
 
@@ -65,20 +64,15 @@ class Collector:
         batches: Sequence[MatchBatch],
         policy: Policy,
         pool: Matchmaker,
+        calls: NetCalls,
         *,
         weights: Mapping[str, float],
-        run: str,
-        game_id: str,
-        generator: torch.Generator,
-        precision: str = "float32",
-        stack: PolicyStack | None = None,
-        graphs: StepGraphs[LearnerStep] | None = None,
+        origin: Origin,
         strict: Sequence[StrictMasks] = (),
     ) -> None:
-        self.policy, self.pool = policy, pool
-        self.run, self.game_id = run, game_id
-        self.generator, self.precision = generator, precision
-        self.nets = Opponents(pool, stack, self.device)
+        self.policy, self.pool, self.origin = policy, pool, origin
+        self.generator, self.precision = calls.generator, calls.precision
+        self.nets = Opponents(pool, calls.stack, self.device)
         self.finished: list[MatchResult] = []
         """Matches that ended in the rollout under way, or in the last one."""
         self._weights = np.array([weights.get(term, 0.0) for term in batches[0].spec.reward_terms], np.float32)
@@ -87,7 +81,7 @@ class Collector:
             Lane(
                 batch,
                 i * width,
-                LaneNets(batch, policy, self.nets, generator, precision, graphs),
+                LaneNets(batch, policy, self.nets, calls),
                 strict[i] if strict else None,
             )
             for i, batch in enumerate(batches)
@@ -178,17 +172,18 @@ class Collector:
     def _stopped_by(self, finding: BatchError, update: int) -> GuardError:
         """The finding with its match."""
         lane = next(lane for lane in self.lanes if lane.batch is finding.batch)
-        found = lane.evidence(finding, self.run)
+        run = self.origin.run
+        found = lane.evidence(finding, run)
         agents = " against ".join(
-            a if a == self.run else short_name(a) or "an opponent not drawn yet" for a in found["agents"]
+            a if a == run else short_name(a) or "an opponent not drawn yet" for a in found["agents"]
         )
-        role = "the learner" if found["agents"][finding.entry.seat] == self.run else "its opponent"
+        role = "the learner" if found["agents"][finding.entry.seat] == run else "its opponent"
         message = (
             f"{finding.kind}: {self.spec.name}, match {update}.{found['row']}.{found['ordinal']} of {agents}, seed"
             f" {found['seed']}, tick {found['tick']} (step {found['step']}), seat {finding.entry.seat} ({role}):"
             f" {finding.text}"
         )
-        match = {"message": message, "kind": finding.kind, "run": self.run, "game_id": self.game_id, "update": update}
+        match = {"message": message, "kind": finding.kind, **asdict(self.origin), "update": update}
         return GuardError(message, finding.kind, {**match, **found})
 
     def _submit(self, play: Callable[[], None]) -> Future[None]:
@@ -206,7 +201,7 @@ class Collector:
         buffer.keep_game(t, lane, reward, ends, lane.cut_values())
         ended = np.flatnonzero(ends)
         if len(ended):
-            buffer.finished += lane.finish_matches(ended, self.run, update, self.game_id)
+            buffer.finished += lane.finish_matches(ended, self.origin, update)
             lane.begin_matches(ended, self.pool, updates_made=update - 1)
 
     def state_dict(self) -> dict[str, Any]:
@@ -247,42 +242,35 @@ def num_lanes(config: Config, device: torch.device) -> int:
     return 2 if wanted and config.env.rows % 2 == 0 else 1
 
 
+def make_calls(
+    config: LearnerConfig, generator: torch.Generator, stack: PolicyStack | None, say: Callable[[str], None]
+) -> NetCalls:
+    """How nets are called on the generator's device.
+
+    say: is told what cannot be had.
+    """
+    has_graphs = config.compile == "graphs" or (generator.device.type == "cuda" and config.compile != "off")
+    graphs = StepGraphs[LearnerStep](generator, config.precision, say) if has_graphs else None
+    return NetCalls(generator, config.precision, stack, graphs)
+
+
 def make_collector(
     config: Config,
-    device: torch.device,
     policy: Policy,
     pool: Matchmaker,
+    calls: NetCalls,
     *,
     make_batch: Callable[[int], MatchBatch],
-    make_stack: Callable[[], PolicyStack | None],
-    run: str,
-    game_id: str,
-    seed: int,
-    say: Callable[[str], None],
+    origin: Origin,
 ) -> Collector:
-    """The collector of a run's settings, with the lanes and calls that suit the device.
+    """The collector of a run's settings, with as many lanes as suit the device.
 
     Args:
-        config, device, policy, pool, run, game_id: the run's.
+        config: the run's.
+        policy, pool, calls, origin: as for `Collector`.
         make_batch: a batch of the game with the given number of rows.
-        make_stack: makes what plays the frozen nets in one call; None where that would be slower.
-        seed: of the actions drawn.
-        say: is told what cannot be had.
     """
-    lanes, learner = num_lanes(config, device), config.learner
+    lanes = num_lanes(config, calls.generator.device)
     batches = [make_batch(config.env.rows // lanes) for _ in range(lanes)]
-    generator = torch.Generator(device).manual_seed(seed)
-    has_graphs = learner.compile == "graphs" or (device.type == "cuda" and learner.compile != "off")
-    return Collector(
-        batches,
-        policy,
-        pool,
-        weights=config.rewards,
-        run=run,
-        game_id=game_id,
-        generator=generator,
-        precision=learner.precision,
-        stack=make_stack(),
-        graphs=StepGraphs(generator, learner.precision, say) if has_graphs else None,
-        strict=[StrictMasks(b, make_batch(b.num_rows)) for b in batches] if config.env.strict_masks else (),
-    )
+    strict = [StrictMasks(batch, make_batch(batch.num_rows)) for batch in batches] if config.env.strict_masks else ()
+    return Collector(batches, policy, pool, calls, weights=config.rewards, origin=origin, strict=strict)

@@ -14,7 +14,7 @@ import numpy as np
 
 from league.play.evaluation import Contestant, Pairing, play
 from league.pool.pool import Pool
-from league.types import MatchResult
+from league.types import MatchResult, Origin
 
 if TYPE_CHECKING:
     from league.training.loop import Run
@@ -45,10 +45,8 @@ def measure_payoffs(run: Run, pool: Pool) -> None:
                 Pairing(played, Contestant(o, run.shelf.load_policy(o)), config.pool.payoff_games, seed)
                 for o, seed in zip(others[chosen], seeds[chosen], strict=True)
             ],
-            run=run.name,
+            Origin(run.name, run.game_id),
             update=run.counters.update,
-            game_id=run.game_id,
-            device=run.device,
             precision=config.learner.precision,
         )
     pool.results.measured[newest] = mean_margins(results, newest, others, config.rewards)

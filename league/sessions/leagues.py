@@ -163,8 +163,9 @@ class LeagueShelf(FileShelf):
         Raises:
             StoreBusy: another process keeps the store.
         """
-        self.store.flush(force=True)  # else what this process has published may still wait for the store
-        with self.store.reading():
+        has_waiting = bool(self.store.num_waiting)  # what this process has published may be among it
+        with self.store.writing() if has_waiting else self.store.reading():
+            self.store.flush(force=True)
             learners = self.store.learners(self._learner.league)
             return [(learner.role, row) for learner in learners for row in self.store.snapshots(learner.run)]
 

@@ -73,7 +73,9 @@ class Connection:
         self.before_write: Callable[[Cursor], None] = lambda con: None
         """Is called with the file, just opened to be written, before anything else is done with it."""
         self._shared: Cursor | None = None
-        """Of the reading that is under way."""
+        """Of the `reading` or `writing` that is under way."""
+        self._can_write = False
+        """Whether that may write."""
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Cursor]:
@@ -83,15 +85,30 @@ class Connection:
             StoreBusy: another process kept the store for `LOCK_SECONDS`.
             StoreError: the store cannot be read.
         """
-        if self._shared is not None:
-            yield self._shared
-            return
-        with self.opened(read_only=True) as con:
-            self._shared = con
+        with self._opened_for_all(read_only=True, wait=None) as con:
+            yield con
+
+    @contextlib.contextmanager
+    def writing(self, wait: float | None = None) -> Iterator[Cursor]:
+        """To read and to write; within it all readings and transactions share one opening of the file.
+
+        wait: as of `transaction`.
+
+        Raises:
+            StoreBusy, StoreError: as `transaction`.
+        """
+        with self._opened_for_all(read_only=False, wait=wait) as con:
+            yield con
+
+    @contextlib.contextmanager
+    def _opened_for_all(self, *, read_only: bool, wait: float | None) -> Iterator[Cursor]:
+        with self.opened(read_only=read_only, wait=wait) as con:
+            before = self._shared, self._can_write
+            self._shared, self._can_write = con, self._can_write or not read_only
             try:
                 yield con
             finally:
-                self._shared = None
+                self._shared, self._can_write = before
 
     @contextlib.contextmanager
     def transaction(self, wait: float | None = None) -> Iterator[Cursor]:
@@ -108,27 +125,36 @@ class Connection:
 
     @contextlib.contextmanager
     def opened(self, *, read_only: bool, wait: float | None = None) -> Iterator[Cursor]:
-        """The file, opened for this; outside of a transaction each statement is one of its own.
+        """The file, opened for this or for what this is within; outside of a transaction each statement is one.
 
         Raises:
             StoreBusy, StoreError: as `transaction`.
         """
+        if self._shared is not None and (read_only or self._can_write):
+            with self._explained():
+                yield self._shared
+            return
         wait = LOCK_SECONDS if wait is None else wait
         deadline = time.monotonic() + wait
         if not _process_lock.acquire(timeout=wait):
             raise StoreBusy(f"store {self.path} is in use by another thread; wait for it and try again")
         try:
-            with contextlib.closing(self._wait_for(read_only, deadline, wait)) as con:
-                try:
-                    if not read_only:
-                        self.before_write(con)
-                    yield con
-                except STATEMENT_ERRORS:
-                    raise
-                except duckdb.Error as error:
-                    raise StoreError(_trouble(self.path, error)) from error
+            with contextlib.closing(self._wait_for(read_only, deadline, wait)) as con, self._explained():
+                if not read_only:
+                    self.before_write(con)
+                yield con
         finally:
             _process_lock.release()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What the engine raises within it, but for wrong statements, as `StoreError`."""
+        try:
+            yield
+        except STATEMENT_ERRORS:
+            raise
+        except duckdb.Error as error:
+            raise StoreError(_trouble(self.path, error)) from error
 
     def _wait_for(self, read_only: bool, deadline: float, wait: float) -> Cursor:
         """Opens the file, trying again until the deadline while somebody else has it.
@@ -192,10 +218,15 @@ class Connection:
 
 @contextlib.contextmanager
 def committed(con: Cursor) -> Iterator[None]:
-    """One transaction, which is undone where the file is closed before its end."""
+    """One transaction, which is undone where something is raised within it."""
     con.begin()
-    yield
-    con.commit()
+    try:
+        yield
+        con.commit()
+    except BaseException:
+        with contextlib.suppress(duckdb.Error):  # it is undone already, or with the file's being closed
+            con.rollback()
+        raise
 
 
 @contextlib.contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from league.acts import act
@@ -64,6 +65,16 @@ class Writer(Reader):
     def num_waiting(self) -> int:
         """Rows in memory that are not in the file yet."""
         return len(self._waiting)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Within it all that reads and writes shares one opening of the file. Keep it short: nobody else can read.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self.connection.writing():
+            yield
 
     def add_matches(self, matches: Iterable[MatchResult]) -> None:
         """Buffers finished matches; one replaces an earlier one of the same (run, kind, update, row, ordinal).

@@ -20,7 +20,7 @@ from league.errors import GuardError, LeagueError, SnapshotError, StoreError
 from league.play import randomness
 from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.play.moving import Setting, seed_after, told
-from league.play.rollout import Collector, make_collector
+from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.payoff_games import measure_payoffs
 from league.pool.pool import Pool
 from league.signals import received
@@ -30,7 +30,7 @@ from league.training import probe
 from league.training.compiling import compiled
 from league.training.guards import Alarm, Guards
 from league.training.learner import Learner
-from league.types import BOT_PREFIX, GameSpec, MatchBatch, MatchResult, Policy, PolicyStack, Rollout
+from league.types import BOT_PREFIX, GameSpec, MatchBatch, MatchResult, Origin, Policy, PolicyStack, Rollout
 
 RETRY_SECONDS = 60.0
 """After a checkpoint that failed, until the next try."""
@@ -164,18 +164,10 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
     is_resumed, is_whole = bool(state), not state
     generators = state.pop("generators", None) if state else None
     try:
-        collector = make_collector(
-            config,
-            run.device,
-            run.policy,
-            pool,
-            make_batch=run.make_batch,
-            make_stack=run.make_stack,
-            run=run.name,
-            game_id=run.game_id,
-            seed=run.seed,
-            say=run.watcher.say,
-        )
+        generator = torch.Generator(run.device).manual_seed(run.seed)
+        calls = make_calls(config.learner, generator, run.make_stack(), run.watcher.say)
+        origin = Origin(run.name, run.game_id)
+        collector = make_collector(config, run.policy, pool, calls, make_batch=run.make_batch, origin=origin)
         seed_now = seed_after(run.seed, state["counters"]["update"]) if state else 0
         with randomness.of_a_run(run.seed, run.device, generators, seed_now) as seeded:
             if state:
@@ -359,10 +351,8 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     results = play(
         run.make_batch,
         [Pairing(contestant, opponent, games, seed) for opponent, seed in zip(opponents, seeds, strict=True)],
-        run=run.name,
+        Origin(run.name, run.game_id),
         update=counters.update,
-        game_id=run.game_id,
-        device=run.device,
         precision=config.learner.precision,
     )
     run.store.add_matches(results)

@@ -16,10 +16,11 @@ from league.envs.brawl.moves import NAMES
 from league.envs.brawl.rules import BOTS, METRICS, TERMS
 from league.envs.brawl.state import AIR, GROUND, PLATFORM
 from league.play.evaluation import Contestant, Pairing, play
+from league.play.nets import NetCalls
 from league.play.rollout import Collector
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool.pool import Pool
-from league.types import DRAW, EXTERNAL
+from league.types import DRAW, EXTERNAL, Origin
 from tests.helpers.brawl_scenes import bits_of, random_keys, records_of, restore, stir
 
 SHORT = Options(ticks_per_step=2, time_limit_seconds=15.0, stocks=2, respawn_seconds=0.5)
@@ -251,9 +252,8 @@ def test_evaluation_plays_the_game_of_a_bare_batch():
     rows = play(
         lambda count: registry.make("brawl", rows=count, threads=1, options=GAME),
         [Pairing(Contestant("bot:rusher"), Contestant("bot:zoner"), 8, seed=21)],
-        run="r",
+        Origin("r", "g"),
         update=0,
-        game_id="g",
     )
     assert len({row.seed for row in rows}) == 4
     for row in rows:
@@ -277,7 +277,8 @@ def test_training_plays_the_game_of_a_bare_batch():
     batch = registry.make("brawl", rows=4, threads=1, options=GAME)
     network = ActorCritic(Architecture.of(spec, history_tokens=5, **sizes, **rest))
     generator = torch.Generator().manual_seed(0)
-    collector = Collector([batch], network, pool, weights={"win": 1.0}, run="me", game_id="g", generator=generator)
+    calls = NetCalls(generator)
+    collector = Collector([batch], network, pool, calls, weights={"win": 1.0}, origin=Origin("me", "g"))
     collector.start(3)
     steps = [(collector.collect(1, 1), batch.actions.copy()) for _ in range(120)]
     played = {row: [] for row in range(4)}

@@ -8,11 +8,12 @@ import torch
 from league import config as settings
 from league.config import PoolConfig
 from league.envs import registry
+from league.play.nets import NetCalls
 from league.play.rollout import Collector
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
-from league.types import Rollout
+from league.types import Origin, Rollout
 
 WEIGHTS = {"damage_dealt": 1.0, "stock_lost": -2.0, "approach": 0.5, "payoff": 1.0}
 BRAWL = {"stocks": 1, "time_limit_seconds": 4.0}
@@ -52,12 +53,9 @@ def make_collector(
         [registry.make(game, rows=rows // lanes, threads=1, options=options) for _ in range(lanes)],
         network(game, options, seed),
         pool,
+        NetCalls(torch.Generator().manual_seed(seed), precision, StackedPolicy(nets["net-0"], 1) if stack else None),
         weights=WEIGHTS,
-        run="me",
-        game_id="g",
-        generator=torch.Generator().manual_seed(seed),
-        precision=precision,
-        stack=StackedPolicy(nets["net-0"], 1) if stack else None,
+        origin=Origin("me", "g"),
     )
     collector.start(seed)
     return collector

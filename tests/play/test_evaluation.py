@@ -18,7 +18,7 @@ from league.play.evaluation import MAX_PAIRS, Contestant, Pairing, play, summari
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy
 from league.store.store import Store
-from league.types import DRAW, MatchBatch, MatchResult
+from league.types import DRAW, MatchBatch, MatchResult, Origin
 
 SHORT: dict[str, Any] = {"time_limit_seconds": 5.0, "stocks": 1}
 BASED, RANDOM = Contestant("bot:based"), Contestant("bot:random")
@@ -35,7 +35,7 @@ def play_all(pairings: list[Pairing], **options: Any) -> list[MatchResult]:
     def make(rows: int) -> MatchBatch:
         return registry.make("brawl", rows=rows, threads=1, options=SHORT)
 
-    return play(make, pairings, run="e", update=3, game_id="g", **options)
+    return play(make, pairings, Origin("e", "g"), update=3, **options)
 
 
 def nets(count: int, dtype: torch.dtype = torch.float64) -> list[Contestant]:

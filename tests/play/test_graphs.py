@@ -14,10 +14,12 @@ import league.play.graphs as module
 from league.envs import registry
 from league.play import opponents
 from league.play.graphs import CudaRecorder, StepGraphs
+from league.play.nets import NetCalls
 from league.play.opponents import RowGroup, stacked_shape
 from league.play.rollout import Collector
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
+from league.types import Origin
 from tests.helpers.rollouts import BRAWL, WEIGHTS, network, pool_config, same
 
 COMPILED = ("linear", "lstm", "ring", "segment")
@@ -91,11 +93,9 @@ def collector_of(num_nets: int, live_nets: int, num_slots: int) -> Collector:
         [registry.make("brawl", rows=6, threads=1, options=BRAWL) for _ in range(2)],
         network("brawl", BRAWL, 0),
         pool,
+        NetCalls(torch.Generator().manual_seed(0), stack=StackedPolicy(nets["net-0"], num_slots)),
         weights=WEIGHTS,
-        run="me",
-        game_id="g",
-        generator=torch.Generator().manual_seed(0),
-        stack=StackedPolicy(nets["net-0"], num_slots),
+        origin=Origin("me", "g"),
     )
 
 

@@ -12,6 +12,7 @@ from league.play.evaluation import Contestant, Pairing, play
 from league.policies.actor_critic import ActorCritic
 from league.snapshots import Agent
 from league.snapshots.manifest import GameRecord, Manifest, spec_to_json
+from league.types import Origin
 from tests.helpers.rollouts import make_collector, network
 
 
@@ -42,9 +43,8 @@ def test_an_evaluation_plays_nothing_that_cannot_be(spoil: Any, greedy: bool) ->
         return play(
             lambda rows: registry.make("kuhn", rows=rows, threads=1, options={}),
             [Pairing(sides[a], sides[b], 8, seed=1) for a, b in pairs],
-            run="e",
+            Origin("e", "g"),
             update=0,
-            game_id="g",
             greedy=greedy,
         )
 

@@ -567,6 +567,25 @@ def test_nobody_writes_within_a_reading(store: Store, monkeypatch: pytest.Monkey
     assert [row.run for row in store.runs()] == ["a", "b"]
 
 
+def test_what_is_written_together_takes_one_opening(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within `writing` all share one opening; a transaction that fails in it is undone alone."""
+    opened, connect = list[bool](), connection.connect
+    monkeypatch.setattr(connection, "connect", lambda path, read_only=False: opened.append(read_only) or connect(path))
+    with store.writing():
+        store.begin_run(make_run())
+        store.add_matches([make_match()])
+        store.flush(force=True)
+        with pytest.raises(UsageError, match="run `a` is already in"):
+            store.begin_run(make_run())
+        with pytest.raises(ZeroDivisionError), store.connection.transaction() as con:
+            con.execute("DELETE FROM match")
+            _ = 1 // 0
+        assert [row.run for row in store.runs()] == ["a"] and len(store.matches("a", "training")) == 1
+        store.mark_pruned("a", [100])
+    assert opened == [False]
+    assert [row.run for row in Store.open(store.path).runs()] == ["a"] and len(store.matches("a", "training")) == 1
+
+
 def test_an_interrupt_lets_go_of_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl+C between opening and reading leaves nothing that keeps others from writing."""
 

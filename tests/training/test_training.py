@@ -16,6 +16,7 @@ from league import config as settings
 from league.boards.standings import leaderboard
 from league.envs import registry
 from league.errors import GuardError
+from league.play.nets import NetCalls
 from league.play.rollout import Collector
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool.pool import Pool
@@ -24,7 +25,7 @@ from league.store.connection import StoreBusy
 from league.store.store import Store
 from league.training.learner import Learner
 from league.training.loop import Report, reward_terms
-from league.types import Rollout
+from league.types import Origin, Rollout
 
 TINY = [
     "env.rounds=3",
@@ -236,10 +237,9 @@ def learner_and_rollout() -> tuple[Learner, Rollout]:
         [registry.make("matrix", rows=8, threads=1, options=options)],
         policy,
         pool,
+        NetCalls(torch.Generator().manual_seed(0)),
         weights=config.rewards,
-        run="me",
-        game_id="g",
-        generator=torch.Generator().manual_seed(0),
+        origin=Origin("me", "g"),
     )
     collector.start(0)
     learner = Learner(policy, config.learner, np.random.default_rng(0), torch.device("cpu"))
