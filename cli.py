@@ -46,6 +46,9 @@ app.add_typer(bench_app, name="bench")
 snapshots_app = typer.Typer(help="List the snapshots of the runs, and delete files of old ones.", no_args_is_help=True)
 app.add_typer(snapshots_app, name="snapshots")
 
+imports_app = typer.Typer(help="List the imported files of matches, and take one back.", no_args_is_help=True)
+app.add_typer(imports_app, name="imports")
+
 StoreOption = Annotated[Path, typer.Option("--store", help="The DuckDB file; a run's files lie beside it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Say nothing on stderr but errors.")]
@@ -826,6 +829,41 @@ def answer() -> None:
             print_json({"columns": columns, "rows": rows})
         else:
             print_table("", columns, rows, width=request["width"])
+
+
+@imports_app.command("list")
+def imports_list(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """List the imported files of matches, the oldest first."""
+    from league.store.exchange import imports
+
+    found = imports(store=store, say=lambda message: say(message, quiet))
+    if not found:
+        say("no imports yet", quiet)
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            "",
+            ("import", "file", "games", "imported (UTC)", "sha256"),
+            [(x.run, x.file, f"{x.matches:,}", f"{x.imported_at:%Y-%m-%d %H:%M}", x.sha256[:12]) for x in found],
+        )
+
+
+@imports_app.command("remove")
+def imports_remove(
+    run: Annotated[str, typer.Argument(metavar="NAME", help="As `league imports list` has it.")],
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Take an import back: its games, and the agents that nobody else has met; ratings are those without it."""
+    from league.store.exchange import remove_import
+
+    gone = remove_import(run, store=store, say=lambda message: say(message, quiet))
+    if as_json:
+        print_json(gone)
+    else:
+        typer.echo(f"removed: {gone.run} with its {gone.matches:,} games of {gone.file}")
 
 
 @snapshots_app.command("list")

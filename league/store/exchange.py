@@ -20,10 +20,11 @@ from league.schema import read_file
 from league.store.formats import OUTSIDE_PREFIX, FileGame, bad, format_of, name_problem, parse, show
 from league.store.importing import Earlier, MatchFile
 from league.store.reading import LEAST_LISTED
-from league.store.rows import AgentRow
+from league.store.rows import AgentRow, ImportRow
 from league.store.store import Store
 from league.types import BOT_PREFIX, DRAW, RUN_NAME, MatchResult
 
+DEFAULT_STORE = Path("runs/league.duckdb")
 MAX_BYTES = 64 * 2**20
 _SNAPSHOT_ID = re.compile(r"[0-9a-f]{64}")
 
@@ -215,6 +216,39 @@ def import_matches(
         alike=tuple(known.alike(seated)),
         is_listed=_is_listed(games),
     )
+
+
+def imports(
+    *, store: str | os.PathLike[str] = DEFAULT_STORE, say: Callable[[str], None] | None = None
+) -> list[ImportRow]:
+    """The files of matches that were imported into the store, the oldest first.
+
+    Raises:
+        StoreError: there is no store, or it cannot be used.
+    """
+    return Store.open(store, say).imports()
+
+
+def remove_import(
+    run: str, *, store: str | os.PathLike[str] = DEFAULT_STORE, say: Callable[[str], None] | None = None
+) -> ImportRow:
+    """Takes an import back, all or nothing: its matches, and the agents that nobody else has met.
+
+    Ratings and alarms are worked out from what matches there are; the boards that the store keeps for queries go.
+
+    Args:
+        run: its name, as `imports` has it.
+        store: the DuckDB file.
+        say: is told when it is waited for.
+
+    Returns:
+        The import as it was.
+
+    Raises:
+        UsageError: there is none of that name.
+        StoreError: the store cannot be used.
+    """
+    return Store.open(store, say).remove_import(run)
 
 
 def _is_listed(games: Sequence[FileGame]) -> bool:
