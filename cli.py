@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from league.errors import LeagueError, UsageError, visible
+from league.errors import LeagueError, UsageError, command, visible
 from league.printing import (
     print_bench,
     print_exploit,
@@ -789,7 +789,7 @@ def alarms(
     for finding in findings:
         typer.echo(f"{words[finding.is_raised]}, {finding.kind}: {finding.sentence}")
         if finding.is_raised:
-            typer.echo(f'  league query "{finding.query}"')
+            typer.echo(f"  {command('query', finding.query)}")
 
 
 @app.command()
@@ -969,21 +969,25 @@ def _open(store: Path, quiet: bool) -> Store:
 
 
 def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: bool) -> None:
-    where = "" if store == STORE else f" --store {store}"
-    verb = "leaderboard --run" if result.status == "finished" else "resume"
+    words = ["leaderboard", "--run"] if result.status == "finished" else ["resume"]
     say(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", quiet)
-    say(f"next: league {verb} {result.run}{where}", quiet)
+    say(f"next: {command(*words, result.run, *_elsewhere(store))}", quiet)
     if as_json:
         print_json(result)
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
 
+def _elsewhere(store: Path) -> tuple[object, ...]:
+    """The words that name a store which is not where it is looked for."""
+    return () if store == STORE else ("--store", store)
+
+
 def _finish_league(result: LeagueResult, store: Path, as_json: bool, quiet: bool) -> None:
-    where = "" if store == STORE else f" --store {store}"
+    words = ["payoff"] if result.status == "finished" else ["resume", result.league]
     for learner in result.learners:
         say(f"{learner.run}: {learner.status} at step {learner.steps:,} after {learner.updates} updates", quiet)
-    say(f"next: league {'payoff' if result.status == 'finished' else f'resume {result.league}'}{where}", quiet)
+    say(f"next: {command(*words, *_elsewhere(store))}", quiet)
     if as_json:
         print_json(result)
     if result.signal:

@@ -1,8 +1,13 @@
 """The errors a user can cause. `cli.main` turns each into one line; anything else is a bug and keeps its traceback."""
 
 import difflib
+import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+_READABLE = re.compile(r"[^\"$`\\!\n]*[ '][^\"$`\\!\n]*")
+"""What a shell leaves alone between double quotes, which are easier to read where there are single ones inside."""
 
 
 class LeagueError(Exception):
@@ -49,6 +54,17 @@ def visible(text: str) -> str:
     Line feeds stay.
     """
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def command(*words: object) -> str:
+    """A command line to be pasted: `league` and these words, each quoted so that a shell takes it as it is."""
+    texts = map(str, words)
+    return " ".join(["league", *(f'"{text}"' if _READABLE.fullmatch(text) else shlex.quote(text) for text in texts)])
+
+
+def plain(name: str) -> str:
+    """A name from outside as it can be shown, and given to a shell: in quotes unless it is a plain word."""
+    return shlex.quote(name)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

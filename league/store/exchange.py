@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from league.errors import UsageError, nearest
+from league.errors import UsageError, nearest, plain
 from league.schema import read_file
 from league.store.formats import OUTSIDE_PREFIX, FileGame, bad, format_of, name_problem, parse, show
 from league.store.importing import Earlier, MatchFile
@@ -278,7 +278,9 @@ def _default_game(games: Mapping[str, str], store: Path, game: str | None, game_
     if game_id is not None and game_id not in found:
         raise UsageError(f"game={game} is not game id {game_id}; pass only one of --game and --game-id")
     if game_id is None and len(found) > 1:
-        raise UsageError(f"game={game}: {store} has {len(found)} of it; pass --game-id with one of {', '.join(found)}")
+        raise UsageError(
+            f"game={game}: {store} has {len(found)} of it; pass --game-id with one of {', '.join(map(plain, found))}"
+        )
     return game_id or found[0]
 
 

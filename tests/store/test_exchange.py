@@ -530,7 +530,7 @@ def test_an_import_is_taken_back_as_if_it_had_not_been(store: Store, tmp_path: P
     gone = league.remove_import("b", store=store.path)
     assert (gone.run, gone.file, gone.matches) == ("b", "b.csv", 2)
     assert store.query("SELECT count(*) FROM rating WHERE run = '' AND game_id = 'i'")[1] == [(0,)]
-    assert {agent.name for agent in store.agents("i")} == {"ann", "ben"}
+    assert {agent.name for agent in store.agents("i")} == {"bot:x", "ann", "ben"}
     assert {entry.name for entry in leaderboard(store, game_id="i").entries} == {"bot:x", "bot:y", "ann", "ben"}
     league.remove_import("a", store=store.path)
     assert leaderboard(store, game_id="i").to_json() == before and not league.imports(store=store.path)
