@@ -400,7 +400,8 @@ def test_what_is_printed_to_be_pasted_is_quoted(
     store = tmp_path / "league.duckdb"
     import_matches(tmp_path / "m.jsonl", store=store)
     monkeypatch.setattr(sys, "argv", ["league", "alarms", "--store", str(store)])
-    main()
+    with pytest.raises(SystemExit):
+        main()
     shown, pasted = capsys.readouterr().out.splitlines()
     [finding] = alarms(Store.open(store))
     assert shlex.split(pasted) == ["league", "query", finding.query]
