@@ -192,10 +192,10 @@ class _Sparse:
         diagonal, _ = self._factor.inverse
         carried = self._carried - _sums(weight[:, None] * self._carried, group)[group]
         variance = diagonal + np.einsum("mk,kl,ml->m", carried, self._inner, carried)
-        pairs, place = np.unique(np.stack([self._mesh.part, group]), axis=1, return_inverse=True)
-        turn = np.arange(pairs.shape[1]) - np.searchsorted(
-            pairs[0], pairs[0]
-        )  # groups of one part, one after the other
+        width = int(group.max(initial=0)) + 1
+        pairs, place = np.unique(self._mesh.part * width + group, return_inverse=True)
+        part = pairs // width
+        turn = np.arange(len(pairs)) - np.searchsorted(part, part)  # groups of one part, one after the other
         for k in range(int(turn.max(initial=-1)) + 1):
             here = turn[place] == k
             mean = self._factor.solve(np.where(here, weight, 0.0)[:, None])
