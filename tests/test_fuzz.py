@@ -597,15 +597,13 @@ def option_edges(world: World, draw: st.DataObject) -> None:
             pair = [value] * (2 if name == "between" else 1)
             key = draw.draw(st.sampled_from(SETTINGS)) if name == "overrides" else ""
             arguments += [parameter.opts[0], *([f"{key}={value}"] if key else pair)]
-        elif parameter.required or name in COSTLY:
-            if name in given and not (words == "tournament" and name == "max_games"):
-                arguments += [parameter.opts[0], given[name]]
+        elif name in given and (parameter.required or name in COSTLY) and (words, name) != ("tournament", "max_games"):
+            arguments += [parameter.opts[0], given[name]]
     if words in ("train", "resume", "exploit", "bench learner"):
         fixed = TINY if words in ("train", "resume") else TINY[5:] if words == "bench learner" else TINY[:4]
         arguments = [*(word for pair in fixed for word in ("--set", pair)), *arguments]
-    for left in ("new.png",):
-        Path(left).unlink(missing_ok=True)
-    code, out, err = call([*words.split(), *arguments])
+    Path("new.png").unlink(missing_ok=True)
+    code, _, err = call([*words.split(), *arguments])
     assert code in ((0, 1, 2, 3, 4) if words == "gate" else (0, 1, 2)), (code, err)
     if code in (1, 2):
         said = [line for line in err.splitlines() if line.startswith("error: ")]
