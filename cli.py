@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from league.errors import UsageError, as_known
+from league.errors import UsageError, as_known, command
 from league.printing import (
     flush,
     print_bench,
@@ -47,6 +47,9 @@ bench_app = typer.Typer(help="Measure how fast the parts are; one JSON object ea
 app.add_typer(bench_app, name="bench")
 snapshots_app = typer.Typer(help="List the snapshots of the runs, and delete files of old ones.", no_args_is_help=True)
 app.add_typer(snapshots_app, name="snapshots")
+
+imports_app = typer.Typer(help="List the imported files of matches, and take one back.", no_args_is_help=True)
+app.add_typer(imports_app, name="imports")
 
 StoreOption = Annotated[Path, typer.Option("--store", help="The DuckDB file; a run's files lie beside it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -786,7 +789,7 @@ def alarms(
     for finding in findings:
         show(f"{words[finding.is_raised]}, {finding.kind}: {finding.sentence}")
         if finding.is_raised:
-            show(f'  league query "{finding.query}"')
+            show(f"  {command('query', finding.query)}")
 
 
 @app.command()
@@ -828,6 +831,41 @@ def answer() -> None:
             print_json({"columns": columns, "rows": rows})
         else:
             print_table("", columns, rows, width=request["width"])
+
+
+@imports_app.command("list")
+def imports_list(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """List the imported files of matches, the oldest first."""
+    from league.store.exchange import imports
+
+    found = imports(store=store, say=lambda message: say(message, quiet))
+    if not found:
+        say("no imports yet", quiet)
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            "",
+            ("import", "file", "games", "imported (UTC)", "sha256"),
+            [(x.run, x.file, f"{x.matches:,}", f"{x.imported_at:%Y-%m-%d %H:%M}", x.sha256[:12]) for x in found],
+        )
+
+
+@imports_app.command("remove")
+def imports_remove(
+    run: Annotated[str, typer.Argument(metavar="NAME", help="As `league imports list` has it.")],
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Take an import back: its games, and the agents that nobody else has met; ratings are those without it."""
+    from league.store.exchange import remove_import
+
+    gone = remove_import(run, store=store, say=lambda message: say(message, quiet))
+    if as_json:
+        print_json(gone)
+    else:
+        typer.echo(f"removed: {gone.run} with its {gone.matches:,} games of {gone.file}")
 
 
 @snapshots_app.command("list")
@@ -933,21 +971,25 @@ def _open(store: Path, quiet: bool) -> Store:
 
 
 def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: bool) -> None:
-    where = "" if store == STORE else f" --store {store}"
-    verb = "leaderboard --run" if result.status == "finished" else "resume"
+    words = ["leaderboard", "--run"] if result.status == "finished" else ["resume"]
     say(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", quiet)
-    say(f"next: league {verb} {result.run}{where}", quiet)
+    say(f"next: {command(*words, result.run, *_elsewhere(store))}", quiet)
     if as_json:
         print_json(result)
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
 
+def _elsewhere(store: Path) -> tuple[object, ...]:
+    """The words that name a store which is not where it is looked for."""
+    return () if store == STORE else ("--store", store)
+
+
 def _finish_league(result: LeagueResult, store: Path, as_json: bool, quiet: bool) -> None:
-    where = "" if store == STORE else f" --store {store}"
+    words = ["payoff"] if result.status == "finished" else ["resume", result.league]
     for learner in result.learners:
         say(f"{learner.run}: {learner.status} at step {learner.steps:,} after {learner.updates} updates", quiet)
-    say(f"next: league {'payoff' if result.status == 'finished' else f'resume {result.league}'}{where}", quiet)
+    say(f"next: {command(*words, *_elsewhere(store))}", quiet)
     if as_json:
         print_json(result)
     if result.signal:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Posterior, Prior, fit
+from league.maths.joint import Matrix
 from league.maths.ratings import PairCounts, bradley_terry
 
 League = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
@@ -129,7 +130,7 @@ def with_the_average(games: Games) -> Posterior:
     everyone = np.arange(n)
     model = fit(replace(games, num_agents=n + 1), Prior(), Bonds(everyone, np.full(n, n), np.full(n, 2.0)))
     kept = [*range(n), n + 1, n + 2]
-    return replace(model, strength=model.strength[:n], covariance=model.covariance[np.ix_(kept, kept)])
+    return replace(model, strength=model.strength[:n], joint=Matrix(model.covariance[np.ix_(kept, kept)]))
 
 
 PRIORS: dict[str, Callable[[Games], Posterior]] = {

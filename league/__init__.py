@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from league.sessions.exploitability import exploit
     from league.sessions.failures import replay
     from league.sessions.leagues import resume_league, train_league
+    from league.store.exchange import imports, remove_import
 
 __version__ = "0.1.0"
 __all__ = [
@@ -33,9 +34,11 @@ __all__ = [
     "exploit",
     "export",
     "gate",
+    "imports",
     "leaderboard",
     "load",
     "matchup",
+    "remove_import",
     "replay",
     "resume",
     "resume_league",
@@ -49,6 +52,8 @@ _HOMES = {
     "train": "league.sessions.app",
     "exploit": "league.sessions.exploitability",
     "gate": "league.arena.gating",
+    "imports": "league.store.exchange",
+    "remove_import": "league.store.exchange",
     "replay": "league.sessions.failures",
     "resume_league": "league.sessions.leagues",
     "train_league": "league.sessions.leagues",

@@ -3,6 +3,8 @@
 import difflib
 import errno
 import os
+import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,6 +19,8 @@ _NEXT_STEPS = {
     errno.ENOMEM: "free memory, then try again",
 }
 """What to do where the system refuses a path or a stream; else another path may help."""
+_READABLE = re.compile(r"[^\"$`\\!\n]*[ '][^\"$`\\!\n]*")
+"""What a shell leaves alone between double quotes, which are easier to read where there are single ones inside."""
 
 
 class LeagueError(Exception):
@@ -85,6 +89,17 @@ def as_known(error: BaseException) -> LeagueError | None:
         return UsageError(f"{error.filename}: the name is too long; pass a shorter one")
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | os.PathLike) else "stdout or a file"
     return LeagueError(f"{where}: {error.strerror or error}; {_NEXT_STEPS.get(error.errno or 0, _ANOTHER)}")
+
+
+def command(*words: object) -> str:
+    """A command line to be pasted: `league` and these words, each quoted so that a shell takes it as it is."""
+    texts = map(str, words)
+    return " ".join(["league", *(f'"{text}"' if _READABLE.fullmatch(text) else shlex.quote(text) for text in texts)])
+
+
+def plain(name: str) -> str:
+    """A name from outside as it can be shown, and given to a shell: in quotes unless it is a plain word."""
+    return shlex.quote(name)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

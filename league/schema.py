@@ -44,8 +44,8 @@ MAX_GAMES = 10**6
 """Of a pair, or of a gate: a score is then known to a thousandth, and its rows take a gigabyte."""
 MAX_SECONDS = 365 * 86_400
 """Of anything that is waited for: a year."""
-MAX_REAL = 1e9
-"""Of a weight, a rate or a norm: beyond it float32 loses what is added to it."""
+MAX_REAL = 3e38
+"""Of a weight, a rate or a norm: a float32 holds nothing greater. What overflows on the way, guards find."""
 
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 Natural = Annotated[int, Field(ge=0, le=MAX_COUNT)]
@@ -71,9 +71,10 @@ def check_number(name: str, value: float, least: float, most: float, what: str) 
         UsageError: with the bounds.
     """
     if not least <= value <= most:
-        shown = f"{value:.3g}" if isinstance(value, float) or abs(value) > MAX_SEED else f"{value}"
+        shown = f"{value:.3g}" if isinstance(value, float) or abs(value) >= 10**20 else f"{value}"
         raise UsageError(
-            f"{name}={shown}: {what}, so from {least:,} to {most:,}; pass another --{name.replace('_', '-')}"
+            f"{name}={shown}: {what}, must be from {least:,} to {'2^63 - 1' if most == MAX_SEED else f'{most:,}'};"
+            f" pass another --{name.replace('_', '-')}"
         )
 
 

@@ -352,7 +352,7 @@ def test_what_cannot_be_replayed_is_refused(call: Call, tmp_path: Path) -> None:
 def test_rewards_that_cannot_be_shown_are_refused(call: Call, unchanged: Path) -> None:
     """An unknown run and a number of matches below 1 are one line each."""
     need_refusal(call("rewards", "matrx-1", cwd=unchanged), 2, "`matrx-1`", "did you mean `matrix-1`?")
-    need_refusal(call("rewards", "matrix-1", "--last", "0", cwd=unchanged), 2, "last=0", "at least 1", "--last")
+    need_refusal(call("rewards", "matrix-1", "--last", "0", cwd=unchanged), 2, "last=0", "from 1 to", "--last")
 
 
 def test_evaluate_prints_every_metric_in_80_columns(call: Call, tmp_path: Path) -> None:

@@ -545,6 +545,74 @@ def call(arguments: list[str]) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
+EDGES = st.sampled_from(
+    [
+        *("0", "-1", "1", "2", "3", str(2**31), str(2**63 - 1), str(2**63), str(10**18), str(10**26), "-" + "9" * 30),
+        *("nan", "-nan", "inf", "-inf", "1e308", "1e-320", "-0.0", "0.5", "1_000", "0x10", "", " ", "\u0661"),
+        *(
+            "9" * 5_000,
+            "x" * 100_000,
+            "\x01",
+            "a\x00b",
+            "\ud800",
+            "\U0001f4a5",
+            "$(touch x)",
+            "bot:random",
+            "r",
+            "agent",
+        ),
+    ]
+)
+"""Numbers and words at the edges of what an option takes."""
+COSTLY = {"games", "max_games", "steps", "seconds", "rows", "matches", "agents", "repeats", "threads"}
+"""Options whose greater legal values take long by their meaning: of those, an edge is taken only if it is refused."""
+
+
+def option_edges(world: World, draw: st.DataObject) -> None:
+    """A command as it would be called, with one or two of its options at an edge."""
+    words, command = draw.draw(st.sampled_from(sorted(commands().items(), key=lambda item: item[0])))
+    arguments: list[str] = []
+    fitting = {"agent": "r", "a": "r", "b": "bot:random", "agents": "bot:random", "file": "m.jsonl", "sql": "SELECT 1"}
+    given = {"against": "bot:biased", "run": "r", "env": "matrix", "out": "new.png", "games": "2", "max_games": "4"}
+    given |= {
+        "seconds": "0.02",
+        "rows": "2",
+        "matches": "20",
+        "agents": "3",
+        "repeats": "1",
+        "threads": "1",
+        "steps": "64",
+    }
+    options = [p for p in command.params if p.param_type_name == "option" and p.name not in ("store", "help")]
+    valued = [p for p in options if not getattr(p, "is_flag", False)]
+    chosen = draw.draw(st.lists(st.sampled_from(valued), min_size=1, max_size=2, unique=True)) if valued else []
+    for parameter in command.params:
+        name = parameter.name
+        if parameter.param_type_name == "argument":
+            arguments.append(draw.draw(EDGES) if not draw.draw(st.integers(0, 4)) else fitting.get(name, "r"))
+        elif parameter in chosen:
+            value = draw.draw(EDGES)
+            if name in COSTLY and value in ("2", "3", "0.5", "1_000", str(2**31)) and words != "evaluate":
+                value = given.get(name, value)
+            pair = [value] * (2 if name == "between" else 1)
+            key = draw.draw(st.sampled_from(SETTINGS)) if name == "overrides" else ""
+            arguments += [parameter.opts[0], *([f"{key}={value}"] if key else pair)]
+        elif name in given and (parameter.required or name in COSTLY) and (words, name) != ("tournament", "max_games"):
+            arguments += [parameter.opts[0], given[name]]
+    if words in ("train", "resume", "exploit", "bench learner"):
+        fixed = TINY if words in ("train", "resume") else TINY[5:] if words == "bench learner" else TINY[:4]
+        arguments = [*(word for pair in fixed for word in ("--set", pair)), *arguments]
+    Path("new.png").unlink(missing_ok=True)
+    code, _, err = call([*words.split(), *arguments])
+    assert code in ((0, 1, 2, 3, 4) if words == "gate" else (0, 1, 2)), (code, err)
+    if code in (1, 2):
+        said = [line for line in err.splitlines() if line.startswith("error: ")]
+        assert len(said) == 1 or "Usage: " in err, err
+        raise UsageError("refused")
+
+
+SETTINGS = [f"{name}.{key}" for name, model in config.SECTIONS.items() if model for key in model.model_fields]
+
 TARGETS: dict[str, tuple[Callable[[World, st.DataObject], None], int, int]] = {
     "config file": (config_file, 40, 2_000),
     "--set": (overrides, 40, 2_000),
@@ -555,8 +623,9 @@ TARGETS: dict[str, tuple[Callable[[World, st.DataObject], None], int, int]] = {
     "import file": (import_file, 25, 700),
     "query": (statement, 25, 700),
     "command line": (command_line, 30, 1_000),
+    "option edges": (option_edges, 60, 2_000),
 }
-"""Name -> target, cases always, cases in the slow part: together 330 and 11,400."""
+"""Name -> target, cases always, cases in the slow part: together 390 and 13,400."""
 
 
 def fuzz(target: Callable[[World, st.DataObject], None], world: World, cases: int) -> tuple[int, int]:

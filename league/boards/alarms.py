@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr
 
+from league.errors import plain
 from league.maths.davidson import Z95
 from league.maths.metagame import Crosstable, cycles, cyclic_share, cyclic_share_by_chance
 from league.maths.ratings import Floats, PairCounts, bradley_terry
@@ -254,7 +255,7 @@ def _passivity(store: Store, run: str, game_id: str) -> Finding:
 
 def _seats(store: Store, game_id: str, game: str) -> list[Finding]:
     """The same agents do better from one seat: in games that share a seed, and in others, such as imported ones."""
-    about = f"{game} {game_id[:8]}".strip()
+    about = f"{game} {plain(game_id[:8])}".strip()
     judged = [finding for look in (_shared_seeds, _other_seeds) if (finding := look(store, game_id, about))]
     query = statement("alarm_seats", game_id=game_id)
     nothing = f"{about}: no two agents met in both seatings; play `league evaluate A --against B`"

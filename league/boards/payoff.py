@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from league.acts import act
 from league.boards.standings import SHORT_HASH, rate_counts
+from league.errors import UsageError
 from league.maths.metagame import (
     Crosstable,
     alpha_rank,
@@ -26,6 +27,9 @@ from league.maths.ratings import Ratings
 from league.store.store import Store
 
 Floats = npt.NDArray[np.float64]
+
+MAX_AGENTS = 2_000
+"""Of a cross table: its cycles take the cube of that, ten seconds or so."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ def payoffs(store: Store, run: str | None = None) -> tuple[Payoff, ...]:
     matches has an empty table.
 
     Raises:
-        UsageError: no such run.
+        UsageError: no such run, or more than `MAX_AGENTS` agents.
         StoreError: the store cannot be read.
     """
     with store.reading():
@@ -144,6 +148,10 @@ def _payoff(
 ) -> Payoff:
     rating = dict(zip(ratings.agents, ratings.rating.tolist(), strict=True))
     group = dict(zip(ratings.agents, ratings.group.tolist(), strict=True))
+    if len({agent for agent, *_ in met}) > MAX_AGENTS:
+        raise UsageError(
+            f"more than {MAX_AGENTS:,} agents have met in {game} {game_id[:8]}, too many for a table of all; pass --run"
+        )
     agents = sorted({agent for agent, *_ in met}, key=lambda agent: (group[agent], -rating[agent], agent))
     table = _crosstable(agents, met)
     expected = ratings.scores(agents)

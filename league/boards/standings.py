@@ -545,17 +545,17 @@ def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | No
         (i for i, agent in enumerate(ratings.agents) if agent in shown),
         key=lambda i: (ratings.group[i], -ratings.rating[i], ratings.agents[i]),
     )
+    places = np.array(order, np.int64)
+    following = np.flatnonzero(ratings.group[places[:-1]] == ratings.group[places[1:]])
+    los = dict(zip(following.tolist(), ratings.superiorities(places[following], places[following + 1]), strict=True))
+    gaps = {} if against is None else ratings.differences(places, against)
     entries: list[Entry] = []
     rank = 0
     for place, i in enumerate(order):
         agent_id, group = ratings.agents[i], ratings.group[i]
         rank = rank + 1 if place and ratings.group[order[place - 1]] == group else 1
-        followers = [ratings.agents[k] for k in order[place + 1 : place + 2] if ratings.group[k] == group]
         name, kind = facts.known.get(agent_id) or _unknown(agent_id)
         wins, draws, losses = int(ratings.wins[i]), int(ratings.draws[i]), int(ratings.losses[i])
-        against_it = None
-        if against is not None and ratings.group[ratings.index(against)] == group:
-            against_it = ratings.difference(agent_id, against)
         entries.append(
             Entry(
                 rank=rank,
@@ -570,9 +570,9 @@ def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | No
                 draws=draws,
                 losses=losses,
                 group=int(group) + 1,
-                superiority=ratings.superiority(agent_id, followers[0]) if followers else None,
+                superiority=los.get(place),
                 is_champion=agent_id in facts.champions,
-                against=against_it,
+                against=gaps.get(i),
             )
         )
     return tuple(entries)

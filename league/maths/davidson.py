@@ -11,6 +11,7 @@ In t, g and log v the log-posterior with given imagined draws is concave, so tha
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,18 +19,26 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpotri
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
+
+from league.errors import UsageError
+from league.maths.joint import Hessian, Joint, SparseHessian, inverse
+from league.maths.mesh import Mesh
 
 ELO_SCALE = 400.0 / math.log(10.0)
 """Elo points in one unit of log-odds."""
 Z95 = 1.959963984540054
 """Half-width of a central 95 % interval of the normal distribution, in standard deviations."""
+MAX_DENSE = 1_000
+"""Agents up to which matrices are used: they are quick, and what a pool draws by them is the same bit for bit."""
+MAX_CORE = 4_000
+"""Agents that so many games link that they remain when the others are eliminated: half a minute, and 600 MB."""
 MOST_ROUNDS = 200
 SMALLEST_MOVE = 1e-6
 """Log-odds: imagined draws are placed again until no strength moves further, or for `MOST_ROUNDS`."""
+SMALLEST_MOVE_OF_MANY = 1e-2
+"""The same for more than `MAX_DENSE` agents, whose rounds take a second: two Elo points."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -96,11 +105,25 @@ class Games:
     @cached_property
     def meetings(self) -> Bonds:
         """The pairs that met, in whichever seats, each once; the weights are their games."""
-        n = self.num_agents
+        n = max(1, self.num_agents)
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
-        games = tally(low * n + high, self.total, n * n)
-        pairs = np.flatnonzero(games)
-        return Bonds(pairs // max(1, n), pairs % max(1, n), games[pairs])
+        pairs, where = np.unique(low * n + high, return_inverse=True)
+        games = tally(where, self.total, len(pairs))
+        pairs, games = pairs[games > 0], games[games > 0]
+        return Bonds(pairs // n, pairs % n, games)
+
+    @cached_property
+    def mesh(self) -> Mesh | None:
+        """The pairs that met, in the order of `meetings`, where there are so many agents that a matrix is too large."""
+        return _mesh(self.num_agents, self.meetings.first, self.meetings.second)
+
+    @cached_property
+    def linked_mesh(self) -> Mesh | None:
+        """The same with the neighbours in a lineage."""
+        n = max(1, self.num_agents)
+        low, high = np.sort(self.links, axis=1).T
+        pairs = np.unique(np.concatenate([self.meetings.first * n + self.meetings.second, low * n + high]))
+        return _mesh(self.num_agents, pairs // n, pairs % n)
 
     @cached_property
     def groups(self) -> Ints:
@@ -113,15 +136,24 @@ class Posterior:
     """The posterior's mode, and the covariance of a normal distribution around it.
 
     strength: (N,) log-odds. seat: the first seat's advantage, log-odds. log_draw: log v; -inf where nothing was drawn.
-    covariance: (N + 2, N + 2) of strengths, seat, log_draw. The last row is 0 where nothing was drawn; the seat's is
-    the prior's where no game tells of seats. bonds: the imagined draws.
+    joint: of strengths, seat, log_draw. The last is known to be 0 where nothing was drawn; the seat's variance is the
+    prior's where no game tells of seats. bonds: the imagined draws.
     """
 
     strength: Floats
     seat: float
     log_draw: float
-    covariance: Floats
+    joint: Joint
     bonds: Bonds
+
+    @property
+    def covariance(self) -> Floats:
+        """(N + 2, N + 2) of strengths, seat, log_draw.
+
+        Raises:
+            UsageError: there are too many agents for a matrix.
+        """
+        return self.joint.matrix()
 
     def probabilities(self, difference: Floats) -> tuple[Floats, Floats, Floats]:
         """Of a win, a draw and a loss of seat 0 at t_i - t_j + g = `difference`."""
@@ -147,10 +179,11 @@ def fit(games: Games, prior: Prior, bonds: Bonds | None = None) -> Posterior:
         z[-1] = -math.inf
     if bonds is not None:
         return _Posterior(games, prior, bonds).model(z)
+    is_large = games.num_agents > MAX_DENSE
     for _ in range(MOST_ROUNDS):
         posterior = _Posterior(games, prior, _imagined(games, prior, z))
-        before, z = z, posterior.mode(z)
-        if np.abs(z[:-2] - before[:-2]).max(initial=0.0) <= SMALLEST_MOVE:
+        before, z = z, posterior.mode(z, 1 if is_large else None)
+        if np.abs(z[:-2] - before[:-2]).max(initial=0.0) <= (SMALLEST_MOVE_OF_MANY if is_large else SMALLEST_MOVE):
             break
     return posterior.model(z)
 
@@ -165,9 +198,11 @@ def imagined_draws(games: Games, strength: Floats, log_draw: float) -> Bonds:
     met = games.meetings
     odds = _Odds(strength[met.first] - strength[met.second], log_draw)
     told = met.weight * (1.0 - odds.draw - odds.margin**2) / 4.0
+    if games.mesh is not None:
+        return Bonds(met.first, met.second, np.clip(told * games.mesh.factor(told).resistance, 0.0, 1.0))
     information = 2.0 * _level(games.groups)
     _add_laplacian(information, Bonds(met.first, met.second, told))
-    resistance = _inverse(information)
+    resistance = inverse(information)
     at = np.diag(resistance)
     leverage = told * (at[met.first] + at[met.second] - 2.0 * resistance[met.first, met.second])
     return Bonds(met.first, met.second, np.clip(leverage, 0.0, 1.0))
@@ -187,19 +222,25 @@ class _Posterior:
     def __init__(self, games: Games, prior: Prior, bonds: Bonds) -> None:
         self.games, self.prior, self.bonds = games, prior, bonds
         n = games.num_agents
-        seats = np.concatenate([games.first, bonds.first]), np.concatenate([games.second, bonds.second])
-        self.level = _level(_linked(n, *seats))
+        self.mesh = None if n <= MAX_DENSE else games.linked_mesh if (bonds.weight[-1:] > 0).any() else games.mesh
+        if self.mesh is None:
+            seats = np.concatenate([games.first, bonds.first]), np.concatenate([games.second, bonds.second])
+            self.level = _level(_linked(n, *seats))
         self.is_free = np.ones(n + 2, dtype=bool)
         self.is_free[n:] = games.seated.any(), games.draws.any()
 
-    def mode(self, z: Floats) -> Floats:
-        """The mode by Newton's method from z on, every step halved until it gains (Armijo's rule)."""
+    def mode(self, z: Floats, most: int | None = None) -> Floats:
+        """The mode by Newton's method from z on, every step halved until it gains (Armijo's rule).
+
+        most: steps after which it is left as it is then; None: as many as it takes.
+        """
         free, here = self.is_free, _Point(self, z)
-        while True:
+        for taken in itertools.count():
+            if taken == most:
+                break
             gradient, hessian = here.derivatives()
             step = np.zeros(len(z))
-            factor = cho_factor(hessian, lower=True, check_finite=False)
-            step[free] = cho_solve(factor, gradient, check_finite=False)
+            step[free] = hessian.solve(gradient)
             gain = float(gradient @ step[free])
             if gain <= 1e-12 * max(1.0, abs(here.value)):
                 return here.z + step
@@ -207,15 +248,21 @@ class _Posterior:
             while (there := _Point(self, here.z + length * step)).value < here.value + 1e-4 * length * gain:
                 length /= 2.0
             here = there
+        return here.z
 
     def model(self, z: Floats) -> Posterior:
         """The mode, sought from z on, with the covariance there."""
         z = self.mode(z)
-        n, free = self.games.num_agents, self.is_free
-        covariance = np.zeros((n + 2, n + 2))
-        covariance[n, n] = (self.prior.seat / ELO_SCALE) ** 2
-        covariance[np.ix_(free, free)] = _inverse(_Point(self, z).derivatives()[1])
-        return Posterior(z[:n], float(z[n]), float(z[n + 1]), covariance, self.bonds)
+        n = self.games.num_agents
+        joint = _Point(self, z).derivatives()[1].joint(self.is_free, (self.prior.seat / ELO_SCALE) ** 2)
+        return Posterior(z[:n], float(z[n]), float(z[n + 1]), joint, self.bonds)
+
+    def level_of(self, strength: Floats) -> Floats:
+        """(N,): what holds the mean of each agent's part near 0, as a slope."""
+        if self.mesh is None:
+            return _dot(self.level, strength)
+        part = self.mesh.part
+        return np.asarray((0.5 * tally(part, strength, len(self.mesh.size)) / self.mesh.size)[part], np.float64)
 
 
 class _Point:
@@ -228,7 +275,7 @@ class _Point:
         x = strength[games.first] - strength[games.second] + games.seated * seat
         y = strength[bonds.first] - strength[bonds.second]
         self._odds, self._imagined = _Odds(x, float(log_draw)), _Odds(y, -math.inf)
-        self._level = _dot(posterior.level, strength)
+        self._level = posterior.level_of(strength)
         value = _dot(games.wins - games.losses, x) / 2.0 - _dot(games.total, self._odds.log_total)
         value -= _dot(bonds.weight, self._imagined.log_total)
         value -= _dot(self._level, strength) / 2.0 + (seat * ELO_SCALE / prior.seat) ** 2 / 2.0
@@ -236,8 +283,8 @@ class _Point:
             value += games.draws.sum() * log_draw - prior.decided * _Odds(np.zeros(1), float(log_draw)).log_total[0]
         self.value = float(value)
 
-    def derivatives(self) -> tuple[Floats, Floats]:
-        """Gradient (F,) of the log-posterior, and minus its Hessian (F, F), in the F free parameters."""
+    def derivatives(self) -> tuple[Floats, Hessian | SparseHessian]:
+        """Gradient (F,) of the log-posterior, and minus its Hessian, in the F free parameters."""
         posterior, (seat, log_draw) = self._of, self.z[-2:]
         games, bonds, prior, n = posterior.games, posterior.bonds, posterior.prior, posterior.games.num_agents
         margin, draw, ahead = self._odds.margin, self._odds.draw, self._imagined.margin
@@ -245,20 +292,27 @@ class _Point:
         weight = games.total * (1.0 - draw - margin**2) / 4.0  # -d2/dx2, the variance of the score
         crossed = -games.total * margin * draw / 2.0  # -d2/dx dlog v
         even = float(_Odds(np.zeros(1), float(log_draw)).draw[0])
-        gradient, hessian = np.empty(n + 2), np.zeros((n + 2, n + 2))
+        gradient, border, corner = np.empty(n + 2), np.empty((n, 2)), np.empty((2, 2))
         gradient[:n] = _difference(slope, games, n) - _difference(bonds.weight * ahead / 2.0, bonds, n) - self._level
         gradient[n] = _dot(games.seated, slope) - seat * (ELO_SCALE / prior.seat) ** 2
         gradient[n + 1] = games.draws.sum() - _dot(games.total, draw) - prior.decided * even
+        border[:, 0] = _difference(games.seated * weight, games, n)
+        border[:, 1] = _difference(crossed, games, n)
+        corner[0, 0] = _dot(games.seated, weight) + (ELO_SCALE / prior.seat) ** 2
+        corner[0, 1] = corner[1, 0] = _dot(games.seated, crossed)
+        corner[1, 1] = _dot(games.total, draw * (1.0 - draw)) + prior.decided * even * (1.0 - even)
+        told = Bonds(games.first, games.second, weight), bonds._replace(weight=bonds.weight * (1.0 - ahead**2) / 4.0)
+        free, others = posterior.is_free, posterior.is_free[n:]
+        if posterior.mesh is not None:
+            weights = sum(posterior.mesh.on_edges(*pairs) for pairs in told)
+            inner = corner[np.ix_(others, others)]
+            return gradient[free], SparseHessian(posterior.mesh, np.asarray(weights), border[:, others], inner)
+        hessian = np.zeros((n + 2, n + 2))
         hessian[:n, :n] = posterior.level
-        _add_laplacian(hessian, Bonds(games.first, games.second, weight))
-        _add_laplacian(hessian, bonds._replace(weight=bonds.weight * (1.0 - ahead**2) / 4.0))
-        hessian[n, :n] = hessian[:n, n] = _difference(games.seated * weight, games, n)
-        hessian[n, n] = _dot(games.seated, weight) + (ELO_SCALE / prior.seat) ** 2
-        hessian[n + 1, :n] = hessian[:n, n + 1] = _difference(crossed, games, n)
-        hessian[n + 1, n] = hessian[n, n + 1] = _dot(games.seated, crossed)
-        hessian[n + 1, n + 1] = _dot(games.total, draw * (1.0 - draw)) + prior.decided * even * (1.0 - even)
-        free = posterior.is_free
-        return gradient[free], hessian[np.ix_(free, free)]
+        for pairs in told:
+            _add_laplacian(hessian, pairs)
+        hessian[:n, n:], hessian[n:, :n], hessian[n:, n:] = border, border.T, corner
+        return gradient[free], Hessian(hessian[np.ix_(free, free)])
 
 
 def _linked(size: int, first: Ints, second: Ints) -> Ints:
@@ -285,16 +339,30 @@ def _add_laplacian(matrix: Floats, bonds: Bonds) -> None:
     matrix[np.arange(n), np.arange(n)] += pairs.sum(axis=1)
 
 
-def _inverse(matrix: Floats) -> Floats:
-    """Of a positive definite matrix."""
-    if not len(matrix):
-        return matrix
-    factor, _ = cho_factor(matrix, lower=True, check_finite=False)
-    lower, failed = dpotri(factor, lower=1)
-    if failed:
-        raise np.linalg.LinAlgError("the matrix is not positive definite")
-    lower = np.tril(lower)
-    return np.asarray(lower + np.tril(lower, -1).T, np.float64)
+def check_size(num_agents: int, first: Ints, second: Ints) -> None:
+    """Refuses pairs (P,) of agents, each once and sorted, that could not be rated.
+
+    Raises:
+        UsageError: too many games link too many agents.
+    """
+    _mesh(num_agents, first, second)
+
+
+def _mesh(num_agents: int, first: Ints, second: Ints) -> Mesh | None:
+    """The mesh of pairs, each once, if there are more agents than a matrix is made for.
+
+    Raises:
+        UsageError: too many games link too many agents.
+    """
+    if num_agents <= MAX_DENSE:
+        return None
+    mesh = Mesh(num_agents, first, second)
+    if len(mesh.core) > MAX_CORE:
+        raise UsageError(
+            f"{num_agents:,} agents have met in so many pairs ({len(first):,}) that they cannot be rated together; see"
+            f" `league imports list`, and take some back with `league imports remove NAME`"
+        )
+    return mesh
 
 
 def _dot(left: Floats, right: Floats) -> Floats:

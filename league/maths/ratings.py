@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import breadth_first_order, connected_components
-from scipy.special import expit, kl_div
+from scipy.special import erfc, expit, kl_div
 
 from league.errors import UsageError, nearest
 from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Posterior, Prior, fit, tally
@@ -137,7 +137,7 @@ class Ratings:
     """The ratings of N agents, known together.
 
     agents: N ids, sorted. rating, lower, upper: (N,) Elo points; the interval is the 95 % one of the difference to
-    the anchor, or to the group's mean where there is no anchor. covariance: (N, N) Elo points squared, joint.
+    the anchor, or to the group's mean where there is no anchor.
     wins, draws, losses: (N,) int64, the games counted. group: (N,) int64 from 0; only agents that a chain of games
     links are in one group, and only they are rated against each other; the anchor's is the first, then the largest.
     anchors: of each group, the agent held at `anchor_rating`; None: its mean is. seat: the first seat's advantage;
@@ -151,7 +151,6 @@ class Ratings:
     rating: Floats
     lower: Floats
     upper: Floats
-    covariance: Floats
     wins: Ints
     draws: Ints
     losses: Ints
@@ -184,6 +183,15 @@ class Ratings:
         raise UsageError(f"agent `{agent}` has no rated game{nearest(agent, self.agents)}")
 
     @cached_property
+    def covariance(self) -> Floats:
+        """(N, N): Elo points squared, joint.
+
+        Raises:
+            UsageError: there are too many agents for a matrix.
+        """
+        return self.model.covariance[:-2, :-2] * ELO_SCALE**2
+
+    @cached_property
     def _indices(self) -> dict[str, int]:
         return {agent: i for i, agent in enumerate(self.agents)}
 
@@ -205,10 +213,21 @@ class Ratings:
             UsageError: as `difference`.
         """
         i, j = self._places(a, b)
-        deviation = self._deviation(i, j)
-        if deviation == 0.0:
-            return 0.5
-        return 0.5 * math.erfc(float(self.rating[j] - self.rating[i]) / (deviation * math.sqrt(2.0)))
+        return self.superiorities(np.array([i]), np.array([j]))[0]
+
+    def superiorities(self, first: Ints, second: Ints) -> list[float]:
+        """M times `superiority`, of agents by their indices; each two must be of one group."""
+        gap, deviation = self.rating[second] - self.rating[first], self.deviations(first, second)
+        ratio = np.divide(gap, deviation, out=np.zeros_like(gap), where=deviation > 0.0)
+        return [float(x) for x in 0.5 * erfc(ratio / math.sqrt(2.0))]
+
+    def differences(self, indices: Ints, b: str) -> dict[int, Difference]:
+        """Index -> how far it is above `b`, of those among `indices` (M,) that are in the group of `b`."""
+        j = self.index(b)
+        same = indices[self.group[indices] == self.group[j]]
+        mean, half = self.rating[same] - self.rating[j], Z95 * self.deviations(same, np.full(len(same), j))
+        gaps = zip(same.tolist(), mean.tolist(), half.tolist(), strict=True)
+        return {i: Difference(gap, gap - width, gap + width) for i, gap, width in gaps}
 
     def predict(self, a: str, b: str) -> Probabilities:
         """What a game of `a` against `b` comes to, as seen from `a`.
@@ -271,8 +290,12 @@ class Ratings:
         return i, j
 
     def _deviation(self, i: int, j: int) -> float:
-        variance = self.covariance[i, i] + self.covariance[j, j] - 2.0 * self.covariance[i, j]
-        return math.sqrt(max(0.0, float(variance)))
+        return float(self.deviations(np.array([i]), np.array([j]))[0])
+
+    def deviations(self, first: Ints, second: Ints) -> Floats:
+        """(M,): standard deviations, in Elo points, of the differences between agents by their indices."""
+        variance = self.model.joint.variance(first, second) * ELO_SCALE**2
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)), np.float64)
 
 
 def _exchanged(s: Surprise) -> Surprise:
@@ -342,18 +365,16 @@ def bradley_terry(
         rated, games = tuple(rated[i] for i in np.flatnonzero(is_finite)), _among(games, is_finite)
         won, drawn, lost = won[is_finite], drawn[is_finite], lost[is_finite]
     model = fit(games, prior)
-    covariance = model.covariance[:-2, :-2] * ELO_SCALE**2
     held = rated.index(anchor) if anchor in rated else None
     group = _ranked_groups(games, held)
-    rating, deviation = _anchored(model.strength * ELO_SCALE, covariance, group, held, anchor_rating)
-    seat, half = model.seat * ELO_SCALE, Z95 * math.sqrt(model.covariance[-2, -2]) * ELO_SCALE
+    rating, deviation = _anchored(model, group, held, anchor_rating)
+    seat, half = model.seat * ELO_SCALE, Z95 * math.sqrt(model.joint.others[0, 0]) * ELO_SCALE
     dispersion, freedom, pairs = _surprises(games, model)
     return Ratings(
         agents=rated,
         rating=rating,
         lower=rating - Z95 * deviation,
         upper=rating + Z95 * deviation,
-        covariance=covariance,
         wins=won,
         draws=drawn,
         losses=lost,
@@ -477,19 +498,15 @@ def _count(group: Ints) -> int:
     return int(group.max()) + 1 if len(group) else 0
 
 
-def _anchored(
-    rating: Floats, covariance: Floats, group: Ints, held: int | None, anchor_rating: float
-) -> tuple[Floats, Floats]:
+def _anchored(model: Posterior, group: Ints, held: int | None, anchor_rating: float) -> tuple[Floats, Floats]:
     """Ratings (N,) moved so that agent `held`, or a group's mean, has `anchor_rating`; deviations (N,) from it."""
-    moved, variance = np.empty_like(rating), np.empty_like(rating)
-    for number in range(_count(group)):
-        members = np.flatnonzero(group == number)
-        weight = np.full(len(members), 1.0 / len(members))
-        if held is not None and group[held] == number:
-            weight = (members == held).astype(np.float64)
-        block = covariance[np.ix_(members, members)]
-        moved[members] = rating[members] - weight @ rating[members] + anchor_rating
-        variance[members] = np.diag(block) + weight @ block @ weight - 2.0 * block @ weight
+    rating, count = model.strength * ELO_SCALE, _count(group)
+    weight = 1.0 / np.bincount(group, minlength=1)[group] if count else rating
+    if held is not None:
+        weight[group == group[held]] = 0.0
+        weight[held] = 1.0
+    moved = rating - tally(group, weight * rating, count)[group] + anchor_rating
+    variance = model.joint.variance_to(weight, group) * ELO_SCALE**2
     return moved, np.sqrt(np.maximum(variance, 0.0))
 
 
@@ -522,14 +539,14 @@ def _surprises(games: Games, model: Posterior) -> tuple[float | None, float, Pai
     variance = over_seatings(weight) + imagined * score * (1.0 - score)
     by_seat = over_seatings(games.seated * sign * weight)
     by_draw = over_seatings(-sign * games.total * (win - loss) * draw / 2.0)
-    c = model.covariance
-    seat, tie = n, n + 1
+    with_seat, with_draw = model.joint.crossed(i, j).T
+    (seat, both), (_, tie) = model.joint.others
     explained = (
-        variance**2 * (c[i, i] + c[j, j] - 2.0 * c[i, j])
-        + 2.0 * variance * (by_seat * (c[i, seat] - c[j, seat]) + by_draw * (c[i, tie] - c[j, tie]))
-        + by_seat**2 * c[seat, seat]
-        + 2.0 * by_seat * by_draw * c[seat, tie]
-        + by_draw**2 * c[tie, tie]
+        variance**2 * model.joint.variance(i, j)
+        + 2.0 * variance * (by_seat * with_seat + by_draw * with_draw)
+        + by_seat**2 * seat
+        + 2.0 * by_seat * by_draw * both
+        + by_draw**2 * tie
     )
     left = variance - explained
     judged = np.flatnonzero(left > (1.0 - DECISIVE) * variance)

@@ -15,16 +15,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from league.errors import UsageError, nearest
+from league.errors import UsageError, nearest, plain
 from league.schema import read_file
 from league.store.files import check_new, new_file
 from league.store.formats import OUTSIDE_PREFIX, FileGame, bad, format_of, name_problem, parse, show
 from league.store.importing import Earlier, MatchFile
 from league.store.reading import LEAST_LISTED
-from league.store.rows import AgentRow
+from league.store.rows import AgentRow, ImportRow
 from league.store.store import Store
 from league.types import BOT_PREFIX, DRAW, RUN_NAME, MatchResult
 
+DEFAULT_STORE = Path("runs/league.duckdb")
 MAX_BYTES = 64 * 2**20
 _SNAPSHOT_ID = re.compile(r"[0-9a-f]{64}")
 
@@ -218,6 +219,39 @@ def import_matches(
     )
 
 
+def imports(
+    *, store: str | os.PathLike[str] = DEFAULT_STORE, say: Callable[[str], None] | None = None
+) -> list[ImportRow]:
+    """The files of matches that were imported into the store, the oldest first.
+
+    Raises:
+        StoreError: there is no store, or it cannot be used.
+    """
+    return Store.open(store, say).imports()
+
+
+def remove_import(
+    run: str, *, store: str | os.PathLike[str] = DEFAULT_STORE, say: Callable[[str], None] | None = None
+) -> ImportRow:
+    """Takes an import back, all or nothing: its matches, and the agents that nobody else has met.
+
+    Ratings and alarms are worked out from what matches there are; the boards that the store keeps for queries go.
+
+    Args:
+        run: its name, as `imports` has it.
+        store: the DuckDB file.
+        say: is told when it is waited for.
+
+    Returns:
+        The import as it was.
+
+    Raises:
+        UsageError: there is none of that name.
+        StoreError: the store cannot be used.
+    """
+    return Store.open(store, say).remove_import(run)
+
+
 def _is_listed(games: Sequence[FileGame]) -> bool:
     decided = [game.winner for game in games if game.winner != DRAW]
     return len(decided) >= LEAST_LISTED and len(set(decided)) == 1
@@ -245,7 +279,9 @@ def _default_game(games: Mapping[str, str], store: Path, game: str | None, game_
     if game_id is not None and game_id not in found:
         raise UsageError(f"game={game} is not game id {game_id}; pass only one of --game and --game-id")
     if game_id is None and len(found) > 1:
-        raise UsageError(f"game={game}: {store} has {len(found)} of it; pass --game-id with one of {', '.join(found)}")
+        raise UsageError(
+            f"game={game}: {store} has {len(found)} of it; pass --game-id with one of {', '.join(map(plain, found))}"
+        )
     return game_id or found[0]
 
 

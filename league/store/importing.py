@@ -12,9 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from league.errors import UsageError
+from league.errors import UsageError, nearest
+from league.maths.davidson import check_size
 from league.store.codec import as_arrays, aware, naive, to_columns
-from league.store.connection import Cursor, select
+from league.store.connection import Cursor, select, select_rows
 from league.store.rows import AgentRow, ImportRow, now
 from league.store.sql import sql
 from league.store.waiting import write_batch
@@ -22,6 +23,8 @@ from league.types import MatchResult
 
 Dated = tuple[MatchResult, datetime | None]
 """A match and when it ended, if that is known."""
+MAX_AGENTS = 20_000
+"""Of one game: a board of so many takes a minute at worst (docs/ratings.md)."""
 Earlier = Literal["refuse", "replace", "keep"]
 """What becomes of an earlier import of which a file has at least half of the games once more."""
 
@@ -78,7 +81,39 @@ def write_import(
     write_batch(con, "agent", [to_columns(agent) for agent in file.agents])
     if replaced:
         con.execute(sql("delete_idle_imports"))
+    for game_id in dict.fromkeys(match.game_id for match, _ in file.matches):
+        _refuse_too_many(con, file, game_id)
     return imported, replaced
+
+
+def delete_import(con: Cursor, path: Path, run: str) -> ImportRow:
+    """Takes an import back in the transaction of `con`: its matches, agents that nobody else has met, and old ratings.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    rows = {row.run: row for row in select_rows(con, ImportRow, "imports")}
+    if run not in rows:
+        raise UsageError(f"no import `{run}` in {path}{nearest(run, rows)}; see `league imports list`")
+    for (game_id,) in con.execute(sql("import_game_ids"), {"run": run}).fetchall():
+        con.execute(sql("delete_boards"), {"game_id": game_id})
+    con.execute(sql("delete_import_matches"), {"run": run})
+    con.execute(sql("delete_import"), {"run": run})
+    con.execute(sql("delete_idle_imports"))
+    return rows[run]
+
+
+def _refuse_too_many(con: Cursor, file: MatchFile, game_id: str) -> None:
+    """Refuses games with which nobody of their game could be rated any more."""
+    pairs = con.execute(sql("met_pairs"), {"game_id": game_id}).fetchall()
+    names = {name: i for i, name in enumerate(sorted({agent for pair in pairs for agent in pair}))}
+    if len(names) > MAX_AGENTS:
+        raise UsageError(
+            f"{file.name}: with it {len(names):,} agents have games, more than the {MAX_AGENTS:,} that are rated;"
+            f" import fewer"
+        )
+    ends = np.array([[names[a], names[b]] for a, b in pairs], np.int64).reshape(-1, 2)
+    check_size(len(names), *ends.T)
 
 
 def _refuse_the_same(con: Cursor, file: MatchFile) -> None:

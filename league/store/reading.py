@@ -23,6 +23,7 @@ from league.store.rows import (
     EventRow,
     GameRow,
     GateRow,
+    ImportRow,
     LearnerRow,
     RatingRow,
     RewardTerm,
@@ -197,6 +198,10 @@ class Reader:
         Every pair that met stands in it both ways round. With `run`, only that run's snapshots and whoever they met.
         """
         return self._select("payoff", game_id=game_id, run=run)
+
+    def imports(self) -> list[ImportRow]:
+        """The files of matches that were imported, the oldest first."""
+        return self._rows(ImportRow, "imports")
 
     def board_ratings(self, game_id: str, sampling: Sampling, prior: float) -> list[RatingRow]:
         """The Bradley-Terry ratings that a board wrote last, by agent."""

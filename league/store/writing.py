@@ -13,7 +13,7 @@ from league.errors import StoreError, UsageError
 from league.store import connection as files
 from league.store.codec import naive, to_columns
 from league.store.connection import Connection, Cursor, StoreBusy, committed
-from league.store.importing import Earlier, MatchFile, write_import
+from league.store.importing import Earlier, MatchFile, delete_import, write_import
 from league.store.keeping import Keeper, keep
 from league.store.reading import Reader, count_rows
 from league.store.rows import (
@@ -254,6 +254,20 @@ class Writer(Reader):
         """
         with self.connection.transaction() as con:
             return write_import(con, self.path, file, wanted, earlier)
+
+    @act("remove an import")
+    def remove_import(self, run: str) -> ImportRow:
+        """Deletes an import at once, all of it: its matches, the agents that it alone brought, and boards with them.
+
+        Returns:
+            The import as it was.
+
+        Raises:
+            UsageError: there is none of that name.
+            StoreError: the store cannot be written.
+        """
+        with self.connection.transaction() as con:
+            return delete_import(con, self.path, run)
 
     def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str, device: str | None = None) -> None:
         """Sets a run going again at once, for `stage`, with `config` (JSON), `fingerprint` and `device` from now on.

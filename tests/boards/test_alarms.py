@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from scipy.stats import binomtest, fisher_exact
 
 from league.boards.alarms import ALPHA, Finding, Kind, alarms, sound, statement
 from league.cli import main
+from league.store.exchange import import_matches
 from league.store.rows import GameRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import DRAW, MatchResult
@@ -383,3 +385,27 @@ def test_seats_are_tested_as_by_permutation(tmp_path: Path) -> None:
         totals += dealt[:, : int(first.sum())].sum(axis=1)
     assert numbers["excess"] == pytest.approx(observed - totals.mean(), abs=4 * totals.std() / math.sqrt(len(totals)))
     assert numbers["variance"] == pytest.approx(totals.var(), rel=0.1)
+
+
+@pytest.mark.parametrize("game_id", ["$(touch PWNED)", '";touch PWNED;"', "`touch PWNED`'x", "a b", "plain"])
+def test_what_is_printed_to_be_pasted_is_quoted(
+    game_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell takes the command of an alarm as it was meant, whatever a stranger has called a game."""
+    rows = [
+        {"seat0": "ab"[k % 2], "seat1": "ba"[k % 2], "winner": int(k % 10 == 0), "game_id": game_id, "seed": k}
+        for k in range(400)
+    ]
+    (tmp_path / "m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    store = tmp_path / "league.duckdb"
+    import_matches(tmp_path / "m.jsonl", store=store)
+    monkeypatch.setattr(sys, "argv", ["league", "alarms", "--store", str(store)])
+    with pytest.raises(SystemExit):
+        main()
+    shown, pasted = capsys.readouterr().out.splitlines()
+    [finding] = alarms(Store.open(store))
+    assert shlex.split(pasted) == ["league", "query", finding.query]
+    script = f"league() {{ printf '%s\\0' \"$@\"; }}; {pasted}"
+    taken = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert taken.split("\0")[:-1] == ["query", finding.query] and not (tmp_path / "PWNED").exists()
+    assert shown.startswith(f"ALARM, seats: {shlex.quote(game_id[:8])}: ")

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+import league
 from league.boards.standings import find_rated, leaderboard
+from league.cli import app
 from league.errors import LeagueError, UsageError
 from league.store import exchange, formats
 from league.store.exchange import export_matches, import_matches
@@ -511,3 +514,64 @@ def test_any_names_are_data(store: Store, tmp_path: Path) -> None:
         assert list(found.seats) == shown and found.played_at is not None
 
     check()
+
+
+def test_an_import_is_taken_back_as_if_it_had_not_been(store: Store, tmp_path: Path) -> None:
+    """Its games and its own agents go, with the boards that were made with them; what others brought stays."""
+    store.add_matches([game(0, ("bot:x", "bot:y"), 0, run="h", game_id="i")])
+    store.flush(force=True)
+    before = leaderboard(store, game_id="i").to_json()
+    (tmp_path / "a.csv").write_text("seat0,seat1,winner\nbot:x,ann,0\nann,ben,1\n")
+    (tmp_path / "b.csv").write_text("seat0,seat1,winner\nbot:x,ann,1\nann,cat,0\n")
+    for name in ("a", "b"):
+        import_matches(tmp_path / f"{name}.csv", run=name, game_id="i", store=store.path)
+    assert len(leaderboard(store, game_id="i").entries) == 5
+    assert [row.run for row in league.imports(store=store.path)] == ["a", "b"]
+    gone = league.remove_import("b", store=store.path)
+    assert (gone.run, gone.file, gone.matches) == ("b", "b.csv", 2)
+    assert store.query("SELECT count(*) FROM rating WHERE run = '' AND game_id = 'i'")[1] == [(0,)]
+    assert {agent.name for agent in store.agents("i")} == {"bot:x", "ann", "ben"}
+    assert {entry.name for entry in leaderboard(store, game_id="i").entries} == {"bot:x", "bot:y", "ann", "ben"}
+    league.remove_import("a", store=store.path)
+    assert leaderboard(store, game_id="i").to_json() == before and not league.imports(store=store.path)
+    with pytest.raises(UsageError, match=r"no import `h`.*league imports list"):
+        league.remove_import("h", store=store.path)
+    assert store.matches("h", "evaluation"), "what is no import is not removed"
+
+
+def test_the_commands_list_imports_and_take_one_back(store: Store, tmp_path: Path) -> None:
+    """As text and as JSON."""
+    (tmp_path / "a.csv").write_text("seat0,seat1,winner\nann,ben,1\n")
+    import_matches(tmp_path / "a.csv", game_id="i", store=store.path)
+
+    def call(*words: str) -> str:
+        done = CliRunner().invoke(app, ["imports", *words, "--store", str(store.path)])
+        assert done.exit_code == 0
+        return done.stdout
+
+    assert "import-1" in call("list") and json.loads(call("list", "--json"))[0]["file"] == "a.csv"
+    assert call("remove", "import-1") == "removed: import-1 with its 1 games of a.csv\n"
+    assert json.loads(call("list", "--json")) == []
+
+
+def test_a_file_after_which_nobody_could_be_rated_is_refused(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many agents, or too closely linked, are one line, and nothing is written."""
+    everybody = itertools.combinations("abcdefgh", 2)
+    (tmp_path / "a.csv").write_text("seat0,seat1,winner\n" + "".join(f"{a},{b},0\n" for a, b in everybody))
+
+    def bring() -> None:
+        import_matches(tmp_path / "a.csv", game_id="i", store=store.path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("league.store.importing.MAX_AGENTS", 7)
+        with pytest.raises(UsageError, match="8 agents have games, more than the 7"):
+            bring()
+    with monkeypatch.context() as patch:
+        for name, value in (("davidson.MAX_DENSE", 5), ("davidson.MAX_CORE", 3), ("mesh.MAX_DEGREE", 2)):
+            patch.setattr(f"league.maths.{name}", value)
+        with pytest.raises(UsageError, match="cannot be rated together"):
+            bring()
+    assert not store.imports() and not store.agents("i")
+    bring()

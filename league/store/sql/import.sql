@@ -53,3 +53,22 @@ WHERE
         SELECT 1 FROM match
         WHERE match.game_id = agent.game_id AND (seat0_agent = agent.agent_id OR seat1_agent = agent.agent_id)
     );
+
+-- name: met_pairs
+-- The pairs of different agents that have evaluation games in one game, the lesser id first.
+SELECT DISTINCT least(seat0_agent, seat1_agent) AS a, greatest(seat0_agent, seat1_agent) AS b
+FROM evaluation_game
+WHERE game_id = $game_id AND seat0_agent <> seat1_agent
+ORDER BY a, b;
+
+-- name: imports
+-- All imports, the oldest first.
+SELECT run, sha256, file, matches, imported_at FROM import ORDER BY imported_at, run;
+
+-- name: import_game_ids
+-- The games that an import has matches of.
+SELECT DISTINCT game_id FROM match WHERE run = $run AND kind = 'evaluation' ORDER BY game_id;
+
+-- name: delete_boards
+-- Deletes the boards' ratings of a game, which the next look at the leaderboard writes again.
+DELETE FROM rating WHERE run = '' AND game_id = $game_id;
