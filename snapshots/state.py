@@ -208,7 +208,7 @@ def _set_aside(folder: Path) -> list[str]:
     """Renames the newest state's files and puts the previous state in its place; returns the new names."""
     mark = f".bad-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     previous = _data_of(folder / PREVIOUS)
-    files = [folder / INDEX, *folder.glob("state-*.safetensors")]
+    files = [folder / INDEX, *sorted(folder.glob("state-*.safetensors"))]
     damaged = [path for path in files if path.exists() and path.name != previous]
     for path in damaged:
         path.rename(path.with_name(path.name + mark))
@@ -231,7 +231,7 @@ def _data_of(index: Path) -> str | None:
 def _remove_unnamed(folder: Path) -> None:
     """Removes the data files that neither index names."""
     named = {_data_of(folder / INDEX), _data_of(folder / PREVIOUS)}
-    for path in folder.glob("state-*.safetensors"):
+    for path in sorted(folder.glob("state-*.safetensors")):
         if path.name not in named:
             path.unlink()
 

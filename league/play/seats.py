@@ -51,7 +51,7 @@ class SeatView:
         """Observations and masks to the device."""
         if self._is_here:
             return
-        for name in self._there.keys() - {"actions"}:
+        for name in [name for name in self._there if name != "actions"]:
             if self._sent is not None:
                 self._staged[name].copy_(self._host[name])
             self._there[name].copy_(self._staged[name], non_blocking=self._sent is not None)
