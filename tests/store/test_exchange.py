@@ -426,7 +426,7 @@ def test_exports_that_cannot_be_are_refused(store: Store, tmp_path: Path) -> Non
     calls: list[tuple[str, dict[str, Any], str]] = [
         ("there.csv", {}, "is there already"),
         ("m.txt", {}, "must be .jsonl, .csv, .pgn"),
-        ("no/m.csv", {}, "cannot be written"),
+        ("no/m.csv", {}, "needs the folder"),
         ("m.csv", {"run": "x"}, "no evaluation match with run=x"),
         ("m.csv", {"kind": "x"}, "kind='x'"),
     ]
