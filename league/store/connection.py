@@ -33,7 +33,7 @@ STATEMENT_ERRORS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataE
 """The statement or its values are wrong, not the file."""
 NoSuchTable = (duckdb.CatalogException, duckdb.BinderException)
 
-LONGEST_READ_SECONDS = 45.0
+LONGEST_READ_SECONDS = 60.0
 """The longest that a reading may keep the file: `league query` is ended by then."""
 LOCK_SECONDS = LONGEST_READ_SECONDS + 15.0
 """How long a read or an unavoidable write waits for others to let go of the file: longer than any reader keeps it."""

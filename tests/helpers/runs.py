@@ -1,11 +1,17 @@
 """Short runs, stopped and resumed, and what is compared of them."""
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import league
+from league import config
+from league.config import SOURCE
 from league.store.store import Store
 from league.training.loop import Report
 from tests.helpers.sizes import SMALL
@@ -23,6 +29,16 @@ run.total_steps = 1_280
 run.evaluate_every = 256
 run.allow_short = true
 """
+
+
+@contextmanager
+def stages(folder: Path) -> Iterator[None]:
+    """Within it the source of settings, a file in `folder`, has two tiny stages, of which `long` carries on `short`."""
+    path = folder / "hyperparameters.toml"
+    path.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config, "SOURCE", path)
+        yield
 
 
 class Notes:
