@@ -184,6 +184,12 @@ def test_games_are_never_lost_to_a_reader(play: Callable[[Path], None], store: S
     assert opened.query("SELECT count(*) FROM agent WHERE kind = 'bot'")[1] == [(2,)]
 
 
+def test_a_gate_that_could_not_begin_ends_all_the_same(store: Store) -> None:
+    """What kept its row from being written is the error that is told, not that there is none."""
+    end = make_gate("never", decision="broken off")
+    assert store.end_gate(end, None) == end and not store.gates()
+
+
 def test_a_promotion_that_waited_counts_only_if_nobody_was_promoted_since(store: Store) -> None:
     """A gate's end that is taken in later promotes as it would have then."""
     store.add_snapshot(make_snapshot(step=200))
