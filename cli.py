@@ -62,8 +62,6 @@ GreedyGamesOption = Annotated[bool, typer.Option("--greedy", help="Use greedy ga
 STORE = Path("runs/league.duckdb")
 GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
-QUERY_SECONDS = 60.0
-"""Of `league query`, what it prints included; the engine is interrupted after 30."""
 SURPRISING = 2.5
 """From this z on a pair is listed; of 100 pairs one is, by chance."""
 
@@ -810,7 +808,6 @@ def query(
     run_apart(
         "from league.cli import answer; answer()",
         {"sql": sql, "store": str(store), "as_json": as_json, "width": table_width()},
-        seconds=QUERY_SECONDS,
         write=relay,
         say=lambda message: say(message, quiet),
     )
@@ -820,10 +817,13 @@ def answer() -> None:
     """The process of its own in which `league query` asks and prints."""
     from league.store.apart import answering
 
-    with answering() as (request, tell):
+    with answering() as (request, tell, begin):
         from league.store.store import Store
 
-        columns, rows = Store.open(Path(request["store"]), tell).query(request["sql"])
+        store = Store.open(Path(request["store"]), tell)
+        with store.reading():
+            begin()
+            columns, rows = store.query(request["sql"])
         tell(f"{len(rows):,} rows")
         if request["as_json"]:
             print_json({"columns": columns, "rows": rows})

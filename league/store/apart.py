@@ -22,6 +22,8 @@ MAX_MEMORY = 4 * 2**30
 """Of the process, libraries and all: the engine's 1 GB, its rows as Python has them, and the same as text."""
 MAX_OUTPUT = 2**29
 """Bytes of text: the rows that a query may have, written out."""
+ANSWER_SECONDS = 40.0
+"""From when the store is open to the last word; less than a reading may keep it (`LONGEST_READ_SECONDS`)."""
 _CHUNK = 2**16
 
 
@@ -29,14 +31,14 @@ def run_apart(
     code: str,
     request: dict[str, Any],
     *,
-    seconds: float,
     write: Callable[[str], None],
     say: Callable[[str], None],
 ) -> None:
     """Runs `code`, which answers `request` within `answering`, in another Python; what it prints goes to `write`.
 
     Raises:
-        LeagueError: what it raised; or it took longer than `seconds`, or more memory or output than there is.
+        LeagueError: what it raised; or it took longer than `ANSWER_SECONDS` once it had begun, or more memory or output
+            than there is.
     """
     places = [str(Path(sys.modules["league"].__path__[0]).parent), *filter(None, sys.path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "PYTHONIOENCODING": "utf-8"}
@@ -55,13 +57,12 @@ def run_apart(
         late.set()
         process.kill()
 
-    timer = threading.Timer(seconds, stop)
+    timer = threading.Timer(ANSWER_SECONDS, stop)
     timer.daemon = True
     told: list[dict[str, Any]] = []
-    talk = threading.Thread(target=lambda: told.extend(_told(process.stderr, say)), daemon=True)
+    talk = threading.Thread(target=lambda: told.extend(_told(process.stderr, say, timer.start)), daemon=True)
     decode, size = codecs.getincrementaldecoder("utf-8")("replace").decode, 0
     try:
-        timer.start()
         talk.start()
         with contextlib.suppress(BrokenPipeError):  # it has ended already; why is told below
             process.stdin.write(json.dumps(request).encode())
@@ -81,7 +82,9 @@ def run_apart(
         with contextlib.suppress(BrokenPipeError):
             process.__exit__(None, None, None)
     if late.is_set():
-        raise StoreError(f"the answer took longer than {seconds:g} s and was stopped; ask for less, or pass --json")
+        raise StoreError(
+            f"the answer took longer than {ANSWER_SECONDS:g} s and was stopped; ask for less, or pass --json"
+        )
     for error in told:
         raise _known(error)
     if process.returncode:
@@ -92,12 +95,19 @@ def run_apart(
 
 
 @contextlib.contextmanager
-def answering() -> Iterator[tuple[dict[str, Any], Callable[[str], None]]]:
-    """In the other process: the request, and how to say something; its memory is bounded; the caller gets errors."""
+def answering() -> Iterator[tuple[dict[str, Any], Callable[[str], None], Callable[[], None]]]:
+    """In the other process: the request, how to say something, and what is called once it does not wait any more.
+
+    Its memory is bounded; the caller gets errors.
+    """
     _bound_memory()
     try:
         try:
-            yield json.loads(sys.stdin.buffer.read()), lambda message: _tell({"say": message})
+            yield (
+                json.loads(sys.stdin.buffer.read()),
+                lambda message: _tell({"say": message}),
+                lambda: _tell({"begun": True}),
+            )
             sys.stdout.flush()
         except LeagueError as error:
             _give_up(error, error.exit_code)
@@ -126,13 +136,15 @@ def _tell(what: dict[str, Any]) -> None:
     os.write(2, json.dumps(what).encode() + b"\n")
 
 
-def _told(lines: Any, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def _told(lines: Any, say: Callable[[str], None], begin: Callable[[], None]) -> Iterator[dict[str, Any]]:
     """The errors among what the other process tells; what it says is said, what else it prints is not."""
     for line in lines:
         with contextlib.suppress(ValueError):
             told = json.loads(line)
             if isinstance(told, dict) and "say" in told:
                 say(told["say"])
+            elif isinstance(told, dict) and "begun" in told:
+                begin()
             elif isinstance(told, dict) and "error" in told:
                 yield told
 

@@ -33,7 +33,7 @@ STATEMENT_ERRORS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataE
 """The statement or its values are wrong, not the file."""
 NoSuchTable = (duckdb.CatalogException, duckdb.BinderException)
 
-LONGEST_READ_SECONDS = 60.0
+LONGEST_READ_SECONDS = 45.0
 """The longest that a reading may keep the file: `league query` is ended by then."""
 LOCK_SECONDS = LONGEST_READ_SECONDS + 15.0
 """How long a read or an unavoidable write waits for others to let go of the file: longer than any reader keeps it."""
@@ -161,12 +161,12 @@ class Connection:
                         f"store {self.path} is held by {holder} (waited {wait:g} s); let it finish or end it, then try"
                         f" again"
                     ) from None
-                if wait - left > PATIENCE_SECONDS and not is_told:
-                    self.say(f"waiting for store {self.path}, held by {holder}, for at most {left:.0f} s")
-                    is_told = True
                 if not (read_only or is_signing) and wait > PATIENCE_SECONDS:
                     stack.enter_context(signed(signature))
                     is_signing = True
+                if wait - left > PATIENCE_SECONDS and not is_told:
+                    self.say(f"waiting for store {self.path}, held by {holder}, for at most {left:.0f} s")
+                    is_told = True
                 time.sleep(pause)
                 pause = min(pause * 1.5, 0.2)
 

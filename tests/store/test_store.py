@@ -277,7 +277,7 @@ def test_reward_terms_are_the_learners_and_its_opponents(store: Store) -> None:
     assert store.reward_terms("a", last=2)[0] == RewardTerm("hit", -3.0, matches=2, fired=2, own=1.5, other=5.5)
     assert store.reward_terms("b") == [RewardTerm("new", 0.0, matches=1, fired=1, own=9.0, other=9.0)]
     assert store.reward_terms("nobody") == []
-    with pytest.raises(UsageError, match=r"last=0: .*at least 1"):
+    with pytest.raises(UsageError, match=r"last=0: .*from 1 to"):
         store.reward_terms("a", last=0)
 
 

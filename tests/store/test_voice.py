@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from league import cli
 from league.store import connection, writing
 from league.store.store import Store
+from tests.helpers import processes
 from tests.helpers.stores import held, make_match, make_run, release
 
 
@@ -45,7 +49,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *a
 
 COMMANDS = [
     *(["leaderboard"], ["matchup", "a", "b"], ["payoff"], ["runs"], ["events"], ["rewards", "a"], ["alarms"]),
-    *(["query", "SELECT 1"], ["snapshots", "list"], ["snapshots", "prune"], ["resume", "a"]),
+    *(["snapshots", "list"], ["snapshots", "prune"], ["resume", "a"]),
     *(["export", "a", "FOLDER/out"], ["matches", "FOLDER/m.csv"], ["import", "FOLDER/n.csv"]),
     *(["evaluate", "a", "--against", "bot:b"], ["gate", "a", "bot:b"], ["tournament", "a", "bot:b"]),
     *(["exploit", "a"], ["train", "--env", "matrix", "--stage", "smoke"]),
@@ -66,6 +70,25 @@ def test_a_busy_store_is_one_line_and_none_for_quiet(
     waiting, error = said.splitlines()
     assert waiting.startswith(f"waiting for store {busy}, held by process ")
     assert error.startswith("error: store ") and quiet.splitlines() == [error]
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_a_query_that_waited_goes_on(quiet: list[str], store: Store, tmp_path: Path) -> None:
+    """Its answer comes from a process of its own, which says that it waits; its time counts from when it has it."""
+    spoken = tmp_path / "spoken"
+    with held(store.path) as holder, open(spoken, "wb") as file:
+        words = ["query", "SELECT 1 AS one", "--json", "--store", store.path, *quiet]
+        asked = processes.league(*words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=file.fileno())
+        while not (quiet or spoken.read_bytes().endswith(b"\n")):
+            assert asked.poll() is None
+            time.sleep(0.02)
+        release(holder)
+        out = asked.communicate()[0]
+    assert asked.returncode == 0 and json.loads(out) == {"columns": ["one"], "rows": [[1]]}
+    said = spoken.read_text().splitlines()
+    assert [line.split(", held")[0] for line in said] == [f"waiting for store {store.path}", "1 rows"][
+        : 2 - 2 * len(quiet)
+    ]
 
 
 def test_a_command_that_waited_goes_on(
