@@ -129,7 +129,9 @@ def test_what_neither_the_store_nor_the_disk_takes_is_an_error(store: Store, mon
     assert all_rows(store.path) == [(1, 0, 0)]
 
 
-def test_nobody_begins_to_read_while_somebody_waits_to_write(store: Store, tmp_path: Path) -> None:
+def test_nobody_begins_to_read_while_somebody_waits_to_write(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Readers that take turns keep no writer out: its sign is up while it waits, and no longer than it lives."""
     sign = tmp_path / ".s.duckdb.writer"
     with signed(sign), signed(sign), pytest.raises(StoreError, match="held by a process that waits to write"):
@@ -138,8 +140,14 @@ def test_nobody_begins_to_read_while_somebody_waits_to_write(store: Store, tmp_p
     sign.write_bytes(b"")  # as a killed writer leaves it
     assert len(store.runs()) == 1
     seen: list[bool] = []
-    store.connection.say = lambda message: seen.append(is_signed(sign))
-    with held(store.path), pytest.raises(StoreError):
+
+    def stop(message: str) -> None:
+        seen.append(is_signed(sign))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 30.0)
+    store.connection.say = stop
+    with held(store.path), pytest.raises(KeyboardInterrupt):
         store.begin_run(make_run("b"))
     assert seen == [True] and not is_signed(sign)
 
