@@ -178,7 +178,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         head = json.loads(path.read_bytes())
         if isinstance(head["format"], int) and head["format"] > FORMAT:
-            raise SnapshotError(f"{path}: a newer league wrote it (format {head['format']}); go on with that one")
+            raise SnapshotError(
+                f"{path}: a newer league wrote it (format {head['format']}); go on with that one, or begin a new one"
+                f" with `league train --fresh`"
+            )
         if head["format"] != FORMAT:
             raise ValueError(f"format {head['format']!r}, not {FORMAT}")
         data = path.parent / Path(head["data"]).name

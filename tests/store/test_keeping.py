@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,8 @@ def test_a_kept_file_that_is_damaged_is_left_and_stops_nobody(store: Store) -> N
             assert not store.flush_or_keep()
     first, second = kept_files(store.path)
     first.write_bytes(first.read_bytes().replace(b'"winner": 0', b'"winner": 7'))
+    os.mkfifo(first.with_name(first.name.replace("000001", "000000")))  # no rows of ours
+    os.mkfifo(store.path.with_name(".s.duckdb.writer"))
     said: list[str] = []
     opened = Store.open(store.path, said.append)
     opened.add_matches([make_match(row=5)])
