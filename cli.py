@@ -25,6 +25,7 @@ from league.printing import (
     print_table,
     print_tournament,
     record_cells,
+    relay,
     say,
     show,
     show_size,
@@ -810,7 +811,7 @@ def query(
     run_apart(
         "from league.cli import answer; answer()",
         {"sql": sql, "store": str(store), "as_json": as_json, "width": table_width()},
-        write=lambda text: typer.echo(text, nl=False),
+        write=relay,
         say=lambda message: say(message, quiet),
     )
 

@@ -295,6 +295,13 @@ def show(line: str = "") -> None:
         print(one_line(line), flush=True)
 
 
+def relay(text: str) -> None:
+    """A part of what another process of ours has printed through this door, on stdout."""
+    with _stdout():
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
 def say(message: str, quiet: bool = False) -> None:
     """Talk on stderr, unless `quiet`; where nobody takes it the command goes on."""
     if not quiet and sys.stderr is not None:

@@ -178,7 +178,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         head = json.loads(path.read_bytes())
         if isinstance(head["format"], int) and head["format"] > FORMAT:
-            raise SnapshotError(f"{path}: a newer league wrote it (format {head['format']}); go on with that one")
+            raise SnapshotError(
+                f"{path}: a newer league wrote it (format {head['format']}); go on with that one, or begin a new one"
+                f" with `league train --fresh`"
+            )
         if head["format"] != FORMAT:
             raise ValueError(f"format {head['format']!r}, not {FORMAT}")
         data = path.parent / Path(head["data"]).name
@@ -208,7 +211,7 @@ def _set_aside(folder: Path) -> list[str]:
     """Renames the newest state's files and puts the previous state in its place; returns the new names."""
     mark = f".bad-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     previous = _data_of(folder / PREVIOUS)
-    files = [folder / INDEX, *folder.glob("state-*.safetensors")]
+    files = [folder / INDEX, *sorted(folder.glob("state-*.safetensors"))]
     damaged = [path for path in files if path.exists() and path.name != previous]
     for path in damaged:
         path.rename(path.with_name(path.name + mark))
@@ -231,7 +234,7 @@ def _data_of(index: Path) -> str | None:
 def _remove_unnamed(folder: Path) -> None:
     """Removes the data files that neither index names."""
     named = {_data_of(folder / INDEX), _data_of(folder / PREVIOUS)}
-    for path in folder.glob("state-*.safetensors"):
+    for path in sorted(folder.glob("state-*.safetensors")):
         if path.name not in named:
             path.unlink()
 

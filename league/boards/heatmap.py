@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,8 @@ def save(payoff: Payoff, path: Path) -> None:
     """
     from matplotlib.style import context
 
-    with context(["default", {"text.parse_math": False}]):
+    with context(["default", {"text.parse_math": False}]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name in letters that the font lacks
         figure = draw(payoff)
         with new_file(path, "--png") as draft:
             figure.savefig(draft, dpi=DPI, bbox_inches="tight", pad_inches=0.15)

@@ -90,7 +90,7 @@ def regrouped(
         return None
     starts = list(pairwise([0, *np.cumsum(num_rows).tolist()]))
     parts: dict[str, list[Any]] = {"batch": batches}
-    for name in lanes[0].keys() - {"batch", "state", "opponent_state"}:
+    for name in [name for name in lanes[0] if name not in ("batch", "state", "opponent_state")]:
         values = [lane[name] for lane in lanes]
         is_array = isinstance(values[0], np.ndarray)
         whole = np.concatenate(values) if is_array else [x for part in values for x in part]

@@ -65,7 +65,7 @@ class SeatView:
         """Observations and masks to the device."""
         if self._is_here:
             return
-        for name in self._there.keys() - set(PLAYED):
+        for name in [name for name in self._there if name not in PLAYED]:
             if self._sent is not None:
                 self._staged[name].copy_(self._host[name])
             self._there[name].copy_(self._staged[name], non_blocking=self._sent is not None)

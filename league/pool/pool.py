@@ -203,8 +203,7 @@ class Pool:
 
         That is when every group's odds are computed again.
         """
-        drained = self._live.keys() - in_use - set(self.targets)
-        for agent_id in drained:
+        for agent_id in [a for a in self._live if a not in in_use and a not in self.targets]:
             del self._live[agent_id]
         self._has_drawn = set(self._live) <= set(self.targets)
         if self._has_drawn:

@@ -76,7 +76,7 @@ def forget(shelf: FileShelf) -> None:
 
 def _remove_after(snapshots: Path, steps: int) -> None:
     clean(snapshots)
-    for path in snapshots.glob("*"):
+    for path in sorted(snapshots.glob("*")):
         if path.name.isdigit() and int(path.name) > steps:
             shutil.rmtree(path)
 

@@ -187,12 +187,12 @@ class Connection:
                         f"store {self.path} is held by {holder} (waited {wait:g} s); let it finish or end it, then try"
                         f" again"
                     ) from None
-                if wait - left > PATIENCE_SECONDS and not is_told:
-                    self.say(f"waiting for store {self.path}, held by {holder}, for at most {left:.0f} s")
-                    is_told = True
                 if not (read_only or is_signing) and wait > PATIENCE_SECONDS:
                     stack.enter_context(signed(signature))
                     is_signing = True
+                if wait - left > PATIENCE_SECONDS and not is_told:
+                    self.say(f"waiting for store {self.path}, held by {holder}, for at most {left:.0f} s")
+                    is_told = True
                 time.sleep(pause)
                 pause = min(pause * 1.5, 0.2)
 

@@ -18,10 +18,16 @@ def check_new(path: Path, option: str) -> None:
 
     Raises:
         UsageError: something is there, be it a link that leads nowhere, or its folder is not.
+        OSError: the system takes no such name, or may not look.
     """
-    if os.path.lexists(path) or not path.parent.is_dir():
-        reason = "is there already" if os.path.lexists(path) else f"needs the folder {path.parent}"
-        raise UsageError(f"{path}: {reason}; nothing is overwritten or made around it, pass another {option}")
+    try:
+        path.lstat()
+        reason = "is there already"
+    except (FileNotFoundError, NotADirectoryError):
+        if path.parent.is_dir():
+            return
+        reason = f"needs the folder {path.parent}"
+    raise UsageError(f"{path}: {reason}; nothing is overwritten or made around it, pass another {option}")
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def keep(store: Path, rows: Waiting) -> Path:
 def kept_files(store: Path) -> list[Path]:
     """The files of rows beside a store, in the order in which they were kept."""
     try:
-        return sorted(path for path in store.parent.iterdir() if _is_kept(store, path.name))
+        return sorted(path for path in store.parent.iterdir() if _is_kept(store, path.name) and path.is_file())
     except OSError:
         return []
 

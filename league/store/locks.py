@@ -67,7 +67,7 @@ def held(path: Path) -> Iterator[None]:
 def signed(path: Path) -> Iterator[None]:
     """Leaves a sign at `path`, as others may at the same time; none where nothing can be written there."""
     try:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
     except OSError:
         yield
         return
@@ -84,7 +84,7 @@ def signed(path: Path) -> Iterator[None]:
 def is_signed(path: Path) -> bool:
     """Whether a process that lives has left a sign at `path`."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe of that name keeps nobody waiting
     except OSError:
         return False
     try:

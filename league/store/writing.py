@@ -233,7 +233,7 @@ class Writer(Reader):
         self._waiting.end_gate(gate, champion)
         if not self.flush_or_keep():
             return gate
-        return next(row for row in self.gates() if row.gate == gate.gate)
+        return next((row for row in self.gates() if row.gate == gate.gate), gate)  # it may not have begun
 
     @act("import")
     def add_import(

@@ -340,7 +340,7 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     started = time.perf_counter()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
     nets = pool.rivals() | {pool.snapshots[0]: f"{run.name}@0"}
-    for agent_id in nets.keys() - {newest}:
+    for agent_id in [agent for agent in nets if agent != newest]:
         try:
             opponents.append(Contestant(agent_id, run.shelf.load_policy(agent_id)))
         except SnapshotError as error:

@@ -686,7 +686,7 @@ def test_a_stop_while_the_store_is_held_loses_nothing(
         result, said = train(tmp_path, "long", notes=Meddler())
         assert (result.status, result.updates, result.signal) == ("stopped", 3, signal.SIGTERM)
     assert any("wait in league.duckdb.rows.000001" in line for line in said) and kept_files(path)
-    monkeypatch.undo()
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 30.0)
     assert status(tmp_path, "matrix-1") == ("stopped", 384) and not kept_files(path)
     resume(tmp_path)
     assert everything(tmp_path) == unbroken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,8 @@ def test_a_kept_file_that_is_damaged_is_left_and_stops_nobody(store: Store) -> N
             assert not store.flush_or_keep()
     first, second = kept_files(store.path)
     first.write_bytes(first.read_bytes().replace(b'"winner": 0', b'"winner": 7'))
+    os.mkfifo(first.with_name(first.name.replace("000001", "000000")))  # no rows of ours
+    os.mkfifo(store.path.with_name(".s.duckdb.writer"))
     said: list[str] = []
     opened = Store.open(store.path, said.append)
     opened.add_matches([make_match(row=5)])
@@ -129,7 +132,9 @@ def test_what_neither_the_store_nor_the_disk_takes_is_an_error(store: Store, mon
     assert all_rows(store.path) == [(1, 0, 0)]
 
 
-def test_nobody_begins_to_read_while_somebody_waits_to_write(store: Store, tmp_path: Path) -> None:
+def test_nobody_begins_to_read_while_somebody_waits_to_write(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Readers that take turns keep no writer out: its sign is up while it waits, and no longer than it lives."""
     sign = tmp_path / ".s.duckdb.writer"
     with signed(sign), signed(sign), pytest.raises(StoreError, match="held by a process that waits to write"):
@@ -138,8 +143,14 @@ def test_nobody_begins_to_read_while_somebody_waits_to_write(store: Store, tmp_p
     sign.write_bytes(b"")  # as a killed writer leaves it
     assert len(store.runs()) == 1
     seen: list[bool] = []
-    store.connection.say = lambda message: seen.append(is_signed(sign))
-    with held(store.path), pytest.raises(StoreError):
+
+    def stop(message: str) -> None:
+        seen.append(is_signed(sign))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 30.0)
+    store.connection.say = stop
+    with held(store.path), pytest.raises(KeyboardInterrupt):
         store.begin_run(make_run("b"))
     assert seen == [True] and not is_signed(sign)
 
@@ -181,6 +192,12 @@ def test_games_are_never_lost_to_a_reader(play: Callable[[Path], None], store: S
     assert games == 4 if play is not _gate else [row.games for row in opened.gates()] == [games] and games >= 32
     assert all(row.decision != "running" for row in opened.gates())
     assert opened.query("SELECT count(*) FROM agent WHERE kind = 'bot'")[1] == [(2,)]
+
+
+def test_a_gate_that_could_not_begin_ends_all_the_same(store: Store) -> None:
+    """What kept its row from being written is the error that is told, not that there is none."""
+    end = make_gate("never", decision="broken off")
+    assert store.end_gate(end, None) == end and not store.gates()
 
 
 def test_a_promotion_that_waited_counts_only_if_nobody_was_promoted_since(store: Store) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from importlib import resources
+from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ def sql(name: str) -> str:
 @functools.cache
 def queries() -> MappingProxyType[str, str]:
     """Name -> text of all named queries."""
-    files = [file for file in resources.files(__name__).iterdir() if file.name.endswith(".sql")]
+    files = _sql_files(resources.files(__name__))
     return MappingProxyType(named_queries({file.name: file.read_text(encoding="utf-8") for file in files}))
 
 
@@ -70,5 +71,9 @@ def named_queries(files: dict[str, str]) -> dict[str, str]:
 def migrations() -> tuple[Migration, ...]:
     """Every migration, in order."""
     folder = resources.files(__name__) / "migrations"
-    files = {file.name.removesuffix(".sql"): file for file in folder.iterdir() if file.name.endswith(".sql")}
-    return tuple(Migration(int(name[:3]), name, files[name].read_text(encoding="utf-8")) for name in sorted(files))
+    files = {file.name.removesuffix(".sql"): file for file in _sql_files(folder)}
+    return tuple(Migration(int(name[:3]), name, file.read_text(encoding="utf-8")) for name, file in files.items())
+
+
+def _sql_files(folder: Traversable) -> list[Traversable]:
+    return sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
