@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from league.errors import LeagueError, UsageError, visible
+from league.errors import DEFAULT_STORE as STORE
+from league.errors import LeagueError, UsageError, next_step, visible
 from league.printing import (
     print_bench,
     print_exploit,
@@ -34,6 +35,7 @@ from league.printing import (
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
 if TYPE_CHECKING:
+    from league.sessions.exploitability import Exploit
     from league.sessions.leagues import LeagueResult
     from league.sessions.session import TrainResult
     from league.store.store import Store
@@ -58,7 +60,6 @@ GreedyOption = Annotated[bool, typer.Option("--greedy", help="All play their lik
 BotsGameOption = Annotated[str | None, typer.Option("--env", help="The game; needed only between bots.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="One setting; repeatable.")]
 GreedyGamesOption = Annotated[bool, typer.Option("--greedy", help="Use greedy games instead of sampled ones.")]
-STORE = Path("runs/league.duckdb")
 GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
 SURPRISING = 2.5
@@ -151,14 +152,23 @@ def resume(
     from league import config as settings
     from league.progress import TerminalWatcher
     from league.sessions.app import resume
+    from league.sessions.exploitability import resume_exploit
     from league.sessions.leagues import resume_league
 
     opened = _open(store, quiet)
-    learners = [row.run for row in opened.learners() if run in (row.league, row.run)]
-    config = settings.from_json(json.loads(opened.find_run((learners or [run])[0]).config))
+    roles = {row.run: row.role for row in opened.learners() if run in (row.league, row.run)}
+    config = settings.from_json(json.loads(opened.find_run(next(iter(roles), run)).config))
     verbosity = settings.changed(config, overrides or ()).run.verbosity
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
-        if learners:
+        if "exploiter" in roles.values():
+            _finish_exploit(
+                resume_exploit(run, device=device, overrides=overrides or (), store=store, watcher=watcher),
+                store,
+                as_json,
+                quiet,
+            )
+            return
+        if roles:
             done = resume_league(run, device=device, overrides=overrides or (), store=store, watcher=watcher)
             _finish_league(done, store, as_json, quiet)
             return
@@ -488,14 +498,7 @@ def exploit(
             store=store,
             watcher=watcher,
         )
-    if as_json:
-        print_json(result)
-    else:
-        print_exploit(result)
-    if result.status == "stopped":
-        say(f"{result.run}: stopped at step {result.steps:,}; the same call with --run {result.run} goes on", quiet)
-    if result.signal:
-        raise typer.Exit(128 + result.signal)
+    _finish_exploit(result, store, as_json, quiet)
 
 
 @app.command()
@@ -915,11 +918,22 @@ def _open(store: Path, quiet: bool) -> Store:
     return Store.open(store, lambda message: say(message, quiet))
 
 
+def _finish_exploit(result: Exploit, store: Path, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        print_json(result)
+    else:
+        print_exploit(result)
+    if result.status == "stopped":
+        say(f"{result.run}: stopped at step {result.steps:,}", quiet)
+        say(next_step("resume", result.run, store=store), quiet)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
+
+
 def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: bool) -> None:
-    where = "" if store == STORE else f" --store {store}"
-    verb = "leaderboard --run" if result.status == "finished" else "resume"
+    words = ["leaderboard", "--run"] if result.status == "finished" else ["resume"]
     say(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", quiet)
-    say(f"next: league {verb} {result.run}{where}", quiet)
+    say(next_step(*words, result.run, store=store), quiet)
     if as_json:
         print_json(result)
     if result.signal:
@@ -927,10 +941,10 @@ def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: boo
 
 
 def _finish_league(result: LeagueResult, store: Path, as_json: bool, quiet: bool) -> None:
-    where = "" if store == STORE else f" --store {store}"
+    words = ["payoff"] if result.status == "finished" else ["resume", result.league]
     for learner in result.learners:
         say(f"{learner.run}: {learner.status} at step {learner.steps:,} after {learner.updates} updates", quiet)
-    say(f"next: league {'payoff' if result.status == 'finished' else f'resume {result.league}'}{where}", quiet)
+    say(next_step(*words, store=store), quiet)
     if as_json:
         print_json(result)
     if result.signal:

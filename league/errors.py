@@ -1,8 +1,13 @@
 """The errors a user can cause. `cli.main` turns each into one line; anything else is a bug and keeps its traceback."""
 
 import difflib
+import shlex
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
+
+DEFAULT_STORE = Path("runs/league.duckdb")
+"""The store of a command that is given none."""
 
 
 class LeagueError(Exception):
@@ -49,6 +54,21 @@ def visible(text: str) -> str:
     Line feeds stay.
     """
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def command(*words: object, store: Path | None = None) -> str:
+    """`league WORDS` as an error offers it: each word quoted for a shell, and the store named where it is another."""
+    return f"`{_line(words, store)}`"
+
+
+def next_step(*words: object, store: Path) -> str:
+    """A line with what can be done next, to be copied as it stands."""
+    return f"next: {_line(words, store)}"
+
+
+def _line(words: Iterable[object], store: Path | None) -> str:
+    where = [] if store in (None, DEFAULT_STORE) else ["--store", store]
+    return f"league {shlex.join(str(word) for word in [*words, *where])}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

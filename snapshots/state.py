@@ -24,15 +24,12 @@ import torch
 
 from league.acts import act
 from league.errors import SnapshotError
-from league.snapshots.io import TEMPORARY, clean, write_atomic
+from league.snapshots.files import INDEX, PREVIOUS, TEMPORARY, clean, write_atomic
 
-INDEX = "state.json"
-PREVIOUS = "previous.json"
 STATES_KEPT, STATES_AT_ONCE = 2, 3
 """States on disk between two saves, and for a moment within one."""
 FORMAT = 1
 _KIND, _NAME = "$kind", "$name"
-_NEXT = "the run cannot go on; begin a new one with `league train --fresh`"
 
 
 @act("save the state")
@@ -70,9 +67,7 @@ def save_state(folder: Path, tree: dict[str, Any]) -> None:
         _remove_unnamed(folder)
     except (OSError, safetensors.SafetensorError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise SnapshotError(
-            f"{folder}: the run's state cannot be written ({reason}); make room, then `league resume`"
-        ) from error
+        raise SnapshotError(f"{folder}: the run's state cannot be written ({reason})") from error
 
 
 @act("load a state")
@@ -95,9 +90,8 @@ def load_state(folder: Path, say: Callable[[str], None] | None = None) -> dict[s
     except OSError as error:
         raise SnapshotError(f"{folder}: cannot be changed ({error.strerror or error}); make it writable") from error
     if say is not None:
-        reason = str(damage).removesuffix(f"; {_NEXT}")
         kept = f"the newest state is kept as {', '.join(aside)}; " if aside else ""
-        say(f"{reason}: going on from the state before it; {kept}what was learned since is learned again")
+        say(f"{damage}: going on from the state before it; {kept}what was learned since is learned again")
     return tree
 
 
@@ -108,11 +102,6 @@ def read_state(folder: Path) -> dict[str, Any]:
         SnapshotError: as `load_state`.
     """
     return _newest_whole(folder)[0]
-
-
-def has_state(folder: Path) -> bool:
-    """Whether a state was saved in `folder`, also where it is damaged; not where its first writing was broken off."""
-    return any((folder / name).exists() for name in (INDEX, PREVIOUS))
 
 
 def states_bytes(folder: Path) -> int:
@@ -182,11 +171,11 @@ def _read(path: Path) -> dict[str, Any]:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  # no mapping
         tree = _decode(json.loads(head["tree"]), tensors)
     except OSError as error:
-        raise SnapshotError(f"{error.filename}: {error.strerror or error}; {_NEXT}") from error
+        raise SnapshotError(f"{error.filename}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
-        raise SnapshotError(f"{path}: damaged ({' '.join(str(error).split())}); {_NEXT}") from error
+        raise SnapshotError(f"{path}: damaged ({' '.join(str(error).split())})") from error
     if not isinstance(tree, dict):
-        raise SnapshotError(f"{path}: not a state (the tree is a {type(tree).__name__}); {_NEXT}")
+        raise SnapshotError(f"{path}: not a state (the tree is a {type(tree).__name__})")
     return tree
 
 

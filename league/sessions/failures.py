@@ -22,7 +22,7 @@ from league.envs import registry
 from league.errors import LeagueError, UsageError
 from league.play.checks import mask_words, place
 from league.schema import FrozenModel
-from league.snapshots.io import write_atomic
+from league.snapshots.files import write_atomic
 from league.snapshots.manifest import GameRecord
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch
 

@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from league.errors import StoreError, UsageError
@@ -55,8 +55,9 @@ def held(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: {error.strerror}; make its folder writable") from None
     try:
         _lock(descriptor)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, platform.node().encode())
+        with suppress(OSError):  # a full disk: who holds it is not known elsewhere then
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, platform.node().encode())
         yield
     finally:
         os.close(descriptor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,6 +47,11 @@ class Reader:
     def path(self) -> Path:
         """The store's file; a run's files lie beside it."""
         return self.connection.path
+
+    @cached_property
+    def identity(self) -> str:
+        """What tells this store from others; its copies share it."""
+        return str(self._select("identity")[0][0])
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:

@@ -1,12 +1,17 @@
 """Short runs, stopped and resumed, and what is compared of them."""
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import league
 from league.store.store import Store
+from league.training import loop
 from league.training.loop import Report
 from tests.helpers.sizes import SMALL
 
@@ -26,17 +31,15 @@ run.allow_short = true
 
 
 class Notes:
-    """A watcher that keeps what it is told and, at update `at` (0: the first it sees), interrupts with `what`."""
+    """A watcher that keeps what it is told and, at update `at` (0: the first it sees), raises the signal `what`."""
 
-    def __init__(self, at: int | None = None, what: int | Exception = signal.SIGINT) -> None:
+    def __init__(self, at: int | None = None, what: int = signal.SIGINT) -> None:
         self.said: list[str] = []
         self.at, self.what = at, what
 
     def report(self, report: Report) -> None:
         """Interrupts where that is wanted."""
         if self.at in (0, report.update):
-            if isinstance(self.what, Exception):
-                raise self.what
             signal.raise_signal(self.what)
 
     def evaluated(self, steps: int, opponent: str, summary: object) -> None:
@@ -45,6 +48,21 @@ class Notes:
     def say(self, message: str) -> None:
         """Kept."""
         self.said.append(message)
+
+
+@contextmanager
+def failing(update: int, error: Exception) -> Iterator[None]:
+    """Within it the loop raises `error` once an update is made and written down."""
+    original = loop._report
+
+    def report(counters: loop.Counters, *arguments: Any) -> Report:
+        if counters.update == update:
+            raise error
+        return original(counters, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "_report", report)
+        yield
 
 
 def train(folder: Path, stage: str, *more: str, notes: Notes | None = None, **arguments: Any) -> tuple[Any, list[str]]:
