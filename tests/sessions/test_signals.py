@@ -89,14 +89,6 @@ def test_a_training_that_has_not_begun_leaves_no_run(tmp_path: Path) -> None:
     assert not (tmp_path / "runs/matrix-1").exists() and Store.open(tmp_path / "runs/league.duckdb").runs() == []
 
 
-def test_a_signal_while_a_run_is_written_down_stops_it_saved(tmp_path: Path) -> None:
-    """It comes as the run's row is written: the run is there, saved at step 0, and can go on."""
-    code, out, err = end(begun(TRAIN, tmp_path, "write the run"), signal.SIGINT)
-    assert (code, out) == (130, "") and err.splitlines()[-1] == "next: league resume matrix-1", err
-    row = Store.open(tmp_path / "runs/league.duckdb").find_run("matrix-1")
-    assert (row.status, row.steps) == ("stopped", 0) and (tmp_path / "runs/matrix-1/state/state.json").is_file()
-
-
 def begun(arguments: list[str], folder: Path, phase: str) -> Told:
     """A command that stands still where it enters `phase`."""
     told = Told(*arguments, cwd=folder, hold=phase, **PIPES)
