@@ -203,7 +203,8 @@ def leaderboard(
     for board in result.boards:
         if not board.entries:
             say(
-                f"{board.game}: no evaluation matches yet; play some with `league evaluate` or `league tournament`",
+                f"{board.game}: no evaluation matches yet; play some with `league evaluate A --against B` or"
+                " `league tournament A B`",
                 quiet,
             )
         else:
@@ -259,7 +260,7 @@ def matchup(
         [(seat, *record_cells(r)) for seat, r in seatings],
     )
     if m.predicted is None or m.difference is None or m.superiority is None or m.predicted_score is None:
-        typer.echo("no chain of games links the two, so nothing else compares them; play them with `league evaluate`")
+        typer.echo("no chain of games links the two, so nothing compares them; play `league evaluate A --against B`")
         return
     p, d = m.predicted, m.difference
     typer.echo(f"by the ratings of all: score {m.predicted_score:.3f} (win {p.win:.3f}, draw {p.draw:.3f})")

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from league.arena import film
 from league.envs import registry
-from league.errors import LeagueError, UsageError
+from league.errors import LeagueError, UsageError, command
 from league.play.checks import mask_words, place
 from league.schema import FrozenModel
 from league.snapshots.files import write_atomic
@@ -125,7 +125,7 @@ def write_evidence(folder: Path, evidence: Mapping[str, Any], game: GameRecord) 
         write_atomic(path, json.dumps(head).encode())
     except OSError as error:
         return f"its state could not be written to {path} ({error.strerror or error})"
-    return f"`league replay {path}` shows it"
+    return f"{command('replay', path)} shows it"
 
 
 def read_evidence(path: str | Path) -> Evidence:

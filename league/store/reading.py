@@ -75,7 +75,9 @@ class Reader:
         """
         runs = {row.run: row for row in self.runs()}
         if run not in runs:
-            raise UsageError(f"no run `{run}` in {self.path}{nearest(run, runs)}")
+            lies = (self.path.parent / run / "snapshots").is_dir()
+            more = f"; {self.path.parent / run} is a run's folder: put back the store that knows it" if lies else ""
+            raise UsageError(f"no run `{run}` in {self.path}{more or nearest(run, runs)}")
         return runs[run]
 
     def learners(self, league: str | None = None) -> list[LearnerRow]:

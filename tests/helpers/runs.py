@@ -1,9 +1,10 @@
 """Short runs, stopped and resumed, and what is compared of them."""
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +52,32 @@ class Notes:
 
 
 @contextmanager
-def failing(update: int, error: Exception) -> Iterator[None]:
-    """Within it the loop raises `error` once an update is made and written down."""
+def at_update(update: int, what: Callable[[], object]) -> Iterator[None]:
+    """Within it the loop calls `what` once an update is made and written down."""
     original = loop._report
 
     def report(counters: loop.Counters, *arguments: Any) -> Report:
         if counters.update == update:
-            raise error
+            what()
         return original(counters, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "_report", report)
         yield
+
+
+def stopping(update: int) -> AbstractContextManager[None]:
+    """Within it a signal stops whatever trains after an update."""
+    return at_update(update, partial(signal.raise_signal, signal.SIGINT))
+
+
+def failing(update: int, error: BaseException) -> AbstractContextManager[None]:
+    """Within it the loop raises `error` after an update."""
+
+    def fail() -> None:
+        raise error
+
+    return at_update(update, fail)
 
 
 def train(folder: Path, stage: str, *more: str, notes: Notes | None = None, **arguments: Any) -> tuple[Any, list[str]]:
