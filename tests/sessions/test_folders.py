@@ -1,4 +1,4 @@
-"""A run's folder is its own: nothing in it is lost to a call that did not make it, and no other run's is taken for it."""
+"""A run's folder is its own: no call loses what it did not make, and no other run's folder is taken for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +127,12 @@ def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path, monkeypatch: pyt
 
 
 def test_snapshots_that_a_run_goes_back_behind_are_kept(stopped: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An older state is put back: later snapshots are set aside, and have their names again if they are learned again."""
+    """An older state is put back: later snapshots are set aside, and have their names again when learned again."""
     folder = stopped("run")
     state = folder / "a" / "state"
     shutil.copytree(state, folder / "older")
     resume("run", folder)
+    Store.open(folder / "league.duckdb").update_run("a", status="stopped")
     before = files(folder / "a" / "snapshots")
     shutil.rmtree(state)
     shutil.move(folder / "older", state)
@@ -227,7 +229,7 @@ def test_a_folder_without_a_mark_is_marked_if_it_agrees(stopped: Any) -> None:
     snapshot = folder / "a" / "snapshots" / f"{0:010d}"
     manifest = (snapshot / "manifest.json").read_text()
     (snapshot / "manifest.json").write_text(manifest.replace('"run": "a"', '"run": "other"'))
-    with pytest.raises(SnapshotError, match="holds other@0 .* which is not the snapshot that"):
+    with pytest.raises(SnapshotError, match=r"holds other@0 .* which is not the snapshot that"):
         resume("run", folder)
     assert not mark.exists()
     (snapshot / "manifest.json").write_text(manifest)
@@ -317,12 +319,12 @@ def test_a_reader_of_the_progress_may_leave(tmp_path: Path, monkeypatch: pytest.
     """`2>&1 | head`: nobody reads what the terminal's watcher writes, and stdout is left as it was."""
     reader, writer = os.pipe()
     os.close(reader)
-    with os.fdopen(writer, "w") as broken:
-        monkeypatch.setattr("sys.stderr", broken)
-        with TerminalWatcher(2) as watcher:
-            assert begin("run", tmp_path, watcher=watcher).status == "finished"
-        monkeypatch.undo()
-        broken.detach()
+    broken = os.fdopen(writer, "w")
+    with monkeypatch.context() as patch, TerminalWatcher(2) as watcher:
+        patch.setattr("sys.stderr", broken)
+        assert begin("run", tmp_path, watcher=watcher).status == "finished"
+    with suppress(BrokenPipeError):
+        broken.close()
 
 
 # A full disk
