@@ -139,7 +139,7 @@ def train(
 
 @app.command()
 def resume(
-    run: Annotated[str, typer.Argument(help="A run or a league that was stopped, or a learner LEAGUE.NAME.")],
+    run: Annotated[str, typer.Argument(help="A stopped run, league or exploiter, or a learner LEAGUE.NAME.")],
     device: DeviceOption = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="A setting that may change; repeatable.")
@@ -148,7 +148,7 @@ def resume(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Continue a stopped run or league from its last saved state."""
+    """Continue a stopped run, league or exploiter from its last saved state."""
     from league import config as settings
     from league.progress import TerminalWatcher
     from league.sessions.app import resume
