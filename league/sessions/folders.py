@@ -193,8 +193,10 @@ def check_state(store: Store, row: RunRow, pool: Sequence[str]) -> None:
         SnapshotError: it is another run's.
     """
     folder, known = folder_of(store, row.run), {snapshot.agent_id for snapshot in store.snapshots(row.run)}
+    if not pool or known & set(pool):
+        return
     known |= {manifest.agent_id for manifest in manifests(folder).values()}
-    if pool and known and not known & set(pool):
+    if known and not known & set(pool):
         raise SnapshotError(f"run={row.run}: {folder / 'state'} is another run's; {instead(store, row)}")
 
 

@@ -6,6 +6,7 @@ on a CPU, what was not.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -195,9 +196,9 @@ class Session:
             self._watcher.say(told)
         with stop_on_signals(self._watcher.say):
             try:
-                while not received():
+                for turn in itertools.count():
                     waiting = [learner for learner in self._learners if not learner.is_finished]
-                    if not waiting:
+                    if not waiting or (turn and received()):  # the first turn is saved, and so can go on
                         break
                     self._take_turn(min(waiting, key=lambda learner: learner.claim))
             finally:
