@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,6 +28,7 @@ from league.printing import (
     record_cells,
     say,
     show_size,
+    table_width,
 )
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
@@ -62,6 +60,8 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE
 GreedyGamesOption = Annotated[bool, typer.Option("--greedy", help="Use greedy games instead of sampled ones.")]
 GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
+QUERY_SECONDS = 60.0
+"""Of `league query`, what it prints included; the engine is interrupted after 30."""
 SURPRISING = 2.5
 """From this z on a pair is listed; of 100 pairs one is, by chance."""
 
@@ -806,15 +806,30 @@ def query(
     quiet: QuietOption = False,
 ) -> None:
     """Run one read-only SQL query on the store."""
-    from league.store.asking import QUERY_SECONDS
+    from league.store.apart import run_apart
 
-    with _at_most(QUERY_SECONDS + 15, "the query"):  # some of the database's functions cannot be interrupted
-        columns, rows = _open(store, quiet).query(sql)
-    say(f"{len(rows):,} rows", quiet)
-    if as_json:
-        print_json({"columns": columns, "rows": rows})
-    else:
-        print_table("", columns, rows)
+    run_apart(
+        "from league.cli import answer; answer()",
+        {"sql": sql, "store": str(store), "as_json": as_json, "width": table_width()},
+        seconds=QUERY_SECONDS,
+        write=lambda text: typer.echo(text, nl=False),
+        say=lambda message: say(message, quiet),
+    )
+
+
+def answer() -> None:
+    """The process of its own in which `league query` asks and prints."""
+    from league.store.apart import answering
+
+    with answering() as (request, tell):
+        from league.store.store import Store
+
+        columns, rows = Store.open(Path(request["store"]), tell).query(request["sql"])
+        tell(f"{len(rows):,} rows")
+        if request["as_json"]:
+            print_json({"columns": columns, "rows": rows})
+        else:
+            print_table("", columns, rows, width=request["width"])
 
 
 @snapshots_app.command("list")
@@ -950,23 +965,6 @@ def _finish_league(result: LeagueResult, store: Path, as_json: bool, quiet: bool
         print_json(result)
     if result.signal:
         raise typer.Exit(128 + result.signal)
-
-
-@contextmanager
-def _at_most(seconds: float, what: str) -> Iterator[None]:
-    """Ends this process where what is done within takes longer; only for what writes nothing."""
-
-    def end() -> None:
-        os.write(2, f"error: {what} could not be stopped within {seconds:g} s and was ended; ask for less\n".encode())
-        os._exit(1)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import platform
 import statistics
@@ -21,13 +20,13 @@ from league.acts import act, listening
 from league.config import Config
 from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
-from league.errors import UsageError
 from league.maths.ratings import bradley_terry
 from league.play.rollout import Collector, make_collector
 from league.policies.actor_critic import ActorCritic
 from league.pool.pool import Pool
+from league.schema import MAX_ROWS, MAX_SEED, MAX_THREADS, check_number
 from league.sessions.session import make_stack
-from league.sessions.settling import settle
+from league.sessions.settling import check_memory, settle
 from league.sessions.shelf import architecture_of
 from league.store.store import Store
 from league.training.compiling import compiled
@@ -36,6 +35,10 @@ from league.types import DRAW, GameSpec, MatchBatch, MatchResult, Rollout
 
 FILL_ROWS = 50_000
 """Rows in one transaction of `bench_ratings`."""
+MOST_SECONDS, MOST_REPEATS = 3_600, 1_000
+"""Nobody waits longer for a figure."""
+MOST_AGENTS, MOST_MATCHES = 10_000, 100_000_000
+"""Of the store that is filled: a hundred million rows are hours and 30 GB."""
 ENV_ROUNDS = 7
 """Turns that each variant of the game takes in `bench_env`."""
 
@@ -52,9 +55,9 @@ def bench_env(
     Raises:
         UsageError: a number that cannot be measured with.
     """
-    _need(rows >= 1, f"rows={rows}", "at least 1", "--rows 1024")
-    _need(threads >= 0, f"threads={threads}", "at least 0 (0 chooses)", "--threads 1")
-    _need(0 < seconds < math.inf, f"seconds={seconds:g}", "above 0 and finite", "--seconds 3")
+    check_number("rows", rows, 1, MAX_ROWS, "matches side by side")
+    check_number("threads", threads, 0, MAX_THREADS, "threads that step them, 0 to choose")
+    check_number("seconds", seconds, 1e-3, MOST_SECONDS, "seconds to measure for")
     config = settings.load(env=env, overrides=overrides)
     options = registry.check_options(config.env.name, config.env.options)
     ticks = registry.spec(config.env.name, options).ticks_per_step
@@ -121,12 +124,13 @@ def bench_learner(
     largest difference between the log-probabilities of play and of their replay, in nats. `share_*` say where the time
     of one more rollout and update went, in which every part is waited for; `bottleneck` is the largest.
     """
-    _need(repeats >= 1, f"repeats={repeats}", "at least 1", "--repeats 3")
-    _need(threads is None or threads >= 1, f"threads={threads}", "at least 1", "--threads 2")
-    if threads:
+    check_number("repeats", repeats, 1, MOST_REPEATS, "rollouts and updates to measure")
+    if threads is not None:
+        check_number("threads", threads, 1, MAX_THREADS, "threads of torch")
         torch.set_num_threads(threads)
     config, spec, device, explanation = settle("test50k", preset, None, None, ["env.strict_masks=false", *overrides])
     settings.check_rows(config)
+    check_memory(config, spec, device)
     prepare_training(device)
     warnings: list[str] = []
     collector, learner = _parts(config, spec, device, warnings.append)
@@ -251,10 +255,10 @@ def bench_ratings(agents: int, matches: int, *, repeats: int = 5, seed: int = 0)
     Raises:
         UsageError: a number that cannot be measured with.
     """
-    _need(agents >= 2, f"agents={agents}", "at least 2", "--agents 500")
-    _need(matches >= 1, f"matches={matches}", "at least 1", "--matches 1000000")
-    _need(repeats >= 1, f"repeats={repeats}", "at least 1", "--repeats 5")
-    _need(seed >= 0, f"seed={seed}", "at least 0", "--seed 0")
+    check_number("agents", agents, 2, MOST_AGENTS, "agents that are rated")
+    check_number("matches", matches, 1, MOST_MATCHES, "match rows")
+    check_number("repeats", repeats, 1, MOST_REPEATS, "times to measure")
+    check_number("seed", seed, 0, MAX_SEED, "the random seed")
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "league.duckdb")
         started = time.perf_counter()
@@ -301,11 +305,6 @@ def _fill(store: Store, agents: int, matches: int, rng: np.random.Generator) -> 
             for k, (a, b, w, s) in enumerate(rows)
         )
         store.flush(force=True)
-
-
-def _need(holds: bool, setting: str, rule: str, instead: str) -> None:
-    if not holds:
-        raise UsageError(f"{setting}: must be {rule}; pass {instead}")
 
 
 @torch.no_grad()

@@ -11,14 +11,33 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from league.errors import ConfigError, nearest
-from league.schema import FrozenModel
+from league.schema import (
+    MAX_COUNT,
+    MAX_GAMES,
+    MAX_HEAD_LAYERS,
+    MAX_HISTORY,
+    MAX_LAYERS,
+    MAX_LIVE_NETS,
+    MAX_REAL,
+    MAX_ROLLOUT,
+    MAX_ROWS,
+    MAX_SECONDS,
+    MAX_SNAPSHOTS,
+    MAX_THREADS,
+    MAX_WIDTH,
+    Count,
+    FrozenModel,
+    Natural,
+    read_file,
+)
 
 if TYPE_CHECKING:
     from league.types import GameSpec
@@ -31,9 +50,9 @@ MIN_SNAPSHOTS = 5
 """Self-play against fewer past selves is play against one's mirror."""
 
 Layer = dict[str, dict[str, Any]]
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
+Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
+Positive = Annotated[float, Field(gt=0, le=MAX_REAL)]
+NotNegative = Annotated[float, Field(ge=0, le=MAX_REAL)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Option = bool | int | float | str | list[Any]
 
@@ -68,23 +87,23 @@ class AgentConfig(Section):
 
     opponent_encoder: bool
     """Whether the opponent's history is encoded at all."""
-    encoder_layers: Count
+    encoder_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)]
     """Layers of the opponent encoder."""
-    encoder_heads: Count
+    encoder_heads: Width
     """Attention heads; must divide encoder_width into an even width a head (rotary positions come in pairs)."""
-    encoder_width: Count
+    encoder_width: Width
     """Features of a history token."""
-    encoder_feedforward: Count
+    encoder_feedforward: Annotated[int, Field(ge=1, le=4 * MAX_WIDTH)]
     """Hidden features of the encoder's feed-forward part."""
-    history_frames: Count
+    history_frames: Annotated[int, Field(ge=1, le=MAX_HISTORY)]
     """Opponent history, in game ticks; history tokens are these divided by the ticks of a step."""
-    latents: Count
+    latents: Width
     """Learned queries that read the history."""
-    observation_width: Count
+    observation_width: Width
     """Features of the embedded observation."""
-    lstm_size: Count
+    lstm_size: Width
     """Features of the LSTM's state."""
-    head_sizes: Annotated[tuple[Count, ...], BeforeValidator(_as_tuple)]
+    head_sizes: Annotated[tuple[Width, ...], BeforeValidator(_as_tuple), Field(max_length=MAX_HEAD_LAYERS)]
     """Hidden features of the actor's and of the critic's head, layer by layer."""
 
     @model_validator(mode="after")
@@ -109,11 +128,11 @@ class LearnerConfig(Section):
     """Discount of one step."""
     gae_lambda: Share
     """Lambda of the generalised advantage."""
-    rollout_steps: Count
+    rollout_steps: Annotated[int, Field(ge=1, le=MAX_ROLLOUT)]
     """T: decisions of each row between two updates."""
-    minibatches: Count
+    minibatches: Annotated[int, Field(ge=1, le=MAX_ROWS)]
     """Splits of the rows in one epoch; must divide env.rows."""
-    epochs: Count
+    epochs: Annotated[int, Field(ge=1, le=MAX_ROLLOUT)]
     """Passes over a rollout in one update."""
     clip: Annotated[float, Field(gt=0, lt=1)]
     """PPO's clip range of the probability ratio."""
@@ -154,20 +173,20 @@ class PoolConfig(Section):
     shrink_games: Count
     """Games that the rating model's prediction of a win-rate counts for; also drawn games that a new snapshot is
     imagined to have played with its parent."""
-    payoff_games: Annotated[int, Field(ge=0, multiple_of=2)]
+    payoff_games: Annotated[int, Field(ge=0, le=MAX_GAMES, multiple_of=2)]
     """`nash`: games that a new snapshot plays with each other one, so that the payoffs between them are known in the
     learner's reward; 0 takes its training games' win-rates instead."""
-    result_half_life: Positive
+    result_half_life: Annotated[float, Field(gt=0, le=MAX_COUNT)]
     """Steps after which a training game says half as much about the learner, whose weights have changed since."""
     quality_rate: Positive
     """`quality`: what a win takes from the opponent's quality, times the pool's size and the chance to meet it."""
     rating_width: Positive
     """`rating`: Elo points of difference at which an opponent is drawn e^-0.5 times as often as an equal one."""
-    live_nets: Count
+    live_nets: Annotated[int, Field(ge=1, le=MAX_LIVE_NETS)]
     """K: frozen nets that rows draw among at one time."""
     snapshot_every: Count
     """Steps between snapshots, up to snapshot_every_until."""
-    snapshot_every_until: Annotated[int, Field(ge=0)]
+    snapshot_every_until: Natural
     """Steps; beyond these, snapshot_every_after holds."""
     snapshot_every_after: Count
     """Steps between snapshots later on."""
@@ -212,9 +231,9 @@ class EnvConfig(Section):
 
     name: Annotated[str, Field(min_length=1)]
     """The game's registered name."""
-    rows: Count
+    rows: Annotated[int, Field(ge=1, le=MAX_ROWS)]
     """B: matches side by side."""
-    threads: Annotated[int, Field(ge=0)]
+    threads: Annotated[int, Field(ge=0, le=MAX_THREADS)]
     """Threads that step the matches; 0 chooses by the rows and the cores."""
     strict_masks: bool
     """Whether each step checks masks, observations and actions against the game's state."""
@@ -227,11 +246,11 @@ class RunConfig(Section):
 
     total_steps: Count
     """Steps; the run ends at the first update boundary at or past them."""
-    evaluate_every: Annotated[int, Field(ge=0)]
+    evaluate_every: Natural
     """Steps between evaluations; 0 evaluates at the end only."""
-    evaluate_games: Annotated[int, Field(ge=2, multiple_of=2)]
+    evaluate_games: Annotated[int, Field(ge=2, le=MAX_GAMES, multiple_of=2)]
     """Games of each pair in an evaluation, seats swapped, so an even number."""
-    checkpoint_minutes: Positive
+    checkpoint_minutes: Annotated[float, Field(gt=0, le=MAX_SECONDS / 60)]
     """Minutes between checkpoints."""
     verbosity: Annotated[int, Field(ge=0, le=2)]
     """0 says nothing, 1 shows progress, 2 shows every update."""
@@ -243,7 +262,7 @@ class RunConfig(Section):
     """Steps of each row without the end of a match after which `no_matches` is said; longer than a match takes."""
     alarm_silent_matches: Count
     """Training matches after which a reward term that never fired is named."""
-    alarm_random_steps: Annotated[int, Field(ge=0)]
+    alarm_random_steps: Natural
     """Steps from which on losing to `bot:random` in an evaluation is said: by then something should be learned."""
     continues: str
     """The stage whose newest finished run, of equal fingerprint and seed, this one carries on; empty for none."""
@@ -258,7 +277,7 @@ class Config(Section):
     learner: LearnerConfig
     pool: PoolConfig
     env: EnvConfig
-    rewards: dict[str, float]
+    rewards: dict[str, Annotated[float, Field(ge=-MAX_REAL, le=MAX_REAL)]]
     """The game's reward term -> weight."""
     run: RunConfig
 
@@ -488,12 +507,20 @@ def next_snapshot_mark(config: Config, steps: int) -> int:
     return (start // pool.snapshot_every_after + 1) * pool.snapshot_every_after
 
 
-def snapshot_marks(config: Config, upto: int) -> tuple[int, ...]:
-    """The marks of the snapshot schedule in (0, `upto`], in steps."""
-    marks: list[int] = []
-    while (mark := next_snapshot_mark(config, marks[-1] if marks else 0)) <= upto:
-        marks.append(mark)
-    return tuple(marks)
+def num_snapshot_marks(config: Config, upto: int) -> int:
+    """How many marks the snapshot schedule has in (0, `upto`]."""
+    pool = config.pool
+    early = min(upto, pool.snapshot_every_until)
+    late = max(0, upto // pool.snapshot_every_after - pool.snapshot_every_until // pool.snapshot_every_after)
+    return early // pool.snapshot_every + late
+
+
+def snapshot_updates(config: Config, upto: int) -> Iterator[int]:
+    """The updates at whose ends, in (0, `upto`] steps, a snapshot is made: one each, whichever marks it has passed."""
+    size, update = steps_per_rollout(config), 0
+    while (mark := next_snapshot_mark(config, update * size)) <= upto:
+        update = -(-mark // size)
+        yield update
 
 
 def check_rows(config: Config) -> None:
@@ -504,7 +531,7 @@ def check_rows(config: Config) -> None:
     """
     rows = config.env.rows
     if rows % config.learner.minibatches:
-        divisor = max(n for n in range(1, config.learner.minibatches) if rows % n == 0)
+        divisor = max(n for n in range(1, min(config.learner.minibatches, rows + 1)) if rows % n == 0)
         raise ConfigError(
             f"env.rows={rows} is not divisible by learner.minibatches={config.learner.minibatches} "
             f"(remainder {rows % config.learner.minibatches}); set learner.minibatches={divisor}"
@@ -525,6 +552,13 @@ def check(config: Config) -> None:
             f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows, or take --preset fast or a"
             f" longer --stage"
         )
+    upto = num_updates(config) * size
+    if len(list(islice(snapshot_updates(config, upto), MAX_SNAPSHOTS + 1))) > MAX_SNAPSHOTS:
+        raise ConfigError(
+            f"run.total_steps={total} with pool.snapshot_every={config.pool.snapshot_every} and"
+            f" pool.snapshot_every_after={config.pool.snapshot_every_after} makes more than {MAX_SNAPSHOTS:,}"
+            f" snapshots; raise the two"
+        )
     if config.run.allow_short:
         return
     if num_updates(config) < MIN_UPDATES:
@@ -533,10 +567,10 @@ def check(config: Config) -> None:
             f"make a rollout at most {(total - 1) // (MIN_UPDATES - 1)} steps, as --preset fast does, or take a longer"
             f" --stage"
         )
-    boundaries = {-(-mark // size) for mark in snapshot_marks(config, num_updates(config) * size)}
-    if len(boundaries) < MIN_SNAPSHOTS:
+    num_snapshots = len(list(islice(snapshot_updates(config, upto), MIN_SNAPSHOTS)))
+    if num_snapshots < MIN_SNAPSHOTS:
         raise ConfigError(
-            f"run.total_steps={total} with pool.snapshot_every={config.pool.snapshot_every} makes {len(boundaries)} "
+            f"run.total_steps={total} with pool.snapshot_every={config.pool.snapshot_every} makes {num_snapshots} "
             f"snapshots, fewer than {MIN_SNAPSHOTS}; lower pool.snapshot_every or take a longer --stage"
         )
     for name, share in config.pool.mix.items():
@@ -574,13 +608,13 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         ConfigError: it cannot be read, or is not TOML.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise ConfigError(f"{what} {path}: it is no regular file; give a TOML file")
-        if path.stat().st_size > MAX_TOML_BYTES:
-            raise ConfigError(f"{what} {path}: larger than {MAX_TOML_BYTES:,} bytes; give a TOML file of settings")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_file(path, MAX_TOML_BYTES)
     except OSError as error:
         raise ConfigError(f"{what} {path}: {error.strerror or error}; give a TOML file that can be read") from None
+    except ValueError as error:
+        raise ConfigError(f"{what} {path}: {error}; give a TOML file of settings") from None
+    try:
+        return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and lists in lists in lists
         raise ConfigError(f"{what} {path} is not TOML: {_one_line(error)}; mend the file") from None
 

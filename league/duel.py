@@ -144,12 +144,12 @@ class Duel(Matches):
     """Matches in which the learner has one seat of each row and an opponent the other.
 
     Args:
+        rows: B, of which an opponent in Python sees stacks (B, obs_size) and (B, M), and gives (B, A). None: one row,
+            of which it sees (obs_size,) and (M,), and gives (A,).
         opponent: a native bot's name; or an object with `act(obs, mask)` such as `league.snapshots.Agent`, of which a
             copy plays, so that its memory is this one's alone; or a function `(obs, mask) -> action`. None takes the
             bot that training meets most.
         seat: the learner's seat: 0, 1, or `random`, drawn again for every match by its row's generator.
-        is_stacked: whether an opponent in Python gets stacks (B, obs_size) and (B, M) and gives (B, A), or, where
-            there is one row, (obs_size,), (M,) and (A,).
     """
 
     KEYWORDS = ("opponent", "seat", "rewards", "render_mode")
@@ -157,15 +157,15 @@ class Duel(Matches):
     def __init__(
         self,
         game: str,
-        rows: int,
+        rows: int | None,
         *,
         opponent: Opponent | None,
         seat: Literal[0, 1, "random"],
         rewards: Mapping[str, float] | None,
         render_mode: str | None,
         options: Mapping[str, Any],
-        is_stacked: bool,
     ) -> None:
+        is_stacked, rows = rows is not None, 1 if rows is None else rows
         super().__init__(game, rows, rewards=rewards, render_mode=render_mode, options=options, keywords=self.KEYWORDS)
         if isinstance(seat, bool) or seat not in (0, 1, "random"):
             raise UsageError(f"seat={seat!r}: must be 0, 1 or 'random'")

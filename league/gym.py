@@ -60,13 +60,12 @@ class MatchEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         self._duel = Duel(
             game,
-            1,
+            None,
             opponent=opponent,
             seat=seat,
             rewards=rewards,
             render_mode=render_mode,
             options=options,
-            is_stacked=False,
         )
         self.render_mode = render_mode
         self.metadata = self._duel.metadata
@@ -142,7 +141,6 @@ class MatchVectorEnv(VectorEnv[FloatArray, Any, npt.NDArray[Any]]):
             rewards=rewards,
             render_mode=render_mode,
             options=options,
-            is_stacked=True,
         )
         self.num_envs = num_envs
         self.render_mode = render_mode

@@ -291,8 +291,26 @@ def _plain(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, is_numeric: bool = False) -> None:
-    """A table on stdout; `is_numeric`: all columns but the first hold numbers, and are set to the right."""
+def table_width() -> int:
+    """Columns of the terminal; as many as a table wants, up to 200, where stdout is none."""
+    from rich.console import Console
+
+    console = Console()
+    return console.width if console.is_terminal else 200
+
+
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    is_numeric: bool = False,
+    width: int | None = None,
+) -> None:
+    """A table on stdout; `is_numeric`: all columns but the first hold numbers, and are set to the right.
+
+    width: `table_width` if not given.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -304,8 +322,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     for row in rows:
         table.add_row(*(Text(visible(str(value))) for value in row))
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 200
+    console.width = width or table_width()
     if title:
         console.print(Text(visible(title), style="bold"), soft_wrap=True)
     console.print(table)

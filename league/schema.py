@@ -1,9 +1,93 @@
-"""The base of all that is read from files: hyperparameters, manifests, evidence."""
+"""The base of all that is read from files (hyperparameters, manifests, evidence), and how large a number may be there.
 
-from pydantic import BaseModel, ConfigDict
+No run comes near these bounds. Without them a number that is mistyped, or a stranger's, would hang a command or take
+the machine's memory before anything has looked at it; what numbers take together is estimated then
+(`league.sessions.sizing`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from league.errors import UsageError
+
+MAX_COUNT = 10**12
+"""Of steps, and of whatever is counted and has no bound of its own: four months at 100,000 steps a second."""
+MAX_SEED = 2**63 - 1
+"""What all random number generators and the store take."""
+MAX_ROWS = 2**20
+"""Matches side by side; simulators on GPUs step some 65,536."""
+MAX_THREADS = 512
+"""Hardware threads of the largest servers; many more and the threads cannot be made."""
+MAX_WIDTH = 2**14
+"""Features of a layer: those of the largest language models. One square matrix of it has a GiB."""
+MAX_LAYERS = 128
+"""Of an encoder; the largest language models have about so many."""
+MAX_HEAD_LAYERS = 16
+"""Hidden layers of the actor and of the critic; two are common."""
+MAX_HISTORY = 100_000
+"""Ticks or decisions that an encoder looks back: nearly an hour of a game of 30 ticks a second."""
+MAX_ROLLOUT = 2**20
+"""Decisions of a row between two updates, and epochs over them: nobody waits longer for an update."""
+MAX_LIVE_NETS = 1_024
+"""Frozen nets in memory; a row plays one of them."""
+MAX_SNAPSHOTS = 10_000
+"""Of a run: its pool, its cross table and its ratings have each of them. Ten million steps make about 110."""
+MAX_LEARNERS = 64
+"""Of a league; AlphaStar's had 12."""
+MAX_GAMES = 10**6
+"""Of a pair, or of a gate: a score is then known to a thousandth, and its rows take a gigabyte."""
+MAX_SECONDS = 365 * 86_400
+"""Of anything that is waited for: a year."""
+MAX_REAL = 1e9
+"""Of a weight, a rate or a norm: beyond it float32 loses what is added to it."""
+
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+Natural = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+"""A number from 0."""
 
 
 class FrozenModel(BaseModel):
     """Unchangeable, strict (an int serves as a float, nothing else is converted) and closed to unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+def check_number(name: str, value: float, least: float, most: float, what: str) -> None:
+    """Refuses a number outside its bounds, or NaN.
+
+    Args:
+        name: the parameter's, which is its option's with `_` for `-`.
+        value: the number.
+        least, most: the bounds, which it may be.
+        what: of what it is a number.
+
+    Raises:
+        UsageError: with the bounds.
+    """
+    if not least <= value <= most:
+        shown = f"{value:.3g}" if isinstance(value, float) or abs(value) > MAX_SEED else f"{value}"
+        raise UsageError(
+            f"{name}={shown}: {what}, so from {least:,} to {most:,}; pass another --{name.replace('_', '-')}"
+        )
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """The bytes of a regular file that somebody has named; another kind, such as a pipe, could keep one for ever.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no regular file, or has more than `limit` bytes; the message says which.
+    """
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is no regular file")
+        if found.st_size > limit:
+            raise ValueError(f"it has {found.st_size:,} bytes, more than the {limit:,} allowed")
+        return file.read(limit)

@@ -225,3 +225,8 @@ class ActorCritic(nn.Module):
         hidden, cell = lstm_cell(x, state.hidden[index], state.cell[index], self.lstm)
         state.hidden[index], state.cell[index] = hidden.to(state.hidden.dtype), cell.to(state.cell.dtype)
         return hidden
+
+
+def state_bytes(policy: ActorCritic) -> int:
+    """Bytes that a network remembers of one row."""
+    return sum(x.numel() * x.element_size() for x in policy.initial_state(1).tensors().values())

@@ -15,13 +15,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from league.errors import SnapshotError, UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
+from league.schema import MAX_HISTORY, MAX_LAYERS, MAX_SEED
 from league.snapshots.io import load
 from league.snapshots.manifest import Manifest, spec_from_json
 from league.types import ActionSpec
 
-MAX_STATE_BYTES = 2**30
-"""The most that one row's memory may take; a manifest that asks for more is refused."""
-MAX_SEED = 2**63 - 1
+MAX_STATE_BYTES = 2**28
+"""The most that one row's memory may take, hundreds of times the default agent's; a manifest that asks for more is
+refused."""
+MOST = {"encoder_layers": MAX_LAYERS, "history_tokens": MAX_HISTORY}
+"""Of sizes that no weights bear out."""
 _ARCHITECTURE = TypeAdapter(Architecture)
 
 
@@ -75,8 +78,9 @@ def _architecture(manifest: Manifest, num_tensors: int) -> Architecture:
         raise ValueError(f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}") from None
     spec = spec_from_json(manifest.spec)
     for name, size in (*sizes.items(), *(("head_sizes", size) for size in a.head_sizes)):
-        if isinstance(size, int) and not isinstance(size, bool) and not 1 <= size < 2**31:
-            raise ValueError(f"{name}={size} is not from 1 to 2^31 - 1")
+        most = MOST.get(name, 2**31 - 1)
+        if isinstance(size, int) and not isinstance(size, bool) and not 1 <= size <= most:
+            raise ValueError(f"{name}={size} is not from 1 to {most:,}")
     if (a.encoder_layers if a.opponent_encoder else 0) + len(a.head_sizes) > num_tensors:
         raise ValueError(f"encoder_layers={a.encoder_layers} and head_sizes need more than {num_tensors} tensors")
     if a.encoder_width % (2 * a.encoder_heads):
@@ -174,7 +178,7 @@ class Agent:
         Raises:
             UsageError: a shape or type does not fit, an observation is not finite, or a part has no legal choice. The
                 agent's memory is as it was.
-            SnapshotError: the network's numbers overflow.
+            SnapshotError: the network's numbers overflow, or its likeliest action is not legal.
         """
         architecture = self.policy.architecture
         seen = _rows("obs", obs, np.float32, architecture.obs_size)
@@ -196,12 +200,16 @@ class Agent:
             generator=self._generator,
             greedy=greedy,
         )
-        if not torch.isfinite(log_prob).all():  # an illegal action might come of it
-            raise SnapshotError(
-                f"{self.manifest.run}@{self.manifest.step}: its network gives no finite numbers for this observation;"
-                f" take an earlier snapshot"
-            )
         played: npt.NDArray[np.int64] = action.cpu().numpy()
+        problem = ""
+        if not torch.isfinite(log_prob).all():
+            problem = "its network gives no finite numbers for this observation"
+        elif legal is not None:
+            is_legal = architecture.action.is_legal(played.astype(np.int32), legal.numpy())
+            if not is_legal.all():
+                problem = f"its network plays {played[np.argmin(is_legal)].tolist()}, which is not legal here"
+        if problem:
+            raise SnapshotError(f"{self.manifest.run}@{self.manifest.step}: {problem}; take an earlier snapshot")
         return played[0] if np.ndim(obs) == 1 else played
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import torch
 from safetensors import SafetensorError
 
 from league.errors import SnapshotError
+from league.schema import read_file
 from league.snapshots.files import (
     MANIFEST,
     MAX_MANIFEST_BYTES,
@@ -145,15 +145,9 @@ def _same_agent(folder: Path, manifest: Manifest) -> Manifest:
 def _read(path: Path, limit: int) -> bytes:
     """The bytes of a regular file; another kind, such as a pipe, could keep the reader for ever."""
     try:
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise SnapshotError(f"{path} cannot be read: it is no regular file; take the snapshot again")
-            if found.st_size > limit:
-                raise SnapshotError(
-                    f"{path} has {found.st_size} bytes, more than the {limit} allowed; it is no snapshot of league"
-                )
-            return file.read(limit)
+        return read_file(path, limit)
+    except ValueError as error:
+        raise SnapshotError(f"{path} cannot be read: {error}; it is no snapshot of league") from None
     except FileNotFoundError:
         raise SnapshotError(f"{path} is missing; take the snapshot, a whole folder, from its source again") from None
     except OSError as error:

@@ -11,14 +11,14 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
 from league import __version__
 from league.errors import SnapshotError
-from league.schema import FrozenModel
+from league.schema import MAX_HISTORY, FrozenModel, Natural
 from league.types import RUN_NAME, GameSpec
 
 FORMAT: Literal[3] = 3
 _SPEC = TypeAdapter(GameSpec)
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-NotNegative = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=2**64)]
 
 
 def utc_now() -> str:
@@ -30,7 +30,7 @@ class GameRecord(FrozenModel):
     """Which game an agent plays."""
 
     name: str
-    version: int
+    version: Natural
     game_id: str
     """Hash of name, version and options: ratings never mix two."""
     options: dict[str, Any]
@@ -41,10 +41,10 @@ class About(FrozenModel):
 
     run: Annotated[str, Field(pattern=f"^{RUN_NAME.pattern}$")]
     """The run's name, which stands in tables and becomes an agent's label."""
-    step: NotNegative
+    step: Natural
     """Learner steps at which the weights were frozen."""
-    update: NotNegative
-    seed: NotNegative
+    update: Natural
+    seed: Seed
     """Of the run."""
     fingerprint: Sha256
     """Of the resolved configuration."""
@@ -55,7 +55,7 @@ class About(FrozenModel):
     """The network's settings, [agent] of the configuration."""
     config: dict[str, Any]
     """The whole resolved configuration."""
-    history_tokens: NotNegative
+    history_tokens: Annotated[int, Field(ge=0, le=MAX_HISTORY)]
     """H: decisions of opponent history."""
     parent: Sha256 | None = None
     """The agent from which training went on."""

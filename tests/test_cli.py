@@ -23,6 +23,7 @@ from league.errors import StoreError
 from league.snapshots import Agent
 from league.store.rows import RunRow, SnapshotRow
 from league.store.store import Store
+from tests.helpers import processes
 from tests.helpers.sizes import SMALL, as_options
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -426,17 +427,9 @@ def test_a_small_agent_is_a_setting_away(call: Call, tmp_path: Path) -> None:
 
 def test_two_runs_started_at_once_get_names_of_their_own(tmp_path: Path) -> None:
     """Processes that start together without --run take different names, and all finish."""
-    command = [sys.executable, "-m", "league", *TRAIN, "--json", "--quiet"]
-    processes = [
-        subprocess.Popen(
-            [*command, "--seed", str(seed)],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-        )
-        for seed in range(2)
-    ]
-    answers = [json.loads(process.communicate()[0]) for process in processes]
+    command = [*TRAIN, "--json", "--quiet"]
+    begun = [processes.league(*command, "--seed", n, cwd=tmp_path, stdout=subprocess.PIPE) for n in range(2)]
+    answers = [json.loads(process.communicate()[0]) for process in begun]
     assert sorted(answer["run"] for answer in answers) == ["matrix-1", "matrix-2"]
     assert {answer["status"] for answer in answers} == {"finished"}
 

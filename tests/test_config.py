@@ -20,9 +20,10 @@ from league.config import (
     from_json,
     load,
     next_snapshot_mark,
+    num_snapshot_marks,
     num_updates,
     presets,
-    snapshot_marks,
+    snapshot_updates,
     stages,
     steps_per_rollout,
     to_json,
@@ -388,8 +389,9 @@ def test_run_ends_at_the_first_update_boundary_at_or_past_the_stage() -> None:
 def test_snapshot_schedule_is_shared_and_thins_out() -> None:
     """Marks lie every 5,000 steps up to 50,000 and every 100,000 later, whatever the stage."""
     config = load()
-    assert snapshot_marks(config, 300_000) == (*range(5_000, 50_001, 5_000), 100_000, 200_000, 300_000)
-    assert snapshot_marks(config, 4_999) == ()
+    assert [num_snapshot_marks(config, upto) for upto in (4_999, 5_000, 50_000, 99_999, 300_000)] == [0, 1, 10, 10, 13]
+    marks = (*range(5_000, 50_001, 5_000), 100_000, 200_000, 300_000)
+    assert list(snapshot_updates(config, 300_000)) == [-(-mark // 2_048) for mark in marks]
     assert [next_snapshot_mark(config, steps) for steps in (0, 4_999, 5_000, 50_000, 99_999, 100_000)] == [
         5_000,
         5_000,
@@ -398,7 +400,8 @@ def test_snapshot_schedule_is_shared_and_thins_out() -> None:
         100_000,
         200_000,
     ]
-    assert snapshot_marks(load(stage="10m"), 50_000) == snapshot_marks(config, 50_000)
+    dense = load(overrides=("pool.snapshot_every=1",))
+    assert list(snapshot_updates(dense, 20_000)) == list(range(1, 11)), "one an update, however many marks it passes"
     uneven = load(overrides=("pool.snapshot_every_until=52000", "pool.snapshot_every_after=1000"))
     assert next_snapshot_mark(uneven, 50_000) == 53_000
 

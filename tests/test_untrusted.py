@@ -31,6 +31,7 @@ from league.snapshots import Agent
 from league.snapshots import io as files
 from league.snapshots.files import MANIFEST, WEIGHTS
 from league.store import formats
+from league.store.apart import run_apart
 from league.store.exchange import import_matches
 from league.store.store import Store
 from tests.helpers.cases import cases
@@ -473,13 +474,46 @@ def test_an_endless_query_is_stopped(statement: str, store: Store) -> None:
     assert store.query("SELECT 1")[1] == [(1,)]
 
 
-def test_what_cannot_be_interrupted_is_ended() -> None:
-    """Where the engine does not heed the interrupt the command ends in one line and with exit code 1."""
-    code = "import time\nfrom league.cli import _at_most\nwith _at_most(0.2, 'the query'):\n    time.sleep(300)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and done.stderr.startswith("error: the query")
+APART = """
+import os, time
+from league.errors import UsageError
+from league.store.apart import answering
+with answering() as (request, tell):
+    tell("hello")
+    WHAT
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "kind", "words"),
+    [
+        ("time.sleep(300)", StoreError, "took longer than 2 s"),
+        ("x = bytearray(2**33)", StoreError, "takes more memory than 4 GiB"),
+        ("while True: print('x' * 2**20)", UsageError, "longer than 512 MiB"),
+        ("raise UsageError('a\\nb')", UsageError, "^a b$"),
+        ("os._exit(3)", StoreError, "the engine failed"),
+        ("raise KeyError", StoreError, "the engine failed"),
+    ],
+)
+def test_what_is_asked_apart_is_bounded_and_ends_in_one_line(does: str, kind: type[LeagueError], words: str) -> None:
+    """Time, memory and output of the process have an end, whatever it does; nothing else of it is shown."""
+    said: list[str] = []
+    code, seconds = APART.replace("WHAT", does), 2.0 if "sleep" in does else 60.0
+    message = refusal(lambda: run_apart(code, {}, seconds=seconds, write=lambda _: None, say=said.append), kind)
+    assert re.search(words, message) and said == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("SELECT now()", "times with zones; cast them"),
+        ("SELECT INTERVAL '1000000000 days'", "cannot be shown"),
+        ("SELECT [repeat('x', 1000000), repeat('y', 1000000)] FROM range(200)", "larger than 256 MiB"),
+    ],
+)
+def test_a_value_that_cannot_be_shown_is_one_line(statement: str, words: str, store: Store) -> None:
+    """Times with zones, spans that Python's types cannot hold, and lists that hold more than they seem to."""
+    assert words in refusal(lambda: store.query(statement), UsageError)
 
 
 # The code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,14 +18,15 @@ from league.boards.headtohead import Matchup
 from league.boards.headtohead import matchup as compare
 from league.boards.standings import Leaderboard, find_named
 from league.boards.standings import leaderboard as rank
-from league.device import choose_device
+from league.device import choose_device, read_memory
 from league.envs import registry
 from league.errors import DEFAULT_STORE, UsageError, command, nearest
-from league.play.evaluation import Contestant, Pairing, Summary, check_games, play, summarise
-from league.policies.actor_critic import ActorCritic
+from league.play.evaluation import Contestant, Pairing, Summary, check_games, num_rows, play, summarise
+from league.policies.actor_critic import ActorCritic, state_bytes
 from league.policies.stacked import StackedPolicy, stack_of
+from league.schema import MAX_SEED, check_number
 from league.snapshots import io as snapshot_files
-from league.snapshots.agent import MAX_SEED, Agent, load_policy
+from league.snapshots.agent import Agent, load_policy
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
@@ -369,13 +371,14 @@ def play_pairings(
         if named.folder is None:
             return Contestant(named.agent_id)
         net = meeting.nets[named.agent_id][1]
-        return Contestant(named.agent_id, net, net.architecture)
+        return Contestant(named.agent_id, net, net.architecture, named.label)
 
     def make_stack(like: Policy) -> StackedPolicy | None:
         assert isinstance(like, ActorCritic)
         return stack_of(like, 1, "float32")
 
     sides = [contestant(named) for named in meeting.sides]
+    _check_memory(meeting, pairings)
     return play(
         lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
         [Pairing(sides[a], sides[b], games, seed) for a, b, games, seed in pairings],
@@ -386,6 +389,22 @@ def play_pairings(
         device=meeting.device,
         make_stack=make_stack,
     )
+
+
+def _check_memory(meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]]) -> None:
+    """Refuses matches whose nets would remember more than the device has room for."""
+    memory = read_memory(meeting.device)
+    rows = Counter[str]()
+    for a, b, games, _ in pairings:
+        rows.update({meeting.sides[side].agent_id: num_rows(games) for side in (a, b)})
+    taken = {agent_id: rows[agent_id] * state_bytes(net) for agent_id, (_, net) in meeting.nets.items()}
+    if memory.total and sum(taken.values()) > memory.free:
+        widest = meeting.nets[max(taken, key=taken.__getitem__)][0]
+        raise UsageError(
+            f"agent {widest.run}@{widest.step}: what the nets remember of their matches takes"
+            f" {sum(taken.values()) / 2**30:,.1f} GiB, {memory.free / 2**30:,.1f} GiB are free; leave it out, or play"
+            f" fewer games"
+        )
 
 
 def introduce(store: Store, meeting: Meeting) -> None:
@@ -421,5 +440,4 @@ def check_seed(seed: int) -> None:
     Raises:
         UsageError: it is negative or too large.
     """
-    if not 0 <= seed <= MAX_SEED:
-        raise UsageError(f"seed={seed}: must be from 0 to 2^63 - 1; pass another --seed")
+    check_number("seed", seed, 0, MAX_SEED, "the random seed")

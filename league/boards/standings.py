@@ -17,6 +17,7 @@ from league.acts import act
 from league.errors import StoreError, UsageError, nearest
 from league.maths.davidson import Prior
 from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
+from league.schema import check_number
 from league.store.liveness import run_status
 from league.store.rows import RatingRow, RunRow, Sampling, SnapshotRow
 from league.store.store import Store
@@ -29,6 +30,8 @@ UNLIKELY = 1e-3
 """The chance below which a dispersion is no longer taken for luck."""
 SAME_RATING = 0.01
 """Elo points: what is nearer was rated from the same games, on other threads or another machine."""
+MAX_PRIOR = 1e6
+"""Imagined draws: more than games are played."""
 NUM_SURPRISES = 10
 """The most surprising pairs that a board lists."""
 
@@ -179,7 +182,7 @@ def leaderboard(
 
     Raises:
         UsageError: no such run, game id or agent, the run plays another game than `game_id`, `against` has no rated
-            game (or no finite rating) in what is shown, or `prior` is below 0.
+            game (or no finite rating) in what is shown, or `prior` is below 0 or above `MAX_PRIOR`.
         StoreError: the store cannot be read.
     """
     believed = _prior(prior)
@@ -210,8 +213,7 @@ def leaderboard(
 def _prior(draws: float | None) -> Prior:
     if draws is None:
         return DEFAULT_PRIOR
-    if not 0.0 <= draws < math.inf:
-        raise UsageError(f"prior={draws:g} is no number of imagined draws; take 0 or more (default {Prior.draws})")
+    check_number("prior", draws, 0.0, MAX_PRIOR, f"imagined draws an agent ({Prior.draws} if not given)")
     return Prior(draws=draws, lineage=draws)
 
 

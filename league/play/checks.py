@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,14 +23,26 @@ class Moment(NamedTuple):
     actions: npt.NDArray[np.int32]
 
 
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a batch's arrays.
+
+    what: `obs`, `mask`, `action`, `reward_terms` or `final_obs`.
+    index: its index in that array; None for an action as a whole.
+    """
+
+    row: int
+    seat: int
+    what: str
+    index: int | None
+
+
 class BatchError(LeagueError):
     """Something in one row of a batch that cannot be.
 
     Args:
         text: what, in words.
-        batch, row, seat: where.
-        what: `obs`, `mask`, `action`, `reward_terms` or `final_obs`.
-        index: its index in that array; None for an action.
+        batch, entry: where.
         kind: of the event: `strict_masks` or `not_finite`.
         is_played: the batch has just made a step; otherwise it is about to.
         before: what that step was made from, or the one before, where it was kept.
@@ -39,18 +52,15 @@ class BatchError(LeagueError):
         self,
         text: str,
         batch: MatchBatch,
-        row: int,
-        seat: int,
+        entry: Entry,
         *,
-        what: str,
-        index: int | None,
         kind: str,
         is_played: bool,
         before: Moment | None,
     ) -> None:
-        super().__init__(f"{batch.spec.name} row {row}, seat {seat}: {text}")
-        self.text, self.batch, self.row, self.seat = text, batch, row, seat
-        self.what, self.index, self.kind, self.is_played, self.before = what, index, kind, is_played, before
+        super().__init__(f"{batch.spec.name} row {entry.row}, seat {entry.seat}: {text}")
+        self.text, self.batch, self.entry = text, batch, entry
+        self.kind, self.is_played, self.before = kind, is_played, before
 
 
 def check_finite(batch: MatchBatch, *, is_played: bool, before: Moment | None = None) -> None:
@@ -70,9 +80,8 @@ def check_finite(batch: MatchBatch, *, is_played: bool, before: Moment | None = 
         row, seat, index = (int(i) for i in np.argwhere(~np.isfinite(array))[0])
         name = _term(batch.spec, index) if what == "reward_terms" else place(batch.spec, what, index)
         text = f"{name} is {array[row, seat, index]}, not a finite number; the game has a bug, or its state overflowed"
-        raise BatchError(
-            text, batch, row, seat, what=what, index=index, kind="not_finite", is_played=is_played, before=before
-        )
+        entry = Entry(row, seat, what, index)
+        raise BatchError(text, batch, entry, kind="not_finite", is_played=is_played, before=before)
 
 
 def place(spec: GameSpec, what: str, index: int) -> str:

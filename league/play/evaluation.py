@@ -11,11 +11,12 @@ import numpy.typing as npt
 import torch
 
 from league.device import autocast
-from league.errors import UsageError
+from league.errors import SnapshotError, UsageError
 from league.maths.record import Record
 from league.play.opponents import NO_SLOT, Opponents, RowGroup, stacked_shape
-from league.play.seats import SeatView, bot_id, match_result
-from league.types import SEATS, MatchBatch, MatchResult, Policy, PolicyStack, PolicyState
+from league.play.seats import SeatView, bot_id, match_result, short_name
+from league.schema import MAX_GAMES, check_number
+from league.types import EXTERNAL, SEATS, MatchBatch, MatchResult, Policy, PolicyStack, PolicyState
 
 MAX_PAIRS = 32
 """Pairs of matches of one pairing that are played side by side."""
@@ -28,12 +29,13 @@ net. A stacked row takes 0.7 to 0.8 of the time (docs/lab/performance.md); on CU
 class Contestant:
     """Who plays: `agent_id` is written into the rows; `policy` is None for a native bot.
 
-    family: equal for nets of one architecture, which may then be played stacked; None: like no other.
+    family: equal for nets of one architecture, which may then be played stacked; None: like no other. name: in errors.
     """
 
     agent_id: str
     policy: Policy | None = None
     family: Hashable = None
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def play(
 
     Raises:
         UsageError: a pairing's games are odd or not positive.
+        SnapshotError: a net plays what is not legal, or gives no finite numbers.
     """
     for pairing in pairings:
         check_games(pairing.games)
@@ -104,6 +107,7 @@ def play(
     view = SeatView(batch, generator.device)
     for row, agents in enumerate(plan.agents):
         batch.controllers[row] = [bot_id(batch, agent) for agent in agents]
+    is_net = batch.controllers == EXTERNAL
     batch.reset(plan.seeds)
     played, steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
     sums = np.zeros(batch.reward_terms.shape, np.float64)
@@ -116,6 +120,10 @@ def play(
                 family.act(playing)
             view.push()
             view.wait()
+            fault = view.fault(playing[:, None] & is_net)
+            if fault is not None:
+                row, seat, problem = fault
+                raise SnapshotError(_refused(pairings, plan.agents[row][seat], problem))
             batch.step()
             steps += 1
             sums += batch.reward_terms
@@ -143,14 +151,22 @@ def play(
     return sorted(results, key=lambda result: (result.row, result.ordinal))
 
 
+def _refused(pairings: Sequence[Pairing], agent_id: str, problem: str) -> str:
+    """Why a contestant cannot play."""
+    names = {who.agent_id: who.name for pairing in pairings for who in (pairing.a, pairing.b)}
+    return (
+        f"agent {names[agent_id] or short_name(agent_id)}: {problem}, so these matches are not stored; leave it out, or"
+        f" take an earlier snapshot"
+    )
+
+
 class _Plan:
     """The rows of all pairings: (B,) arrays, and who sits in seat 0 and seat 1 of each row."""
 
     def __init__(self, pairings: Sequence[Pairing]) -> None:
         pairing, quota, seeds = [], [], []
         for k, p in enumerate(pairings):
-            pairs = p.games // 2
-            wide = min(pairs, MAX_PAIRS)
+            pairs, wide = p.games // 2, num_rows(p.games) // SEATS
             pairing.append(np.full(SEATS * wide, k))
             quota.append(np.repeat(pairs // wide + (np.arange(wide) < pairs % wide), SEATS))
             seeds.append(np.repeat(np.random.SeedSequence(p.seed).generate_state(wide, np.uint64), SEATS))
@@ -209,6 +225,7 @@ class _Family:
         self._seats = torch.tensor([*seats, 0], device=device)
         self._state: PolicyState = like.initial_state(num_places + 1)
         self._chosen = torch.zeros(num_places + 1, view.actions.shape[-1], dtype=view.actions.dtype, device=device)
+        self._finite = torch.ones(num_places + 1, dtype=torch.bool, device=device)
         self._playing: npt.NDArray[np.bool_] | None = None
         self._groups: list[RowGroup] = []
 
@@ -224,9 +241,10 @@ class _Family:
         view = self._view
         for group in self._groups:
             obs, mask = view.see(self._seats[group.rows])
-            action = self._played.step(group, obs, self._state, mask, self._generator, greedy=self._greedy)
+            action, is_finite = self._played.step(group, obs, self._state, mask, self._generator, greedy=self._greedy)
             self._chosen[group.rows] = action.to(self._chosen.dtype)
-        view.act(self._seats[:-1], self._chosen[:-1])
+            self._finite[group.rows] = is_finite
+        view.act(self._seats[:-1], self._chosen[:-1], self._finite[:-1])
 
     def clear(self, ended: npt.NDArray[np.int64]) -> None:
         """Forgets what belonged to the matches that ended in these rows."""
@@ -239,13 +257,19 @@ def check_games(games: int, setting: str = "games") -> None:
     """Refuses a number of games that cannot be played in pairs.
 
     Raises:
-        UsageError: `games` is odd or not positive.
+        UsageError: `games` is odd, not positive or too many.
     """
     if games <= 0 or games % 2:
         raise UsageError(
             f"{setting}={games}: seats are swapped in pairs, so it must be a positive even number;"
-            f" try {max(2, games + games % 2)}"
+            f" try {min(MAX_GAMES, max(2, games + games % 2))}"
         )
+    check_number(setting, games, 2, MAX_GAMES, "games")
+
+
+def num_rows(games: int) -> int:
+    """Rows in which the games of a pairing are played, two a pair."""
+    return SEATS * min(games // 2, MAX_PAIRS)
 
 
 def summarise(results: Sequence[MatchResult], agent_id: str) -> Summary:

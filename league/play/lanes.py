@@ -9,11 +9,12 @@ import numpy.typing as npt
 from torch import Tensor
 
 from league.acts import act
+from league.errors import GuardError
 from league.play.checks import BatchError, check_finite, seed_of
 from league.play.matches import RowMatches
 from league.play.nets import LaneNets
 from league.play.opponents import Matchmaker
-from league.play.seats import bot_id
+from league.play.seats import bot_id, short_name
 from league.play.strict import StrictMasks
 from league.types import EXTERNAL, MatchBatch, MatchResult
 
@@ -61,9 +62,24 @@ class Lane:
         self.nets.view.wait()
         if self._strict is not None:
             self._strict.check()
+        self._check_opponents()
         with act("game"):
             self.batch.step()
         check_finite(self.batch, is_played=True, before=None if self._strict is None else self._strict.now)
+
+    def _check_opponents(self) -> None:
+        """Refuses what an opponent's net plays where it cannot be; the learner's own is looked at when it learns.
+
+        Raises:
+            GuardError: with the opponent.
+        """
+        played = self.batch.controllers == EXTERNAL
+        played[np.arange(self.num_rows), self.matches.seats] = False
+        fault = self.nets.view.fault(played)
+        if fault is not None:
+            row, _, problem = fault
+            name = short_name(self.matches.opponents[row])
+            raise GuardError(f"opponent {name}: {problem}; leave it out, or take an earlier snapshot", "bad_opponent")
 
     def cut_values(self) -> tuple[Tensor, Tensor] | None:
         """Rows (n,) of matches that were cut, and the values (n,) of their last states under the memory they had."""
@@ -82,22 +98,22 @@ class Lane:
 
         Where the match has just ended, an observation is already the next one's, whose opponent is not drawn yet.
         """
-        batch, row, now = self.batch, finding.row, self.matches
+        batch, row, now = self.batch, finding.entry.row, self.matches
         state, before = batch.get_state(), finding.before
         seen = {"obs": batch.obs[row].tolist(), "actions": batch.actions[row].tolist()}
         has_ended = finding.is_played and bool(batch.terminated[row] | batch.truncated[row])
-        is_next = has_ended and finding.what == "obs"
+        is_next = has_ended and finding.entry.what == "obs"
         steps = 0 if is_next else int(now.steps[row]) + finding.is_played
         seat = int(now.seats[row]) ^ is_next
         agents = [run, run]
         agents[1 - seat] = "" if is_next else now.opponents[row]
         return {
-            "what": finding.what,
+            "what": finding.entry.what,
             "agents": agents,
             "row": self.first_row + row,
             "ordinal": int(now.ordinals[row]) + is_next,
-            "seat": finding.seat,
-            "index": finding.index,
+            "seat": finding.entry.seat,
+            "index": finding.entry.index,
             "step": steps,
             "tick": steps * batch.spec.ticks_per_step,
             "rows": batch.num_rows,

@@ -33,6 +33,7 @@ class _Others(NamedTuple):
     obs: Tensor
     legal: Tensor
     action: Tensor
+    is_finite: Tensor
 
 
 class LaneNets:
@@ -70,6 +71,7 @@ class LaneNets:
             torch.zeros(num_rows + 1, spec.obs_size, device=device),
             torch.ones(num_rows + 1, spec.action.mask_size, dtype=torch.bool, device=device),
             torch.zeros(num_rows + 1, spec.action.num_parts, dtype=torch.int32, device=device),
+            torch.ones(num_rows + 1, dtype=torch.bool, device=device),
         )
         states = [tensor for state in (self.state, self.opponent_state) for tensor in state.tensors().values()]
         self._reads = [self._own, *self._others, *self.view.tensors(), *states, *policy.parameters()]
@@ -120,9 +122,10 @@ class LaneNets:
             legal = None if view.mask is None else self._others.legal[group.rows]
             seen = self._others.obs[group.rows]
             with act("frozen_nets"):
-                chosen = self.frozen.step(group, seen, self.opponent_state, legal, self._generator)
+                chosen, is_finite = self.frozen.step(group, seen, self.opponent_state, legal, self._generator)
             self._others.action[group.rows] = chosen.int()
-        view.act(others, self._others.action[:-1])  # where a bot plays, the game ignores it
+            self._others.is_finite[group.rows] = is_finite
+        view.act(others, self._others.action[:-1], self._others.is_finite[:-1])  # where a bot plays, it is ignored
         return LearnerStep(obs, mask, action, log_prob.float(), value.float())
 
     def foresee(self, generator: torch.Generator) -> LearnerStep:

@@ -140,12 +140,17 @@ class Opponents:
         generator: torch.Generator,
         *,
         greedy: bool = False,
-    ) -> Tensor:
-        """The actions (n, A) of a group's nets on obs (n, obs_size), drawn, or the likeliest ones when `greedy`."""
+    ) -> tuple[Tensor, Tensor]:
+        """The actions (n, A) of a group's nets on obs (n, obs_size), drawn, or the likeliest ones when `greedy`.
+
+        Beside them whether their probabilities are finite numbers, (n,).
+        """
         given: dict[str, Any] = {"mask": mask, "rows": group.rows, "generator": generator, "greedy": greedy}
         if group.slot != NO_SLOT or self._stack is None:
-            return self._pool.policy(self.agents[group.slot]).step(obs, state, **given)[0]
-        return self._stack.step(obs, state, num_slots=group.num_slots, **given)[0]
+            action, log_prob, _ = self._pool.policy(self.agents[group.slot]).step(obs, state, **given)
+        else:
+            action, log_prob, _ = self._stack.step(obs, state, num_slots=group.num_slots, **given)
+        return action, torch.isfinite(log_prob)
 
     def _to_device(self, rows: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(rows).to(self._device, non_blocking=True)

@@ -28,9 +28,9 @@ from league.play.moving import Taken, regrouped
 from league.play.nets import LaneNets, LearnerStep
 from league.play.opponents import Matchmaker, Opponents
 from league.play.randomness import take_generator
+from league.play.seats import short_name
 from league.play.strict import StrictMasks
 from league.types import (
-    BOT_PREFIX,
     GameSpec,
     MatchBatch,
     MatchResult,
@@ -145,8 +145,8 @@ class Collector:
         Match rows carry it; the learner's weights are those after `update` - 1 updates.
 
         Raises:
-            GuardError: the game gave a number that is not finite, or `strict` found something; the collector has
-                `finished` and is of no more use.
+            GuardError: the game gave a number that is not finite, an opponent's net plays what cannot be, or `strict`
+                found something; the collector has `finished` and is of no more use.
         """
         first, *others = (lane.nets.state for lane in self.lanes)
         buffer = RolloutBuffer(num_steps, self.num_rows, first.join(others), self.device)
@@ -179,11 +179,13 @@ class Collector:
         """The finding with its match."""
         lane = next(lane for lane in self.lanes if lane.batch is finding.batch)
         found = lane.evidence(finding, self.run)
-        agents = " against ".join(_short(agent, self.run) for agent in found["agents"])
-        role = "the learner" if found["agents"][finding.seat] == self.run else "its opponent"
+        agents = " against ".join(
+            a if a == self.run else short_name(a) or "an opponent not drawn yet" for a in found["agents"]
+        )
+        role = "the learner" if found["agents"][finding.entry.seat] == self.run else "its opponent"
         message = (
             f"{finding.kind}: {self.spec.name}, match {update}.{found['row']}.{found['ordinal']} of {agents}, seed"
-            f" {found['seed']}, tick {found['tick']} (step {found['step']}), seat {finding.seat} ({role}):"
+            f" {found['seed']}, tick {found['tick']} (step {found['step']}), seat {finding.entry.seat} ({role}):"
             f" {finding.text}"
         )
         match = {"message": message, "kind": finding.kind, "run": self.run, "game_id": self.game_id, "update": update}
@@ -235,12 +237,6 @@ class Collector:
         for lane, saved in zip(self.lanes, lanes, strict=True):
             lane.load_state_dict(saved)
         return Taken(num_saved, 0, is_reseeded, is_regrouped=len(lanes) != len(state["lanes"]))
-
-
-def _short(agent: str, run: str) -> str:
-    """An agent to be read: of a snapshot, the beginning of its hash."""
-    is_name = agent == run or agent.startswith(BOT_PREFIX)
-    return (agent if is_name else agent[:12]) or "an opponent not drawn yet"
 
 
 def num_lanes(config: Config, device: torch.device) -> int:

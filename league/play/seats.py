@@ -13,9 +13,14 @@ from torch import Tensor
 from league.types import (
     BOT_PREFIX,
     EXTERNAL,
+    SEATS,
+    BoolArray,
     MatchBatch,
     MatchResult,
 )
+
+PLAYED = ("actions", "is_finite")
+"""What the nets write, in the order in which it is sent."""
 
 
 def bot_id(batch: MatchBatch, agent: str) -> int:
@@ -25,23 +30,32 @@ def bot_id(batch: MatchBatch, agent: str) -> int:
     return EXTERNAL
 
 
+def short_name(agent_id: str) -> str:
+    """An agent to be read: of a snapshot, the beginning of its hash."""
+    return agent_id if agent_id.startswith(BOT_PREFIX) else agent_id[:12]
+
+
 class SeatView:
     """The arrays of a batch where the nets are: on a CPU the batch's own, elsewhere copies at fixed addresses.
 
-    obs (B, S, obs_size), mask (B, S, M) or None and actions (B, S, A) are the tensors. `pull` brings the first two up
-    to date; `push` sends the actions on their way, and after `wait` the batch has them. `see` reads and `act` writes
-    those of some seats. On CUDA nothing but `wait` waits for the device.
+    obs (B, S, obs_size), mask (B, S, M) or None, actions (B, S, A) and is_finite (B, S) are the tensors. `pull` brings
+    the first two up to date; `push` sends the others on their way, and after `wait` the batch has the actions. `see`
+    reads and `act` writes those of some seats. On CUDA nothing but `wait` waits for the device.
     """
 
     def __init__(self, batch: MatchBatch, device: torch.device) -> None:
         self.device = device
-        arrays = {"obs": batch.obs, "mask": batch.mask, "actions": batch.actions}
+        self._batch, finite = batch, np.ones((batch.num_rows, SEATS), np.bool_)
+        arrays = {"obs": batch.obs, "mask": batch.mask, "actions": batch.actions, "is_finite": finite}
         self._host = {name: torch.from_numpy(array) for name, array in arrays.items() if array is not None}
         self._is_here, is_cuda = device.type == "cpu", device.type == "cuda"
         self._staged = {name: torch.empty_like(x, pin_memory=True) if is_cuda else x for name, x in self._host.items()}
         self._there = {name: x if self._is_here else x.to(device) for name, x in self._host.items()}
         self._sent = torch.cuda.Event() if is_cuda else None  # type: ignore[no-untyped-call]
         self.obs, self.mask, self.actions = self._there["obs"], self._there.get("mask"), self._there["actions"]
+        self.is_finite = self._there["is_finite"]
+        """Whether the probability of a seat's action is a finite number; true where nobody told it."""
+        self._finite = finite
 
     def tensors(self) -> list[Tensor]:
         """The tensors."""
@@ -51,7 +65,7 @@ class SeatView:
         """Observations and masks to the device."""
         if self._is_here:
             return
-        for name in self._there.keys() - {"actions"}:
+        for name in self._there.keys() - set(PLAYED):
             if self._sent is not None:
                 self._staged[name].copy_(self._host[name])
             self._there[name].copy_(self._staged[name], non_blocking=self._sent is not None)
@@ -61,14 +75,17 @@ class SeatView:
         obs = self.obs.flatten(0, 1).index_select(0, seats)
         return obs, None if self.mask is None else self.mask.flatten(0, 1).index_select(0, seats)
 
-    def act(self, seats: Tensor, actions: Tensor) -> None:
-        """Writes the actions (n, A) of seats (n,), counted likewise."""
+    def act(self, seats: Tensor, actions: Tensor, is_finite: Tensor | None = None) -> None:
+        """Writes the actions (n, A) of seats (n,), counted likewise, and where it is given, `is_finite` (n,)."""
         self.actions.view(-1, actions.shape[1]).index_copy_(0, seats, actions.to(self.actions.dtype))
+        if is_finite is not None:
+            self.is_finite.view(-1).index_copy_(0, seats, is_finite)
 
     def push(self) -> None:
         """Begins to copy the actions to the batch."""
         if not self._is_here:
-            self._staged["actions"].copy_(self.actions, non_blocking=self._sent is not None)
+            for name in PLAYED:
+                self._staged[name].copy_(self._there[name], non_blocking=self._sent is not None)
         if self._sent is not None:
             self._sent.record()
 
@@ -76,7 +93,25 @@ class SeatView:
         """Until what was pushed is in the batch."""
         if self._sent is not None:
             self._sent.synchronize()
-            self._host["actions"].copy_(self._staged["actions"])
+            for name in PLAYED:
+                self._host[name].copy_(self._staged[name])
+
+    def fault(self, played: BoolArray) -> tuple[int, int, str] | None:
+        """The first of the seats `played` (B, S) whose action cannot be: row, seat, and what is wrong; after `wait`.
+
+        It is looked at here, once for all who play: a network from outside may hold any finite weights, and from some
+        of them follow probabilities that are no numbers, or so small that an illegal action is the likeliest.
+        """
+        batch, is_good = self._batch, self._finite
+        if batch.mask is not None:
+            is_good = is_good & batch.spec.action.is_legal(batch.actions, batch.mask)
+        bad = played & ~is_good
+        if not bad.any():
+            return None
+        row, seat = (int(i) for i in np.argwhere(bad)[0])
+        if not self._finite[row, seat]:
+            return row, seat, "its network gives no finite numbers"
+        return row, seat, f"its network plays {batch.actions[row, seat].tolist()}, which is not legal there"
 
 
 def match_result(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from league.play.checks import BatchError, Moment, mask_words, place
+from league.play.checks import BatchError, Entry, Moment, mask_words, place
 from league.types import EXTERNAL, MatchBatch
 
 
@@ -42,14 +42,14 @@ class StrictMasks:
                 where = f"mask[{index}]" if name == "mask" else place(batch.spec, name, index)
                 seen, real = stored[row, seat, index], rebuilt[row, seat, index]
                 text = f"{where} is {seen}, rebuilt from the state {real}{self._masks(row, seat)}; the game has a bug"
-                raise self._error(text, row, seat, name, index, before)
+                raise self._error(text, Entry(row, seat, name, index), before)
         if twin.mask is None:
             return
         played = batch.controllers == EXTERNAL
         for row, seat in np.argwhere(played & ~batch.spec.action.is_legal(batch.actions, twin.mask)).tolist():
             action = batch.actions[row, seat].tolist()
             text = f"action {action} is not legal{self._masks(row, seat)}; the policy or the game has a bug"
-            raise self._error(text, row, seat, "action", None, before)
+            raise self._error(text, Entry(row, seat, "action", None), before)
 
     def _masks(self, row: int, seat: int) -> str:
         """What is allowed by the mask that the nets saw, and by the rebuilt one."""
@@ -59,15 +59,5 @@ class StrictMasks:
         seen, real = (mask_words(spec, mask[row, seat]) for mask in (self._batch.mask, self._twin.mask))
         return f"; allowed by the mask as seen: {seen}, as rebuilt: {real}"
 
-    def _error(self, text: str, row: int, seat: int, what: str, index: int | None, before: Moment | None) -> BatchError:
-        return BatchError(
-            text,
-            self._batch,
-            row,
-            seat,
-            what=what,
-            index=index,
-            kind="strict_masks",
-            is_played=False,
-            before=before,
-        )
+    def _error(self, text: str, entry: Entry, before: Moment | None) -> BatchError:
+        return BatchError(text, self._batch, entry, kind="strict_masks", is_played=False, before=before)

@@ -33,6 +33,19 @@ class Member:
     is_historical: bool
 
 
+@dataclass(frozen=True)
+class Assignment:
+    """What a learner does in its league.
+
+    turn_steps: steps between two looks at what the others have.
+    """
+
+    run: str
+    role_name: str
+    role: Role
+    turn_steps: int
+
+
 class LeaguePool(Pool):
     """What a league's learner knows of it: its own snapshots, and the others' as they stood where its turn began.
 
@@ -41,9 +54,7 @@ class LeaguePool(Pool):
 
     Args:
         config, load, rng: as for `Pool`.
-        run: the learner's name.
-        role_name, role: what it does.
-        turn_steps: steps between two looks at what the others have.
+        assignment: the learner's.
         look: the snapshots of the league's other learners as they stand now, each run's oldest first; None where that
             cannot be known now, and what was known before stands.
         turns: that may begin before the learner has to stop. Where there is an end, one that goes on from a state in
@@ -58,15 +69,12 @@ class LeaguePool(Pool):
         load: Callable[[str], Policy],
         rng: np.random.Generator,
         *,
-        run: str,
-        role_name: str,
-        role: Role,
-        turn_steps: int,
+        assignment: Assignment,
         look: Callable[[], list[Member] | None],
         turns: float = math.inf,
     ) -> None:
         super().__init__(config, load, rng)
-        self.run, self.role_name, self.role, self.turn_steps = run, role_name, role, turn_steps
+        self.assignment, self.role = assignment, assignment.role
         self.steps = 0
         """Of the learner so far."""
         self.turn_ends = 0
@@ -105,7 +113,8 @@ class LeaguePool(Pool):
         parent = self._newest or None
         self._newest = agent_id
         if is_new:
-            self._own.append(Member(agent_id, self.run, self.role_name, self.steps, parent, is_first or is_ready))
+            run, name = self.assignment.run, self.assignment.role_name
+            self._own.append(Member(agent_id, run, name, self.steps, parent, is_first or is_ready))
         if is_ready and is_new and not is_first:
             self._stayed_at = self.steps
             self.is_resetting = bool(self._rng.random() < self.role.reset_probability)
@@ -120,7 +129,7 @@ class LeaguePool(Pool):
             self.turns_left -= 1
             seen = self._look()
             self._others = self._others if seen is None else seen
-            self.turn_ends = self.steps + self.turn_steps
+            self.turn_ends = self.steps + self.assignment.turn_steps
         super().refresh_targets(in_use)
 
     def record(self, finished: Iterable[MatchResult], learner: str, steps: int) -> None:

@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from league.config import Count, Section, Share
+from league.config import Section, Share
 from league.maths.metagame import shrunk_scores
 from league.maths.record import wilson
 from league.pool.samplers import Floats, pfsp, with_uniform
+from league.schema import Count
 
 Places = npt.NDArray[np.int64]
 RoleName = Literal["main", "main_exploiter", "league_exploiter"]

@@ -32,6 +32,7 @@ from league import config as settings
 from league.config import Layer
 from league.errors import ConfigError, nearest
 from league.pool.roles import ROLES, Role, RoleName
+from league.schema import MAX_COUNT, MAX_LEARNERS
 
 READY = Path(__file__).with_name("leagues")
 """The leagues that come with the library."""
@@ -89,13 +90,21 @@ def load(league: str | Path, sets: Mapping[str, Mapping[str, Any]] | None = None
     table = settings.read_toml(path, "--league")
     _need_known(table, KEYS, where)
     turn_steps = table.get("turn_steps")
-    if type(turn_steps) is not int or turn_steps < 1:
-        raise ConfigError(f"{where}: turn_steps={turn_steps!r} must be a number of steps, at least 1; set it on top")
+    if type(turn_steps) is not int or not 1 <= turn_steps <= MAX_COUNT:
+        raise ConfigError(
+            f"{where}: turn_steps={turn_steps!r} must be a number of steps, from 1 to {MAX_COUNT:,}; set it on top"
+        )
     for key in ("config", "roles", "learners"):
         if not isinstance(table.get(key, {}), dict):
             raise ConfigError(f"{where}: {key}={table[key]!r} is not a table; write [{key}] and its keys below")
     figures = table.get("roles", {})
     _need_known(figures, ROLES, f"{where}: [roles]")
+    for role, of_role in figures.items():
+        if not isinstance(of_role, dict):
+            raise ConfigError(f"{where}: roles.{role}={of_role!r} is not a table; write [roles.{role}] and its figures")
+    num_learners = len(table.get("learners", {}))
+    if num_learners > MAX_LEARNERS:
+        raise ConfigError(f"{where}: it has {num_learners:,} learners, more than {MAX_LEARNERS}; leave some out")
     common = settings.as_layer(table.get("config", {}), f"{where}: [config]")
     learners = tuple(_learner(name, x, figures, sets, common, where) for name, x in table.get("learners", {}).items())
     for role in sets:
@@ -145,9 +154,12 @@ def _learner(
         raise ConfigError(f"{where}: learners.{name}={table!r} is not a table; write [learners.{name}] and its role")
     _need_known(table, LEARNER_KEYS, here)
     role = table.get("role")
-    if role not in ROLES:
+    if not isinstance(role, str) or role not in ROLES:
         raise ConfigError(f"{here}: role={role!r} is no role{nearest(str(role), ROLES)}")
-    own = settings.as_layer(table.get("config", {}), f"{here}: config")
+    own = table.get("config", {})
+    if not isinstance(own, dict):
+        raise ConfigError(f"{here}: config={own!r} is not a table; write config.SECTION.KEY = VALUE")
+    own = settings.as_layer(own, f"{here}: config")
     for section in FIXED:
         if section in own:
             raise ConfigError(

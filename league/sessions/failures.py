@@ -21,7 +21,7 @@ from league.arena import film
 from league.envs import registry
 from league.errors import LeagueError, UsageError, command
 from league.play.checks import mask_words, place
-from league.schema import FrozenModel
+from league.schema import MAX_ROWS, FrozenModel, Natural, read_file
 from league.snapshots.files import write_atomic
 from league.snapshots.manifest import GameRecord
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch
@@ -30,7 +30,6 @@ FORMAT = 1
 MAX_BYTES = 256 * 2**20
 PICTURE_SECONDS = 1.0
 
-Count = Annotated[int, Field(ge=0)]
 Seat = Annotated[int, Field(ge=0, lt=SEATS)]
 
 
@@ -57,22 +56,22 @@ class Evidence(FrozenModel):
     message: str
     run: str
     game_id: str
-    update: Count
+    update: Natural
     """The update that the rollout was played for."""
-    row: Count
-    ordinal: Count
+    row: Natural
+    ordinal: Natural
     agents: Annotated[list[str], Field(min_length=SEATS, max_length=SEATS)]
     """Seat 0's and seat 1's; empty where the opponent was not drawn yet."""
-    seed: Count | None
+    seed: Annotated[int, Field(ge=0, lt=2**64)] | None
     """Of the match; None where the game did not tell."""
-    step: Count
+    step: Natural
     """Decisions made in the match."""
-    tick: Count
+    tick: Natural
     seat: Seat
-    index: Count | None
-    rows: Annotated[int, Field(ge=1, le=2**20)]
+    index: Natural | None
+    rows: Annotated[int, Field(ge=1, le=MAX_ROWS)]
     """Of the batch that the states are of."""
-    batch_row: Count
+    batch_row: Natural
     """The match's row in it."""
     seen: Seen
     reward_terms: list[list[float]] | None
@@ -136,10 +135,7 @@ def read_evidence(path: str | Path) -> Evidence:
     """
     path = Path(path)
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise ValueError(f"{size:,} bytes are more than the {MAX_BYTES:,} allowed")
-        head = json.loads(path.read_bytes())
+        head = json.loads(read_file(path, MAX_BYTES))
         if head["format"] != FORMAT:
             raise ValueError(f"format {head['format']!r}, not {FORMAT}")
         if _digest(head["evidence"]) != head["sha256"]:

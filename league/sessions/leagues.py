@@ -24,7 +24,7 @@ from league.config import SELF_PLAY, Config
 from league.device import choose_device, describe_device
 from league.errors import DEFAULT_STORE, ConfigError, StoreError, UsageError, command, nearest
 from league.pool import roster
-from league.pool.league_pool import LeaguePool, Member, own_snapshots
+from league.pool.league_pool import Assignment, LeaguePool, Member, own_snapshots
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
 from league.sessions.continuation import is_pruned
@@ -288,10 +288,12 @@ def plan_of(
     figures = json.loads(learner.settings)
     make_pool = partial(
         LeaguePool,
-        run=learner.run,
-        role_name=learner.role,
-        role=ROLES[learner.role].model_validate(figures["role"]),  # type: ignore[index]
-        turn_steps=figures["turn_steps"],
+        assignment=Assignment(
+            learner.run,
+            learner.role,
+            ROLES[learner.role].model_validate(figures["role"]),  # type: ignore[index]
+            figures["turn_steps"],
+        ),
         look=shelf.look,
         turns=1 if takes_turns else math.inf,
     )

@@ -159,7 +159,10 @@ def check_disk(config: Config, spec: GameSpec, device: torch.device, store: Path
 
 def footprint(config: Config, spec: GameSpec, device: torch.device) -> sizing.Footprint:
     """What the network of these settings takes of the device's memory."""
-    sizing.check_agent(config, read_memory(device))
-    with torch.random.fork_rng(devices=[]):
-        policy = ActorCritic(architecture_of(config, spec)).to(device)
+    sizing.check_agent(config, spec, read_memory(device))
+    with torch.device("meta"):  # what is in its weights does not matter here, and takes minutes to draw for wide layers
+        policy = ActorCritic(architecture_of(config, spec))
+    policy.to_empty(device=device).load_state_dict(
+        {name: torch.zeros_like(x) for name, x in policy.state_dict().items()}
+    )
     return sizing.measure(policy, spec, config.learner.rollout_steps, config.learner.precision, device)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
 
-from league.config import Config, Layer, snapshot_marks, steps_per_rollout
+from league.config import Config, Layer, next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_rollout
 from league.device import Memory, autocast
 from league.errors import ConfigError
 from league.play.evaluation import MAX_PAIRS
@@ -28,6 +29,8 @@ SIZED = {"env": ("rows",), "learner": ("minibatches", "epochs", "learning_rate")
 """What `auto` chooses."""
 OVERHEAD = 128 * 2**20
 """Bytes that the store, the libraries' workspaces and what allocators do not give back take at any width."""
+MEASURED_STEPS = 128
+"""Of a rollout, the most that is played to see what learning keeps of a step."""
 FLOAT = 4
 """Bytes of a float32."""
 
@@ -46,7 +49,11 @@ class Footprint:
 
 
 def measure(policy: Policy, spec: GameSpec, steps: int, precision: str, device: torch.device) -> Footprint:
-    """Learns nothing from two rows of `steps` steps and counts what that keeps for a backward pass."""
+    """Learns nothing from two rows of `steps` steps and counts what that keeps for a backward pass.
+
+    Of longer rollouts the first `MEASURED_STEPS` are measured: a step keeps as much in these.
+    """
+    steps = min(steps, MEASURED_STEPS)
     parameters = list(policy.parameters())
     weights = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in parameters}
     with autocast(device, precision):
@@ -149,22 +156,34 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
 def least_weights(config: Config) -> int:
     """Bytes of the large matrices of the network, to be known before it is made."""
     a = config.agent
+    sizes = [a.lstm_size, *a.head_sizes]
+    heads = 2 * sum(before * after for before, after in pairwise(sizes))
     encoder = a.encoder_layers * (4 * a.encoder_width**2 + 2 * a.encoder_width * a.encoder_feedforward)
     lstm = 4 * a.lstm_size * (a.lstm_size + a.observation_width)
-    return FLOAT * (lstm + (encoder if a.opponent_encoder else 0))
+    return FLOAT * (lstm + heads + (encoder if a.opponent_encoder else 0))
 
 
-def check_agent(config: Config, memory: Memory) -> None:
+def least_activations(config: Config, spec: GameSpec) -> int:
+    """Bytes that the encoder's memory of two rows and its attention over a measured step of theirs take at least."""
+    a = config.agent
+    tokens = -(-a.history_frames // spec.ticks_per_step)
+    steps = min(config.learner.rollout_steps, MEASURED_STEPS)
+    kept = 2 * FLOAT * tokens * a.encoder_layers * (2 * a.encoder_width + steps * a.encoder_heads)
+    return kept if a.opponent_encoder else 0
+
+
+def check_agent(config: Config, spec: GameSpec, memory: Memory) -> None:
     """Refuses a network that the memory could not hold, before it is made.
 
     Raises:
         ConfigError: with what it takes.
     """
-    needed = 4 * least_weights(config)
+    needed = 4 * least_weights(config) + least_activations(config, spec)
     if memory.total and needed > memory.free:
         raise ConfigError(
-            f"agent: its weights, gradients and Adam's moments alone take over {show(needed)},"
-            f" {show(memory.free)} are free; lower agent.encoder_width or agent.lstm_size"
+            f"agent: its weights, gradients, Adam's moments and memory alone take over {show(needed)},"
+            f" {show(memory.free)} are free; lower agent.encoder_width, agent.history_frames,"
+            f" agent.lstm_size or agent.head_sizes"
         )
 
 
@@ -229,14 +248,14 @@ class DiskNeeds:
 def disk_needs(config: Config, footprint: Footprint, steps: int, states_kept: int, states_at_once: int) -> DiskNeeds:
     """What the run of `config` still writes from step `steps` on; a game's own state is not counted."""
     total = config.run.total_steps
-    marks = [mark for mark in snapshot_marks(config, total) if mark > steps]
-    is_last_a_mark = bool(marks) and marks[-1] == total
+    marks = min(max(0, num_snapshot_marks(config, total) - num_snapshot_marks(config, steps)), num_updates(config))
+    is_last_a_mark = marks > 0 and next_snapshot_mark(config, total - 1) == total
     return DiskNeeds(
         state=3 * footprint.weights + (2 * config.env.rows + 1) * footprint.state,
         states_kept=states_kept,
         states_at_once=states_at_once,
         snapshot=footprint.weights,
-        num_snapshots=(steps == 0) + len(marks) + (not is_last_a_mark),
+        num_snapshots=(steps == 0) + marks + (not is_last_a_mark),
     )
 
 

@@ -14,6 +14,7 @@ MAX_QUERY_CHARACTERS = 100_000
 """DuckDB's parser cannot be interrupted, and takes minutes for megabytes of SQL."""
 MAX_QUERY_BYTES = 2**28
 """Of a result's rows as text; the engine's own memory limit does not count what Python holds."""
+ZONED = "TIME ZONE"
 _ROWS_AT_ONCE = 256
 
 
@@ -45,9 +46,16 @@ def ask(con: Cursor, statement: str, limit: int | None, seconds: float) -> tuple
         timer.start()
         result = con.execute(statement)
         columns = [column[0] for column in result.description or ()]
+        for column, kind, *_ in result.description or ():
+            if ZONED in str(kind).upper():  # which Python shows with a library that is not there
+                raise UsageError(f"the query's column {column} has times with zones; cast them, as in now()::TIMESTAMP")
         rows = _fetch(result, MAX_QUERY_ROWS + 1 if limit is None else limit)
     except Interrupted:
         raise StoreError(f"the query took longer than {seconds:g} s and was stopped; ask for less") from None
+    except (OverflowError, ValueError) as error:
+        raise UsageError(
+            f"the query's result has a value that cannot be shown ({first_line(error)}); cast it, as in x::VARCHAR"
+        ) from None
     except DatabaseError as error:
         if isinstance(error, FileError) or type(error) is DatabaseError:
             raise  # the file, not the statement
@@ -72,10 +80,19 @@ def _fetch(result: Cursor, most: int) -> list[tuple[Any, ...]]:
         if not found:
             break
         rows += found
-        size += sum(len(value) if isinstance(value, str | bytes) else 8 for row in found for value in row)
+        size += sum(map(_size, found))
         if size > MAX_QUERY_BYTES:
             raise UsageError(f"the query's result is larger than {MAX_QUERY_BYTES // 2**20} MiB; ask for less")
     return rows
+
+
+def _size(value: Any) -> int:
+    """About the bytes of a value as text, nested ones with all that is in them."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, dict):
+        return 8 + sum(_size(key) + _size(item) for key, item in value.items())
+    return 8 + (sum(map(_size, value)) if isinstance(value, list | tuple) else 0)
 
 
 def _refuse_all_but_a_read(con: Cursor, statement: str) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from league.errors import UsageError, nearest
+from league.schema import read_file
 from league.store.formats import OUTSIDE_PREFIX, FileGame, bad, format_of, name_problem, parse, show
 from league.store.importing import Earlier, MatchFile
 from league.store.reading import LEAST_LISTED
@@ -223,15 +224,11 @@ def _is_listed(games: Sequence[FileGame]) -> bool:
 
 def _read_file(path: Path) -> bytes:
     try:
-        if not path.is_file():
-            raise UsageError(f"{path}: no such file; give a file of matches")
-        if path.stat().st_size > MAX_BYTES:
-            raise UsageError(f"{path}: larger than {MAX_BYTES // 2**20} MiB; split it into several files")
-        return path.read_bytes()
+        return read_file(path, MAX_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); give a file of matches") from None
-    except ValueError:  # a zero byte in the path
-        raise UsageError(f"{path}: no such file; give a file of matches") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: cannot be read ({error}); give a file of matches, a large one in parts") from None
 
 
 def _default_game(games: Mapping[str, str], store: Path, game: str | None, game_id: str | None) -> str | None:

@@ -15,6 +15,7 @@ from league.acts import act
 from league.errors import UsageError, nearest
 from league.maths.ratings import PairCounts
 from league.maths.record import Record
+from league.schema import MAX_COUNT, check_number
 from league.store.asking import QUERY_SECONDS, ask, check_length
 from league.store.codec import Row, aware, from_columns
 from league.store.connection import Connection, Cursor, select, select_rows
@@ -223,10 +224,10 @@ class Reader:
         last: only the newest matches, so many; all if not given.
 
         Raises:
-            UsageError: `last` is not positive.
+            UsageError: `last` is not positive, or too large.
         """
-        if last is not None and last < 1:
-            raise UsageError(f"last={last}: a number of matches, so at least 1; pass another --last, or none for all")
+        if last is not None:
+            check_number("last", last, 1, MAX_COUNT, "a number of matches, all if not given")
         return self._rows(RewardTerm, "reward_terms", run=run, last=last)
 
     def query(

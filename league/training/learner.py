@@ -14,7 +14,7 @@ from league.config import LearnerConfig
 from league.device import autocast, products
 from league.errors import GuardError
 from league.training.finite import Kept, bad_rollout, bad_weights, first_bad
-from league.training.losses import PPOLoss, ppo
+from league.training.losses import EvaluatedActions, PPOLoss, ppo
 from league.training.returns import gae
 from league.types import Policy, Rollout
 
@@ -128,11 +128,9 @@ class Learner:
                 None if rollout.mask is None else pick(rollout.mask),
             )
         loss = ppo(
-            log_prob.float(),
+            EvaluatedActions(log_prob.float(), entropy.float(), value.float()),
             pick(rollout.log_prob),
             pick(advantages),
-            entropy.float(),
-            value.float(),
             pick(targets),
             clip=config.clip,
             value_coefficient=config.value_coefficient,

@@ -1,9 +1,19 @@
 """PPO's loss. Pure functions; the slow twin is in the tests."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+
+class EvaluatedActions(NamedTuple):
+    """What the network as it is now says of actions that were played. All of one shape."""
+
+    log_prob: Tensor
+    entropy: Tensor
+    """Of the distribution that the action was drawn from, in nats."""
+    value: Tensor
 
 
 @dataclass(frozen=True)
@@ -21,11 +31,9 @@ class PPOLoss:
 
 
 def ppo(
-    log_prob: Tensor,
+    new: EvaluatedActions,
     old_log_prob: Tensor,
     advantage: Tensor,
-    entropy: Tensor,
-    value: Tensor,
     target: Tensor,
     *,
     clip: float,
@@ -36,12 +44,12 @@ def ppo(
 
     total = -mean(min(ratio A, clip(ratio) A)) + value_coefficient mean((V - target)^2) - entropy_coefficient mean(S)
     """
-    log_ratio = log_prob - old_log_prob
+    log_ratio = new.log_prob - old_log_prob
     ratio = log_ratio.exp()
     surrogate = torch.min(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
     policy_loss = -surrogate.mean()
-    value_loss = (value - target).square().mean()
-    mean_entropy = entropy.mean()
+    value_loss = (new.value - target).square().mean()
+    mean_entropy = new.entropy.mean()
     with torch.no_grad():
         approx_kl = (ratio - 1 - log_ratio).mean()
         clip_share = ((ratio - 1).abs() > clip).float().mean()

@@ -1,23 +1,21 @@
 """`league` that says over a pipe what it is doing, so that a test can end it right there.
 
-`python tests/helpers/phases.py FD ARGUMENTS...` is `league ARGUMENTS...`, but that each entry into one of `PHASES`
-writes its name and the monotonic time as a line to the file descriptor FD, and leaving it those of the one around it
-after `BACK`.
-In the phase that the environment's LEAGUE_HOLD names it waits, the first time and before it does anything, to be
+Each entry into one of `PHASES` writes its name and the monotonic time as a line to that pipe, and leaving it those of
+the one around it after `BACK`. In the phase that is held it waits, the first time and before it does anything, to be
 interrupted.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 from typing import IO, Any
 
-HERE = Path(__file__).resolve()
+from tests.helpers.processes import Descriptor, Process
+
 PHASES = {
     "load a state",
     "delete what came after",
@@ -48,18 +46,12 @@ BACK = "back to "
 
 
 class Told:
-    """What a process that runs under this script does, read from its pipe until `until` or its end."""
+    """What a process of `league` does, read from its pipe until `until` or its end."""
 
     def __init__(self, *arguments: object, cwd: Path, hold: str = "", **options: Any) -> None:
         reader, writer = os.pipe()
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE), str(writer), *map(str, arguments)],
-            cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(HERE.parents[2]), "LEAGUE_HOLD": hold},
-            pass_fds=[writer],
-            text=True,
-            **options,
-        )
+        words = list(map(str, arguments))
+        self.process = Process(_tell, [Descriptor(writer), words, hold], cwd=cwd, **options)
         os.close(writer)
         self._pipe: IO[str] = os.fdopen(reader)
         self.seen: list[str] = []
@@ -95,19 +87,16 @@ class Told:
         return phase
 
     def close(self) -> None:
-        """Closes the pipes."""
-        for file in (self._pipe, self.process.stdout, self.process.stderr):
-            if file is not None:
-                file.close()
+        """Closes the pipe."""
+        self._pipe.close()
 
 
-def main() -> None:
+def _tell(pipe: Descriptor, words: list[str], hold: str) -> None:
     """Calls `league` and listens to what it does."""
-    fd = int(sys.argv.pop(1))
     around, held = ["start"], set[str]()
 
     def tell(phase: str) -> None:
-        os.write(fd, f"{phase} {time.monotonic()}\n".encode())
+        os.write(pipe.number, f"{phase} {time.monotonic()}\n".encode())
 
     def heard(phase: str, begins: bool) -> None:
         if phase not in PHASES or threading.current_thread() is not threading.main_thread():
@@ -117,7 +106,7 @@ def main() -> None:
         around.append(phase)
         try:
             tell(phase)
-            while phase == os.environ.get("LEAGUE_HOLD") and phase not in held:
+            while phase == hold and phase not in held:
                 time.sleep(0.01)
         except BaseException:  # interrupted before the act began, so nobody says that it ended
             leave()
@@ -131,9 +120,6 @@ def main() -> None:
     from league import cli
     from league.acts import listening
 
+    sys.argv[1:] = words
     with listening(heard):
         cli.main()
-
-
-if __name__ == "__main__":
-    main()

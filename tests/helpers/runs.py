@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import league
+from league import config
+from league.config import SOURCE
 from league.store.store import Store
 from league.training import loop
 from league.training.loop import Report
@@ -29,6 +31,16 @@ run.total_steps = 1_280
 run.evaluate_every = 256
 run.allow_short = true
 """
+
+
+@contextmanager
+def stages(folder: Path) -> Iterator[None]:
+    """Within it the source of settings, a file in `folder`, has two tiny stages, of which `long` carries on `short`."""
+    path = folder / "hyperparameters.toml"
+    path.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config, "SOURCE", path)
+        yield
 
 
 class Notes:

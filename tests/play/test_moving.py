@@ -2,7 +2,8 @@
 
 import copy
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import torch
 
 import league
 from league import config as config_module
-from league.config import SOURCE
 from league.device import products_of
 from league.envs import registry
 from league.envs.classic.matrix import MatrixBatch, Options
@@ -25,7 +25,7 @@ from league.store.store import Store
 from league.training import loop as training_module
 from tests.helpers.cases import cases
 from tests.helpers.rollouts import make_collector, same
-from tests.helpers.runs import STAGES, Notes, learned, status, train
+from tests.helpers.runs import Notes, learned, stages, status, train
 from tests.helpers.sizes import SMALL_AGENT
 
 GPU_BYTES, CPU_BYTES = 16, 5_056
@@ -35,11 +35,27 @@ SPANNING = ("env.rounds=7", "agent.opponent_encoder=true")
 
 
 @pytest.fixture(autouse=True)
-def _stages(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The source with two tiny stages, of which `long` carries on `short`."""
-    path = tmp_path_factory.mktemp("source") / "hyperparameters.toml"
-    path.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
-    monkeypatch.setattr(config_module, "SOURCE", path)
+    with stages(tmp_path_factory.mktemp("source")):
+        yield
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was stopped after its update 3; nobody may change it."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with stages(folder):
+        train(folder, "long", *SPANNING, notes=Notes(3))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gone_on(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of that run once it went on to its update 5; nobody may change it."""
+    folder = shutil.copytree(stopped, tmp_path_factory.mktemp("gone_on") / "run")
+    resume(folder)
+    return folder
 
 
 def change_state(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -83,37 +99,33 @@ def of_a_longer_generator(state: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [from_a_gpu, of_a_longer_generator])
-def test_a_state_of_another_device_goes_on_with_its_matches(change: Any, tmp_path: Path) -> None:
+def test_a_state_of_another_device_goes_on_with_its_matches(
+    change: Any, stopped: Path, gone_on: Path, tmp_path: Path
+) -> None:
     """A generator's state that is too small or too large is no error: seeded again, said, an event; matches go on."""
-    for folder in ("whole", "moved"):
-        (tmp_path / folder).mkdir()
-        train(tmp_path / folder, "long", *SPANNING, notes=Notes(3))
-    change_state(tmp_path / "moved", change)
-    resume(tmp_path / "whole")
-    done, said = resume(tmp_path / "moved")
+    folder = shutil.copytree(stopped, tmp_path / "moved")
+    change_state(folder, change)
+    done, said = resume(folder)
     (line,) = [line for line in said if "goes on otherwise" in line]
-    assert events(tmp_path / "moved", "moved") == [line] and done.updates == 5
+    assert events(folder, "moved") == [line] and done.updates == 5
     assert "the actions' generator has another kind of state here" in line and "all 8 matches in play go on" in line
     for words in ("device cuda -> cpu", "steps of the nets graphs -> plain", "matrix products TF32 -> "):
         assert (words in line) == (change is from_a_gpu)
     assert ("global generators of torch" in line) == (change is of_a_longer_generator)
-    whole, moved = (across(tmp_path / folder, 3) for folder in ("whole", "moved"))
-    assert moved == whole and len(whole) == 8, "the matches in play are the same ones"
-    probes = events(tmp_path / "moved", "probe")
+    assert across(folder, 3) == across(gone_on, 3) and len(across(folder, 3)) == 8, "the matches are the same ones"
+    probes = events(folder, "probe")
     assert len(probes) == 1 and "draws other actions" in probes[0]
 
 
-def test_a_moved_run_is_seeded_by_seed_and_update(tmp_path: Path) -> None:
+def test_a_moved_run_is_seeded_by_seed_and_update(stopped: Path, gone_on: Path, tmp_path: Path) -> None:
     """Moved twice from one state it is twice the same run, and not the one that drew on."""
     found = []
-    for folder in ("whole", "a", "b"):
-        (tmp_path / folder).mkdir()
-        train(tmp_path / folder, "long", *SPANNING, notes=Notes(3))
-        if folder != "whole":
-            change_state(tmp_path / folder, from_a_gpu)
-        resume(tmp_path / folder)
-        found.append(learned(tmp_path / folder, "matrix-1"))
-    assert found[1] == found[2] != found[0]
+    for name in ("a", "b"):
+        folder = shutil.copytree(stopped, tmp_path / name)
+        change_state(folder, from_a_gpu)
+        resume(folder)
+        found.append(learned(folder, "matrix-1"))
+    assert found[0] == found[1] != learned(gone_on, "matrix-1")
 
 
 def test_global_generators_of_another_kind_are_seeded_and_named() -> None:
@@ -140,10 +152,9 @@ def with_lanes(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_matches_go_on_in_other_lanes(lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `overlap=auto` decides is no part of the fingerprint: another decision is said, and all matches go on."""
-    for folder in ("whole", "moved"):
-        (tmp_path / folder).mkdir()
-        with_lanes(lanes, monkeypatch)
-        train(tmp_path / folder, "long", *SPANNING, notes=Notes(3))
+    with_lanes(lanes, monkeypatch)
+    train(tmp_path / "moved", "long", *SPANNING, notes=Notes(3))
+    shutil.copytree(tmp_path / "moved", tmp_path / "whole")
     before = Store.open(tmp_path / "moved" / "league.duckdb").find_run("matrix-1").fingerprint
     resume(tmp_path / "whole")
     with_lanes(3 - lanes, monkeypatch)
@@ -260,18 +271,15 @@ def test_a_run_of_other_bits_goes_on_aloud(tmp_path: Path, monkeypatch: pytest.M
     assert bits[0] == before and bits[-1] == now
 
 
-def test_a_state_from_before_bits_were_counted_goes_on(tmp_path: Path) -> None:
+def test_a_state_from_before_bits_were_counted_goes_on(stopped: Path, gone_on: Path, tmp_path: Path) -> None:
     """It counts as bits 0, is said with the same words, and goes on bit for bit on the machine it was made on."""
-    for folder in ("whole", "old"):
-        (tmp_path / folder).mkdir()
-        train(tmp_path / folder, "long", *SPANNING, notes=Notes(3))
-    change_state(tmp_path / "old", lambda state: state.pop("setting"))
-    resume(tmp_path / "whole")
-    _, said = resume(tmp_path / "old")
+    folder = shutil.copytree(stopped, tmp_path / "old")
+    change_state(folder, lambda state: state.pop("setting"))
+    _, said = resume(folder)
     (line,) = [line for line in said if "of play and learning, this library has" in line]
-    assert "bits 0 (from before they were counted)" in line and events(tmp_path / "old", "bits") == [line]
-    assert not events(tmp_path / "old", "moved")
-    assert learned(tmp_path / "old", "matrix-1") == learned(tmp_path / "whole", "matrix-1")
+    assert "bits 0 (from before they were counted)" in line and events(folder, "bits") == [line]
+    assert not events(folder, "moved")
+    assert learned(folder, "matrix-1") == learned(gone_on, "matrix-1")
 
 
 def test_auto_keeps_the_sizes_of_the_device_that_a_run_began_on(
@@ -299,9 +307,9 @@ def test_auto_keeps_the_sizes_of_the_device_that_a_run_began_on(
     assert rows["env"]["rows"] == 256
 
 
-def test_a_state_that_cannot_be_read_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_a_state_that_cannot_be_read_is_refused_in_a_line(stopped: Path, tmp_path: Path) -> None:
     """Weights of another shape, or a part that is not there, name the run and what to do; the state stays."""
-    train(tmp_path, "long", notes=Notes(3))
+    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
 
     def without_rng(state: dict[str, Any]) -> None:
         del state["learner"]["rng"]

@@ -11,7 +11,7 @@ import pytest
 from league import config as settings
 from league.config import PoolConfig, role_sets
 from league.errors import ConfigError
-from league.pool.league_pool import LeaguePool, Member, start_again
+from league.pool.league_pool import Assignment, LeaguePool, Member, start_again
 from league.pool.roles import Main, Rivals, Role, are_beaten, odds, without_monotone_tail
 from league.pool.roster import load, ready, role_of
 from league.snapshots.state import load_state, save_state
@@ -174,10 +174,7 @@ def pool_of(name: str, look: Any = lambda: [], seed: int = 0, **changes: Any) ->
         config,
         lambda agent_id: None,  # type: ignore[arg-type,return-value]
         rng,
-        run="me",
-        role_name=name,
-        role=role(name, **figures),
-        turn_steps=2000,
+        assignment=Assignment("me", name, role(name, **figures), turn_steps=2000),
         look=look,
     )
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -23,8 +21,9 @@ from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.loop import Counters
+from tests.helpers import processes
 from tests.helpers.cases import cases
-from tests.helpers.phases import HERE, Told
+from tests.helpers.phases import Told
 from tests.helpers.sizes import SMALL, as_options
 
 STARTING = ("load a state", "wire", "delete what came after")
@@ -110,9 +109,7 @@ def arguments(case: Case, run: str) -> list[str]:
 
 def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A `league` command in `folder` that nobody disturbs."""
-    command = [sys.executable, "-m", "league", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[2])}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return processes.run(*arguments, cwd=folder)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -32,7 +31,7 @@ from league.store import connection
 from league.store.liveness import runs
 from league.store.locks import LOCK, alone, is_held
 from league.store.store import Store
-from tests.helpers.cases import cases
+from tests.helpers import processes
 from tests.helpers.phases import Told
 from tests.helpers.sizes import SMALL
 
@@ -219,7 +218,8 @@ def test_exploiters_begin_anew_from_the_first_weights(whole: Path) -> None:
             assert snapshot_files.content_hash(snapshot_files.load(whole / row.path)[1]) == row.agent_id
 
 
-@pytest.mark.parametrize(("run", "update"), cases(("L.exploiter", 3), slow=[("L.main", 1), ("L.breadth", 6)]))
+@pytest.mark.slow
+@pytest.mark.parametrize(("run", "update"), [("L.exploiter", 3), ("L.main", 1), ("L.breadth", 6)])
 def test_a_stopped_league_goes_on_to_the_same_league(run: str, update: int, whole: Path, tmp_path: Path) -> None:
     """A signal in anybody's turn stops all, saved; `train --league` or `resume` again gives the very same rows."""
     with interrupted(update, signal.SIGINT, run):
@@ -308,6 +308,7 @@ def is_main_past(folder: Path, state: dict[str, Any], steps: int) -> bool:
     return folder.parent.name == "L.main" and bool(state["counters"]["steps"] >= steps)
 
 
+@pytest.mark.slow
 def test_a_league_killed_before_its_first_state_begins_again(whole: Path, tmp_path: Path) -> None:
     """The first snapshot's files without a state are removed, and the learner begins as if nothing had been."""
     kill(shelf_module, "save_state", lambda folder, state: True, lambda: train(tmp_path))
@@ -326,12 +327,12 @@ def test_the_tables_make_sense_of_several_learners(whole: Path, tmp_path: Path) 
     assert {learner.run for learner in board.learners} == set(RUNS)
     found = league.matchup("L.breadth@896", "L.main@896", store=store)
     assert found.record.games == 2
-    lines = command(tmp_path, "runs", "--store", str(store)).stdout
+    lines = processes.run("runs", "--store", store, cwd=tmp_path).stdout
     for role in ("main", "main exploiter", "league exploiter"):
         assert f" {role} " in lines
-    table = json.loads(command(tmp_path, "runs", "--store", str(store), "--json").stdout)
+    table = json.loads(processes.run("runs", "--store", store, "--json", cwd=tmp_path).stdout)
     assert {row["run"]: row["role"] for row in table}["L.exploiter"] == "main_exploiter"
-    done = command(tmp_path, "payoff", "--store", str(store), "--json")
+    done = processes.run("payoff", "--store", store, "--json", cwd=tmp_path)
     assert len(json.loads(done.stdout)["tables"][0]["rows"]) >= 7
 
 
@@ -346,8 +347,8 @@ def test_ratings_do_not_link_what_a_reset_parted(whole: Path) -> None:
 
 def test_pruning_spares_the_pools_of_a_league_that_can_go_on(tmp_path: Path) -> None:
     """A finished learner's snapshots stay while another of its league trains, and may go when all have finished."""
-    with interrupted(7, signal.SIGINT, "L.exploiter"):
-        train(tmp_path)
+    with interrupted(5, signal.SIGINT, "L.exploiter"):
+        train(tmp_path, "run.total_steps=640")
     store = Store.open(tmp_path / "league.duckdb")
     assert store.find_run("L.main").status == "finished"
     assert not any(pruning.goes for pruning in prune(store, keep=1))
@@ -389,22 +390,12 @@ def test_a_taken_name_and_a_league_without_self_play_are_refused(whole: Path, tm
 
 def test_a_longer_league_of_the_same_settings_goes_on(tmp_path: Path) -> None:
     """How long is no setting that changes learning: the same call with more steps takes a finished league on."""
-    train(tmp_path, "run.total_steps=256")
-    again, said = train(tmp_path, "run.total_steps=384")
-    assert said[0] == "league L: going on" and [x.steps for x in again.learners] == [384] * 3
-    first, _ = train(tmp_path, "run.total_steps=128", run=None)
-    second, _ = train(tmp_path, "run.total_steps=128", run=None)
+    train(tmp_path, "run.total_steps=128")
+    again, said = train(tmp_path, "run.total_steps=256")
+    assert said[0] == "league L: going on" and [x.steps for x in again.learners] == [256] * 3
+    first, _ = train(tmp_path, "run.total_steps=128", run=None, learner="main")
+    second, _ = train(tmp_path, "run.total_steps=128", run=None, learner="main")
     assert (first.league, second.league) == ("matrix-league-1", "matrix-league-2")
-
-
-def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """`league WORDS` in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "league", *words], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
-    )
-
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.slow
@@ -414,19 +405,17 @@ def test_two_processes_train_one_league_on_one_store(tmp_path: Path) -> None:
         '[learners.breadth]\nrole = "league_exploiter"', ""
     )
     path, store = write(tmp_path, text), tmp_path / "runs" / "league.duckdb"
-    words = [sys.executable, "-m", "league", "train", "--league", str(path), "--env", "matrix", "--run", "L"]
+    words = ["train", "--league", path, "--env", "matrix", "--run", "L"]
 
-    def start(learner: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*words, "--learner", learner], cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
-        )
+    def start(learner: str) -> processes.Process:
+        return processes.league(*words, "--learner", learner, cwd=tmp_path, stderr=subprocess.PIPE)
 
     main = start("main")
     while not (tmp_path / "runs" / "L.main" / "snapshots" / "0000000256").exists():
         assert main.poll() is None
         time.sleep(0.05)
     exploiter = start("exploiter")
-    second = command(tmp_path, *words[3:], "--learner", "main")
+    second = processes.run(*words, "--learner", "main", cwd=tmp_path)
     errors = [process.communicate(timeout=500)[1] for process in (main, exploiter)]
     assert [process.returncode for process in (main, exploiter)] == [0, 0], errors
     assert second.returncode == 0 or "another process trains it" in second.stderr or "finished" in second.stderr
@@ -654,7 +643,7 @@ def test_a_damaged_extra_snapshot_stops_nobody(kind: str, tmp_path: Path) -> Non
     store, name = tmp_path / "league.duckdb", "L.main" if kind == "league" else "R"
     if kind == "league":
         with interrupted(3, signal.SIGINT, "L.main"):
-            train(tmp_path)
+            train(tmp_path, "run.total_steps=512")
     else:
         sets = [*SMALL, "pool.snapshot_every_until=0", "pool.snapshot_every_after=128", "run.total_steps=1280"]
         league.train("smoke", env="matrix", run="R", overrides=sets, store=store, watcher=Stopping(3))

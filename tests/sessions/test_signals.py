@@ -16,8 +16,9 @@ import pytest
 
 import league
 from league.store.store import Store
+from tests.helpers import processes
 from tests.helpers.cases import cases
-from tests.helpers.phases import HERE, Told
+from tests.helpers.phases import Told
 from tests.helpers.sizes import SMALL, as_options
 
 SETS = (*SMALL, "pool.snapshot_every=128")
@@ -125,8 +126,8 @@ def test_other_commands_end_in_one_line_and_can_be_run_again(phase: str, command
     assert phase == "end a gate" or store.query("SELECT count(*) FROM match")[1] == before
     left = [path.name for path in (folder / "runs").iterdir() if path.name.startswith(".gate")]
     assert left == [] and not (folder / "film.gif").exists()
-    again = subprocess.run([sys.executable, "-m", "league", *command.split()], cwd=folder, env=ENVIRONMENT)
-    assert again.returncode == 0
+    again = processes.run(*command.split(), cwd=folder)
+    assert again.returncode == 0, again.stderr
 
 
 @pytest.mark.parametrize("number", cases(signal.SIGTERM, slow=[signal.SIGINT, signal.SIGHUP]))
@@ -145,7 +146,7 @@ def test_a_tournament_ends_with_its_standings(number: int, folder: Path) -> None
     assert all(standing["rating"] is not None for standing in result["standings"])
 
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parents[2])}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 @pytest.mark.parametrize("seconds", [0.02, 0.15, 0.4])
@@ -166,16 +167,8 @@ def test_ctrl_c_while_it_starts_shows_no_traceback(seconds: float, tmp_path: Pat
 def test_a_terminal_that_goes_away_stops_the_run_saved(tmp_path: Path) -> None:
     """When its terminal is closed the run is saved as with Ctrl+C, though nothing can be written there any more."""
     master, slave = pty.openpty()
-
-    def take_terminal() -> None:
-        import fcntl
-        import termios
-
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-    told = Told(
-        *LONG, cwd=tmp_path, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=take_terminal
-    )
+    terminal = {"stdin": slave, "stdout": slave, "stderr": slave, "start_new_session": True, "has_terminal": True}
+    told = Told(*LONG, cwd=tmp_path, **terminal)
     os.close(slave)
     assert told.until("learn", 2)
     os.close(master)
@@ -223,7 +216,7 @@ def test_a_reader_that_leaves_is_no_error(how: list[str], folder: Path) -> None:
 
 def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
     """A run that was started to ignore SIGHUP trains on when the terminal goes."""
-    told = Told(*LONG, cwd=tmp_path, **PIPES, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    told = Told(*LONG, cwd=tmp_path, **PIPES, ignored=[signal.SIGHUP])
     assert told.until("learn", 2)
     os.killpg(told.process.pid, signal.SIGHUP)
     assert told.until("learn", 5)

@@ -238,11 +238,10 @@ def refusal(folder: Path, *overrides: str) -> str:
 
 def test_rows_beyond_the_memory_are_refused_with_what_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The estimate, what is free and rows that fit are named; with these rows the run begins."""
-    many = ("run.total_steps=1_000_000_000_000", "env.rows=1_000_000_000")
+    many = ("run.total_steps=1_000_000_000_000", "env.rows=1_000_000", "learner.rollout_steps=100_000")
+    many += ("pool.snapshot_every_after=1_000_000_000",)
     line = refusal(tmp_path, *many)
-    assert (
-        line.startswith("env.rows=1000000000: this run takes about ") and "rows " in line and " free; set env." in line
-    )
+    assert line.startswith("env.rows=1000000: this run takes about ") and "rows " in line and " free; set env." in line
     monkeypatch.setattr(settling, "read_memory", lambda device: Memory(sizing.OVERHEAD + 3 * 2**20, 2**30))
     line = refusal(tmp_path, "env.rows=512", "learner.rollout_steps=8", "run.evaluate_games=2")
     setting = line.rpartition("; set ")[2]
@@ -252,9 +251,12 @@ def test_rows_beyond_the_memory_are_refused_with_what_fits(tmp_path: Path, monke
     assert done.status == "finished"
 
 
+WIDEST = ("agent.opponent_encoder=true", "agent.encoder_layers=128", "agent.encoder_width=16_384")
+
+
 def test_a_network_beyond_the_memory_is_refused_unmade(tmp_path: Path) -> None:
     """Its weights are counted before any is made; where no rows would help, other settings are named."""
-    line = refusal(tmp_path, "agent.lstm_size=10_000_000")
+    line = refusal(tmp_path, *WIDEST)
     assert line.startswith("agent: ") and "agent.lstm_size" in line
 
 

@@ -213,7 +213,7 @@ def test_file_above_the_limit_is_not_read(
     monkeypatch.setattr(io, limit, size)
     load(tmp_path / "s")
     monkeypatch.setattr(io, limit, size - 1)
-    assert file in refusal(tmp_path / "s") and f"{size} bytes" in refusal(tmp_path / "s")
+    assert file in refusal(tmp_path / "s") and f"{size:,} bytes" in refusal(tmp_path / "s")
 
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:

@@ -400,9 +400,9 @@ def test_other_bad_calls_are_one_line(store: Store, tmp_path: Path, monkeypatch:
     store.flush(force=True)
     calls: list[tuple[dict[str, Any], str]] = [
         ({"file": tmp_path / "latin.pgn"}, r"latin.pgn, line 2: byte 0xe9 is not UTF-8"),
-        ({"file": tmp_path / "none.csv"}, "none.csv: no such file"),
-        ({"file": tmp_path / "folder.csv"}, "folder.csv: no such file"),
-        ({"file": "nul\0.csv"}, "no such file"),
+        ({"file": tmp_path / "none.csv"}, "none.csv: cannot be read .No such file"),
+        ({"file": tmp_path / "folder.csv"}, "folder.csv: cannot be read"),
+        ({"file": "nul\0.csv"}, "cannot be read"),
         ({"game_id": None}, "m.csv, line 2: nothing tells the game; pass --game or --game-id"),
         ({"game_id": None, "game": "brwl"}, "game='brwl'.*did you mean `brawl`"),
         ({"game": "brawl", "game_id": "h"}, "game=brawl is not game id h"),
@@ -416,7 +416,7 @@ def test_other_bad_calls_are_one_line(store: Store, tmp_path: Path, monkeypatch:
         import_matches(good, store=tmp_path / "new.duckdb")
     assert not (tmp_path / "new.duckdb").exists()
     monkeypatch.setattr(exchange, "MAX_BYTES", 10)
-    with pytest.raises(UsageError, match="larger than"):
+    with pytest.raises(UsageError, match="more than the 10 allowed"):
         import_matches(good, game_id="g", store=store.path)
 
 

@@ -3,53 +3,44 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from league.boards.standings import leaderboard
 from league.store.liveness import runs
 from league.store.locks import LOCK, alone, held, is_held
 from league.store.store import Store
-from tests.helpers.phases import HERE, Told
+from tests.helpers.phases import Told
+from tests.helpers.processes import Process, league, run
 from tests.helpers.sizes import SMALL, as_options
+from tests.helpers.stores import python
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parents[2])}
 TRAIN = [
     *("train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", "--json"),
     *as_options([*SMALL, "pool.snapshot_every=512", "run.evaluate_every=2560", "run.total_steps=100_000_000"]),
     *("--set", "run.checkpoint_minutes=0.05"),
 ]
-POLL = """
-import json, sys, time
-from league.store.liveness import runs
-from league.boards.standings import leaderboard
-from league.store.store import Store
-from tests.helpers.sizes import SMALL, as_options
-store = Store.open("runs/league.duckdb")
-looks, longest, games = 0, 0.0, 0
-while time.time() < float(sys.argv[1]) or looks < 4:
-    started = time.monotonic()
-    boards = leaderboard(store).boards
-    statuses = {run.run: status for run, status in runs(store)}
-    columns, rows = store.query("SELECT count(*) FROM match")
-    assert rows[0][0] >= games, "rows never go"
-    games = rows[0][0]
-    looks, longest = looks + 1, max(longest, time.monotonic() - started)
-    time.sleep(0.05)
-print(json.dumps({"looks": looks, "longest": longest, "games": games, "statuses": statuses}))
-"""
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
-def start(folder: Path, *command: str, **options: Any) -> subprocess.Popen[str]:
-    """A python process in `folder` whose output is kept."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, *command], cwd=folder, env=ENVIRONMENT, **pipes, **options)
+def poll(until: float) -> None:
+    """Reads boards, statuses and rows of the store up to a time (of `time.time`), and prints what it found."""
+    store = Store.open("runs/league.duckdb")
+    looks, longest, games = 0, 0.0, 0
+    while time.time() < until or looks < 4:
+        started = time.monotonic()
+        assert leaderboard(store).boards
+        statuses = {run.run: status for run, status in runs(store)}
+        rows = store.query("SELECT count(*) FROM match")[1]
+        assert rows[0][0] >= games, "rows never go"
+        games = rows[0][0]
+        looks, longest = looks + 1, max(longest, time.monotonic() - started)
+        time.sleep(0.05)
+    print(json.dumps({"looks": looks, "longest": longest, "games": games, "statuses": statuses}))
 
 
 def wait_for(store: Path, count: int) -> Store:
@@ -61,14 +52,14 @@ def wait_for(store: Path, count: int) -> Store:
     raise AssertionError("the trainers made no update")
 
 
-@pytest.mark.parametrize("seconds", [15, pytest.param(240, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize("seconds", [5, pytest.param(240, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
 def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
     """Nobody fails; every run's match rows are as many as its learner counted, no update is missing; `runs` knows who
     lives: both at first, then one that was killed has died, and one that was stopped is stopped."""
-    trainers = [start(tmp_path, "-m", "league", *TRAIN, "--seed", str(seed)) for seed in range(2)]
+    trainers = [league(*TRAIN, "--seed", seed, cwd=tmp_path, **PIPES) for seed in range(2)]
     store = wait_for(tmp_path / "runs/league.duckdb", 2)
     assert {run.run: status for run, status in runs(store)} == {"matrix-1": "running", "matrix-2": "running"}
-    readers = [start(tmp_path, "-c", POLL, str(time.time() + seconds)) for _ in range(3)]
+    readers = [Process(poll, [time.time() + seconds], cwd=tmp_path, **PIPES) for _ in range(3)]
     looks = []
     for reader in readers:
         out, err = reader.communicate(timeout=1200)
@@ -85,14 +76,14 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
     trainers[1].communicate()
     other = ({"matrix-1", "matrix-2"} - {stopped}).pop()
     assert {run.run: status for run, status in runs(store)} == {stopped: "stopped", other: "died"}
-    listed = start(tmp_path, "-m", "league", "runs", "--json").communicate()[0]
+    listed = run("runs", "--json", cwd=tmp_path).stdout
     assert {run["run"]: run["status"] for run in json.loads(listed)} == {stopped: "stopped", other: "died"}
-    for run in (stopped, other):
+    for name in (stopped, other):
         counted = store.query(
-            f"SELECT \"update\", value FROM metric WHERE run = '{run}' AND name = 'matches' ORDER BY 1"
+            f"SELECT \"update\", value FROM metric WHERE run = '{name}' AND name = 'matches' ORDER BY 1"
         )[1]
         assert [update for update, _ in counted] == list(range(1, len(counted) + 1)), "no update is missing"
-        played = store.matches(run, "training")
+        played = store.matches(name, "training")
         assert len(played) == sum(value for _, value in counted) > 0
     longest = max(look["longest"] for look in looks)
     print(f"\n{seconds} s: looks {[look['looks'] for look in looks]}, the longest {longest:.2f} s")
@@ -101,8 +92,7 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
 HOLD = """
 import sys
 from league.store.store import Store
-from tests.helpers.sizes import SMALL, as_options
-with Store.open("runs/league.duckdb").reading():
+with Store.open(sys.argv[1]).reading():
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -110,17 +100,16 @@ with Store.open("runs/league.duckdb").reading():
 
 def test_a_reader_that_stays_does_not_stop_the_training(tmp_path: Path) -> None:
     """While one reader keeps the store, updates go on; their rows come when it lets go."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    trainer = Told(*TRAIN, "--quiet", "--set", "run.checkpoint_minutes=10", cwd=tmp_path, **pipes)
+    trainer = Told(*TRAIN, "--quiet", "--set", "run.checkpoint_minutes=10", cwd=tmp_path, **PIPES)
     store = wait_for(tmp_path / "runs/league.duckdb", 1)
-    reader = start(tmp_path, "-c", HOLD, stdin=subprocess.PIPE)
-    assert reader.stdout is not None and reader.stdout.readline() == "held\n"
-    held_at, updates = time.monotonic(), 0
-    while updates < 3:
-        assert trainer.until("learn")
-        updates += trainer.at > held_at
-    assert reader.poll() is None
-    reader.communicate("")
+    with python(HOLD, tmp_path / "runs/league.duckdb") as reader:
+        assert reader.stdout is not None and reader.stdout.readline() == "held\n"
+        held_at, updates = time.monotonic(), 0
+        while updates < 3:
+            assert trainer.until("learn")
+            updates += trainer.at > held_at
+        assert reader.poll() is None
+        reader.communicate("")
     trainer.process.send_signal(signal.SIGINT)
     out, err = trainer.process.communicate(timeout=120)
     trainer.close()
@@ -143,11 +132,7 @@ def test_a_lock_tells_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     looker = (
         "import sys; from league.store.locks import *; from pathlib import Path\nwhile True: is_held(Path(sys.argv[1]))"
     )
-    process = start(tmp_path, "-c", looker, str(path))
-    try:
+    with python(looker, path):
         for _ in range(300):
             with held(path):
                 pass
-    finally:
-        process.kill()
-        process.communicate()

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from league.training.losses import ppo
+from league.training.losses import EvaluatedActions, ppo
 from league.training.returns import gae
 
 T, B = 13, 4
@@ -85,7 +85,15 @@ def test_ppo_equals_its_definition() -> None:
     new, old, advantage, entropy, value, target = (
         torch.randn(3, 5, generator=generator, dtype=torch.float64) for _ in range(6)
     )
-    loss = ppo(new, old, advantage, entropy, value, target, clip=0.2, value_coefficient=0.7, entropy_coefficient=0.03)
+    loss = ppo(
+        EvaluatedActions(new, entropy, value),
+        old,
+        advantage,
+        target,
+        clip=0.2,
+        value_coefficient=0.7,
+        entropy_coefficient=0.03,
+    )
     policy = square = clipped = 0.0
     for n, o, a, v, g in zip(*(x.flatten().tolist() for x in (new, old, advantage, value, target)), strict=True):
         ratio = math.exp(n - o)
@@ -104,11 +112,9 @@ def test_clipped_samples_push_no_further() -> None:
     log_prob = torch.tensor([0.5, -0.5, 0.0], requires_grad=True)
     zeros = torch.zeros(3)
     loss = ppo(
-        log_prob,
+        EvaluatedActions(log_prob, zeros, zeros),
         zeros,
         torch.tensor([1.0, -1.0, 1.0]),
-        zeros,
-        zeros,
         zeros,
         clip=0.2,
         value_coefficient=0.5,

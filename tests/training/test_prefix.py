@@ -17,6 +17,7 @@ from league.config import SOURCE, RunConfig
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.loop import Report
+from tests.helpers.cases import cases
 from tests.helpers.sizes import SMALL_AGENT
 
 SETS = (
@@ -123,7 +124,9 @@ def _stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_stages")
-@pytest.mark.parametrize(("env", "sets"), [("matrix", SETS), ("brawl", (*SETS, "env.time_limit_seconds=2"))])
+@pytest.mark.parametrize(
+    ("env", "sets"), cases(("brawl", (*SETS, "env.time_limit_seconds=2")), slow=[("matrix", SETS)])
+)
 def test_the_short_stage_is_the_long_ones_beginning(env: str, sets: tuple[str, ...], tmp_path: Path) -> None:
     """Rows, snapshots, metrics, Elo, and the state with weights, optimiser, pool and matches in play are equal at its
     end, though evaluation, checkpoints, talk and checks differ; carried on it ends as the long stage does."""
