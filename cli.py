@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from league.errors import UsageError, as_known, command
+from league.errors import DEFAULT_STORE as STORE
+from league.errors import UsageError, as_known, command_line, next_step
 from league.printing import (
     flush,
     print_bench,
@@ -35,6 +36,7 @@ from league.printing import (
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
 if TYPE_CHECKING:
+    from league.sessions.exploitability import Exploit
     from league.sessions.leagues import LeagueResult
     from league.sessions.session import TrainResult
     from league.store.store import Store
@@ -62,7 +64,6 @@ GreedyOption = Annotated[bool, typer.Option("--greedy", help="All play their lik
 BotsGameOption = Annotated[str | None, typer.Option("--env", help="The game; needed only between bots.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="One setting; repeatable.")]
 GreedyGamesOption = Annotated[bool, typer.Option("--greedy", help="Use greedy games instead of sampled ones.")]
-STORE = Path("runs/league.duckdb")
 GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
 SURPRISING = 2.5
@@ -142,7 +143,7 @@ def train(
 
 @app.command()
 def resume(
-    run: Annotated[str, typer.Argument(help="A run or a league that was stopped, or a learner LEAGUE.NAME.")],
+    run: Annotated[str, typer.Argument(help="A stopped run, league or exploiter, or a learner LEAGUE.NAME.")],
     device: DeviceOption = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="A setting that may change; repeatable.")
@@ -151,18 +152,27 @@ def resume(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Continue a stopped run or league from its last saved state."""
+    """Continue a stopped run, league or exploiter from its last saved state."""
     from league import config as settings
     from league.progress import TerminalWatcher
     from league.sessions.app import resume
+    from league.sessions.exploitability import resume_exploit
     from league.sessions.leagues import resume_league
 
     opened = _open(store, quiet)
-    learners = [row.run for row in opened.learners() if run in (row.league, row.run)]
-    config = settings.from_json(json.loads(opened.find_run((learners or [run])[0]).config))
+    roles = {row.run: row.role for row in opened.learners() if run in (row.league, row.run)}
+    config = settings.from_json(json.loads(opened.find_run(next(iter(roles), run)).config))
     verbosity = settings.changed(config, overrides or ()).run.verbosity
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
-        if learners:
+        if "exploiter" in roles.values():
+            _finish_exploit(
+                resume_exploit(run, device=device, overrides=overrides or (), store=store, watcher=watcher),
+                store,
+                as_json,
+                quiet,
+            )
+            return
+        if roles:
             done = resume_league(run, device=device, overrides=overrides or (), store=store, watcher=watcher)
             _finish_league(done, store, as_json, quiet)
             return
@@ -197,7 +207,8 @@ def leaderboard(
     for board in result.boards:
         if not board.entries:
             say(
-                f"{board.game}: no evaluation matches yet; play some with `league evaluate` or `league tournament`",
+                f"{board.game}: no evaluation matches yet; play some with `league evaluate A --against B` or"
+                " `league tournament A B`",
                 quiet,
             )
         else:
@@ -253,7 +264,7 @@ def matchup(
         [(seat, *record_cells(r)) for seat, r in seatings],
     )
     if m.predicted is None or m.difference is None or m.superiority is None or m.predicted_score is None:
-        show("no chain of games links the two, so nothing else compares them; play them with `league evaluate`")
+        show("no chain of games links the two, so nothing compares them; play `league evaluate A --against B`")
         return
     p, d = m.predicted, m.difference
     show(f"by the ratings of all: score {m.predicted_score:.3f} (win {p.win:.3f}, draw {p.draw:.3f})")
@@ -492,14 +503,7 @@ def exploit(
             store=store,
             watcher=watcher,
         )
-    if as_json:
-        print_json(result)
-    else:
-        print_exploit(result)
-    if result.status == "stopped":
-        say(f"{result.run}: stopped at step {result.steps:,}; the same call with --run {result.run} goes on", quiet)
-    if result.signal:
-        raise typer.Exit(128 + result.signal)
+    _finish_exploit(result, store, as_json, quiet)
 
 
 @app.command()
@@ -790,7 +794,7 @@ def alarms(
     for finding in findings:
         show(f"{words[finding.is_raised]}, {finding.kind}: {finding.sentence}")
         if finding.is_raised:
-            show(f"  {command('query', finding.query)}")
+            show(f"  {command_line('query', finding.query)}")
 
 
 @app.command()
@@ -971,26 +975,33 @@ def _open(store: Path, quiet: bool) -> Store:
     return Store.open(store, lambda message: say(message, quiet))
 
 
+def _finish_exploit(result: Exploit, store: Path, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        print_json(result)
+    else:
+        print_exploit(result)
+    if result.status == "stopped":
+        say(f"{result.run}: stopped at step {result.steps:,}", quiet)
+        say(next_step("resume", result.run, store=store), quiet)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
+
+
 def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: bool) -> None:
     words = ["leaderboard", "--run"] if result.status == "finished" else ["resume"]
     say(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", quiet)
-    say(f"next: {command(*words, result.run, *_elsewhere(store))}", quiet)
+    say(next_step(*words, result.run, store=store), quiet)
     if as_json:
         print_json(result)
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
 
-def _elsewhere(store: Path) -> tuple[object, ...]:
-    """The words that name a store which is not where it is looked for."""
-    return () if store == STORE else ("--store", store)
-
-
 def _finish_league(result: LeagueResult, store: Path, as_json: bool, quiet: bool) -> None:
     words = ["payoff"] if result.status == "finished" else ["resume", result.league]
     for learner in result.learners:
         say(f"{learner.run}: {learner.status} at step {learner.steps:,} after {learner.updates} updates", quiet)
-    say(f"next: {command(*words, *_elsewhere(store))}", quiet)
+    say(next_step(*words, store=store), quiet)
     if as_json:
         print_json(result)
     if result.signal:

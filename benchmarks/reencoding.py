@@ -31,9 +31,9 @@ from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.kernels.attention import attend, rotate, rotation_at, split
 from league.policies.opponent_encoder import OpponentEncoder
-from league.sessions.session import Silent
 from league.sessions.settling import settle
 from league.sessions.shelf import architecture_of
+from league.sessions.steady import Silent
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.loop import Counters, Report, Run, train

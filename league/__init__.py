@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from league.arena.gating import gate
     from league.arena.tournaments import tournament
     from league.sessions.app import resume, train
-    from league.sessions.exploitability import exploit
+    from league.sessions.exploitability import exploit, resume_exploit
     from league.sessions.failures import replay
     from league.sessions.leagues import resume_league, train_league
     from league.store.exchange import imports, remove_import
@@ -41,6 +41,7 @@ __all__ = [
     "remove_import",
     "replay",
     "resume",
+    "resume_exploit",
     "resume_league",
     "tournament",
     "train",
@@ -51,6 +52,7 @@ _HOMES = {
     "resume": "league.sessions.app",
     "train": "league.sessions.app",
     "exploit": "league.sessions.exploitability",
+    "resume_exploit": "league.sessions.exploitability",
     "gate": "league.arena.gating",
     "imports": "league.store.exchange",
     "remove_import": "league.store.exchange",
@@ -59,7 +61,7 @@ _HOMES = {
     "train_league": "league.sessions.leagues",
     "tournament": "league.arena.tournaments",
 }
-_TRAINING = ("exploit", "resume", "resume_league", "train", "train_league")
+_TRAINING = ("exploit", "resume", "resume_exploit", "resume_league", "train", "train_league")
 _SPINS = ("GOMP_SPINCOUNT", "20000")
 
 

@@ -375,10 +375,10 @@ def stages() -> tuple[str, ...]:
     return tuple(sorted(table, key=lambda name: int(table[name]["run"]["total_steps"])))
 
 
-def carried_on_stages() -> frozenset[str]:
-    """The stages whose finished runs another stage carries on."""
+def continued_stages() -> dict[str, str]:
+    """Stage -> the one whose finished runs it carries on."""
     table = read_toml(SOURCE, "the hyperparameter source")["stage"]
-    return frozenset(str(stage["run"].get("continues", "")) for stage in table.values()) - {""}
+    return {name: stage["run"]["continues"] for name, stage in table.items() if stage["run"].get("continues")}
 
 
 def role_figures() -> dict[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 _ROOM, _RIGHTS = "make room there, then try again", "see to its rights, or pass another path"
@@ -21,6 +22,8 @@ _NEXT_STEPS = {
 """What to do where the system refuses a path or a stream; else another path may help."""
 _READABLE = re.compile(r"[^\"$`\\!\n]*[ '][^\"$`\\!\n]*")
 """What a shell leaves alone between double quotes, which are easier to read where there are single ones inside."""
+DEFAULT_STORE = Path("runs/league.duckdb")
+"""The store of a command that is given none."""
 
 
 class LeagueError(Exception):
@@ -91,10 +94,21 @@ def as_known(error: BaseException) -> LeagueError | None:
     return LeagueError(f"{where}: {error.strerror or error}; {_NEXT_STEPS.get(error.errno or 0, _ANOTHER)}")
 
 
-def command(*words: object) -> str:
-    """A command line to be pasted: `league` and these words, each quoted so that a shell takes it as it is."""
-    texts = map(str, words)
+def command_line(*words: object, store: Path | None = None) -> str:
+    """`league WORDS` to be pasted: each quoted so that a shell takes it as it is; a store is named where it is another."""
+    where = [] if store in (None, DEFAULT_STORE) else ["--store", store]
+    texts = [str(word) for word in [*words, *where]]
     return " ".join(["league", *(f'"{text}"' if _READABLE.fullmatch(text) else shlex.quote(text) for text in texts)])
+
+
+def command(*words: object, store: Path | None = None) -> str:
+    """`command_line` as an error offers it."""
+    return f"`{command_line(*words, store=store)}`"
+
+
+def next_step(*words: object, store: Path) -> str:
+    """A line with what can be done next, to be copied as it stands."""
+    return f"next: {command_line(*words, store=store)}"
 
 
 def plain(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -29,7 +30,7 @@ class TerminalWatcher:
 
     def __init__(self, verbosity: int = 1) -> None:
         self.verbosity = verbosity
-        self.console = Console(stderr=True, highlight=False)
+        self.console = _Console(stderr=True, highlight=False)
         self._is_live = verbosity == 1 and self.console.is_terminal
         self._progress = _TwoLines(
             TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps"),
@@ -49,8 +50,9 @@ class TerminalWatcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
-        self._say_rewards()
+        with suppress(OSError):  # nobody reads any more
+            self._progress.stop()
+            self._say_rewards()
 
     def report(self, report: Report) -> None:
         """Moves the bar, or writes a line."""
@@ -86,6 +88,14 @@ class TerminalWatcher:
 
     def _print(self, line: str) -> None:
         self.console.print(Text(visible(line)), soft_wrap=True)
+
+
+class _Console(Console):
+    """One whose reader may leave: rich would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        """Raises what was raised."""
+        raise
 
 
 class _TwoLines(Progress):

@@ -28,14 +28,22 @@ MOST = {"encoder_layers": MAX_LAYERS, "history_tokens": MAX_HISTORY}
 _ARCHITECTURE = TypeAdapter(Architecture)
 
 
-def load_policy(folder: str | Path, device: str | torch.device = "cpu") -> tuple[Manifest, ActorCritic]:
+def load_policy(
+    folder: str | Path, device: str | torch.device = "cpu", agent_id: str | None = None
+) -> tuple[Manifest, ActorCritic]:
     """The frozen network of a snapshot or export, its weights checked against the manifest's hash.
+
+    agent_id: whose it must be; anybody's if not given.
 
     Raises:
         SnapshotError: the folder is missing or damaged, or its weights, architecture and game do not fit each other.
         UsageError: this machine has no such device.
     """
     manifest, tensors = load(Path(folder))
+    if agent_id not in (None, manifest.agent_id):
+        raise SnapshotError(
+            f"{folder} holds another agent ({manifest.agent_id[:16]}..., not {agent_id[:16]}...); restore its own files"
+        )
     try:
         architecture = _architecture(manifest, len(tensors))
         with torch.device("meta"):  # nothing is allocated before the shapes are known to be those of the file

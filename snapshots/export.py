@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from league.errors import SnapshotError
-from league.snapshots.io import MANIFEST, load, save
+from league.snapshots.files import MANIFEST
+from league.snapshots.io import load, save
 from league.snapshots.manifest import About, Manifest
 
 

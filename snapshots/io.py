@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,15 +16,19 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from league.acts import act
 from league.errors import SnapshotError
 from league.schema import read_file
+from league.snapshots.files import (
+    MANIFEST,
+    MAX_MANIFEST_BYTES,
+    WEIGHTS,
+    sync_folder,
+    temporary_beside,
+    write_synced,
+)
 from league.snapshots.manifest import About, Manifest, parse
 
-WEIGHTS = "weights.safetensors"
-MANIFEST = "manifest.json"
 MAX_WEIGHTS_BYTES = 4 * 2**30
-MAX_MANIFEST_BYTES = 2**20
 MAX_HEADER_BYTES = 4 * 2**20
 """Of the weights file's list of tensors; some 100 bytes tell of one."""
 DTYPES = frozenset(
@@ -33,8 +36,6 @@ DTYPES = frozenset(
     | {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
 )
 """What a tensor of a snapshot may hold."""
-TEMPORARY = ".tmp-"
-"""In the name of every temporary file and folder: `.NAME.tmp-RANDOM`."""
 
 
 def content_hash(tensors: Mapping[str, torch.Tensor]) -> str:
@@ -62,15 +63,15 @@ def save(folder: str | Path, tensors: Mapping[str, torch.Tensor], about: About) 
     manifest = Manifest(agent_id=_sha256(data), **dict(about))
     if folder.exists():
         return _same_agent(folder, manifest)
-    temporary = _temporary(folder)
+    temporary = temporary_beside(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
-        _write_synced(temporary / WEIGHTS, data)
-        _write_synced(temporary / MANIFEST, (manifest.model_dump_json(indent=2) + "\n").encode())
-        _sync_folder(temporary)
+        write_synced(temporary / WEIGHTS, data)
+        write_synced(temporary / MANIFEST, (manifest.model_dump_json(indent=2) + "\n").encode())
+        sync_folder(temporary)
         os.rename(temporary, folder)
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
     except OSError as error:
         raise SnapshotError(
             f"cannot write {folder}: {error.strerror or error}; make room or rights there, then try again"
@@ -113,33 +114,6 @@ def load(folder: str | Path) -> tuple[Manifest, dict[str, torch.Tensor]]:
     return manifest, tensors
 
 
-def write_atomic(path: str | Path, data: bytes) -> None:
-    """Writes a file that is, at every moment and after a kill, either the old one or `data` whole.
-
-    Raises:
-        OSError: the disk refuses; the old file stands.
-    """
-    path = Path(path)
-    temporary = _temporary(path)
-    try:
-        _write_synced(temporary, data)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def clean(folder: str | Path) -> list[Path]:
-    """Removes what killed writers left in `folder`; only its one writer may call this. Returns what was removed."""
-    stale = sorted(Path(folder).glob(f".*{TEMPORARY}*"))
-    for path in stale:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    return stale
-
-
 def _weights_bytes(tensors: Mapping[str, torch.Tensor]) -> bytes:
     """The weights file: copies, so that tensors that share memory are each written whole."""
     copies = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
@@ -180,27 +154,6 @@ def _read(path: Path, limit: int) -> bytes:
         raise SnapshotError(f"{path} is missing; take the snapshot, a whole folder, from its source again") from None
     except OSError as error:
         raise SnapshotError(f"{path} cannot be read: {error.strerror or error}; mend its permissions") from None
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}{TEMPORARY}{secrets.token_hex(4)}")
-
-
-@act("sync a file")
-def _write_synced(path: Path, data: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes the names in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sha256(data: bytes) -> str:

@@ -24,18 +24,15 @@ import torch
 
 from league.acts import act
 from league.errors import SnapshotError
-from league.snapshots.io import TEMPORARY, clean, write_atomic
+from league.snapshots.files import INDEX, PREVIOUS, TEMPORARY, clean, write_atomic
 
-INDEX = "state.json"
-PREVIOUS = "previous.json"
 STATES_KEPT, STATES_AT_ONCE = 2, 3
 """States on disk between two saves, and for a moment within one."""
 FORMAT = 1
 _KIND, _NAME = "$kind", "$name"
-_NEXT = "the run cannot go on; begin a new one with `league train --fresh`"
 
 
-class _Damaged(SnapshotError):
+class DamagedState(SnapshotError):
     """A state is proved to be damaged or gone."""
 
 
@@ -74,9 +71,7 @@ def save_state(folder: Path, tree: dict[str, Any]) -> None:
         _remove_unnamed(folder)
     except (OSError, safetensors.SafetensorError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise SnapshotError(
-            f"{folder}: the run's state cannot be written ({reason}); make room, then `league resume`"
-        ) from error
+        raise SnapshotError(f"{folder}: the run's state cannot be written ({reason})") from error
 
 
 @act("load a state")
@@ -100,9 +95,8 @@ def load_state(folder: Path, say: Callable[[str], None] | None = None) -> dict[s
     except OSError as error:
         raise SnapshotError(f"{folder}: cannot be changed ({error.strerror or error}); make it writable") from error
     if say is not None:
-        reason = str(damage).removesuffix(f"; {_NEXT}")
         kept = f"the newest state is kept as {', '.join(aside)}; " if aside else ""
-        say(f"{reason}: going on from the state before it; {kept}what was learned since is learned again")
+        say(f"{damage}: going on from the state before it; {kept}what was learned since is learned again")
     return tree
 
 
@@ -113,11 +107,6 @@ def read_state(folder: Path) -> dict[str, Any]:
         SnapshotError: as `load_state`.
     """
     return _newest_whole(folder)[0]
-
-
-def has_state(folder: Path) -> bool:
-    """Whether a state was saved in `folder`, also where it is damaged; not where its first writing was broken off."""
-    return any((folder / name).exists() for name in (INDEX, PREVIOUS))
 
 
 def states_bytes(folder: Path) -> int:
@@ -160,11 +149,11 @@ def _newest_whole(folder: Path) -> tuple[dict[str, Any], SnapshotError | None]:
     """
     try:
         return _read(folder / INDEX), None
-    except _Damaged as error:
+    except DamagedState as error:
         damage = error
     try:
         return _read(folder / PREVIOUS), damage
-    except _Damaged:
+    except DamagedState:
         raise damage from None
 
 
@@ -172,7 +161,7 @@ def _read(path: Path) -> dict[str, Any]:
     """The state of one index.
 
     Raises:
-        _Damaged: a file is missing, damaged or not such a state.
+        DamagedState: a file is missing, damaged or not such a state.
         SnapshotError: it cannot be read now, or by this league; that says nothing of what is in it.
     """
     try:
@@ -193,9 +182,9 @@ def _read(path: Path) -> dict[str, Any]:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  # no mapping
         tree = _decode(json.loads(head["tree"]), tensors)
     except FileNotFoundError as error:
-        raise _Damaged(f"{error.filename}: {error.strerror or error}; {_NEXT}") from error
+        raise DamagedState(f"{error.filename}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
-        raise _Damaged(f"{path}: damaged ({' '.join(str(error).split())}); {_NEXT}") from error
+        raise DamagedState(f"{path}: damaged ({' '.join(str(error).split())})") from error
     except (OSError, MemoryError, RuntimeError) as error:  # the last one is torch's where it has no memory
         where, why = getattr(error, "filename", None) or path, getattr(error, "strerror", None) or str(error)
         raise SnapshotError(
@@ -203,7 +192,7 @@ def _read(path: Path) -> dict[str, Any]:
             f" its rights, its disk and free memory, then try again"
         ) from error
     if not isinstance(tree, dict):
-        raise _Damaged(f"{path}: not a state (the tree is a {type(tree).__name__}); {_NEXT}")
+        raise DamagedState(f"{path}: not a state (the tree is a {type(tree).__name__})")
     return tree
 
 

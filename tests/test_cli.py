@@ -844,7 +844,9 @@ def test_names_that_cannot_be_exported_or_resumed(arguments: list[str], call: Ca
 
 def test_a_finished_run_is_not_resumed(call: Call, unchanged: Path) -> None:
     """It says so, and what goes on instead."""
-    need_refusal(call("resume", "matrix-1", cwd=unchanged), 2, "run=matrix-1", "finished", "--stage")
+    need_refusal(
+        call("resume", "matrix-1", cwd=unchanged), 2, "run=matrix-1", "finished", "`league train --fresh --env matrix`"
+    )
 
 
 @pytest.mark.parametrize("name", ["matrix-1", "league.duckdb"])

@@ -38,7 +38,7 @@ from league.envs.classic.shared import HEADER
 from league.errors import LeagueError, SnapshotError, UsageError, visible
 from league.sessions.settling import check_mix, settle
 from league.snapshots import Agent
-from league.snapshots.io import MANIFEST, WEIGHTS
+from league.snapshots.files import MANIFEST, WEIGHTS
 from league.snapshots.state import load_state, save_state
 from league.store.exchange import import_matches
 from league.store.formats import COLUMNS, FORMATS

@@ -29,7 +29,7 @@ from league.cli import app
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, visible
 from league.snapshots import Agent
 from league.snapshots import io as files
-from league.snapshots.io import MANIFEST, WEIGHTS
+from league.snapshots.files import MANIFEST, WEIGHTS
 from league.store import formats
 from league.store.apart import run_apart
 from league.store.exchange import import_matches

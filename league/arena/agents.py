@@ -20,7 +20,7 @@ from league.boards.standings import Leaderboard, find_named
 from league.boards.standings import leaderboard as rank
 from league.device import choose_device, read_memory
 from league.envs import registry
-from league.errors import UsageError, nearest
+from league.errors import DEFAULT_STORE, UsageError, command, nearest
 from league.play.evaluation import Contestant, Pairing, Summary, check_games, num_rows, play, summarise
 from league.policies.actor_critic import ActorCritic, state_bytes
 from league.policies.stacked import StackedPolicy, stack_of
@@ -32,8 +32,6 @@ from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, GameSpec, MatchResult, Origin, Policy
-
-DEFAULT_STORE = Path("runs/league.duckdb")
 
 
 @dataclass(frozen=True)
@@ -107,9 +105,10 @@ def find_agent(store: Store | None, name: str) -> Named:
         )
     row = find_named(store, name)
     if row.pruned_at is not None:
+        shown = command("snapshots", "list", "--run", row.run, store=store.path)
         raise UsageError(
             f"agent {name!r}: the files of {row.run}@{row.step} were pruned on {row.pruned_at:%Y-%m-%d}, so it cannot"
-            f" play; name one of those that `league snapshots list --run {row.run}` shows with files"
+            f" play; name one of those that {shown} shows with files"
         )
     return Named(row.agent_id, f"{row.run}@{row.step}", store.path.parent / row.path)
 
@@ -331,7 +330,7 @@ def gather(sides: tuple[Named, ...], env: str | None, device: str) -> Meeting:
         UsageError, SnapshotError: as `evaluate`.
     """
     torch_device = choose_device(device)
-    nets = {n.agent_id: load_policy(n.folder, torch_device) for n in sides if n.folder is not None}
+    nets = {n.agent_id: load_policy(n.folder, torch_device, n.agent_id) for n in sides if n.folder is not None}
     game = _common_game([manifest.game for manifest, _ in nets.values()], env)
     spec = registry.spec(game.name, game.options)
     for manifest, _ in nets.values():

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from league.arena.agents import (
-    DEFAULT_STORE,
     Meeting,
     check_different,
     check_seed,
@@ -24,7 +23,7 @@ from league.arena.agents import (
     store_for,
 )
 from league.boards.standings import best_rated, find_named
-from league.errors import StoreError, UsageError
+from league.errors import DEFAULT_STORE, StoreError, UsageError
 from league.maths.sprt import Sprt, elo_interval, pair_counts
 from league.play.evaluation import check_games
 from league.signals import put_off

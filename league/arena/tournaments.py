@@ -12,7 +12,6 @@ from typing import Literal, get_args
 import numpy as np
 
 from league.arena.agents import (
-    DEFAULT_STORE,
     Meeting,
     Named,
     check_seed,
@@ -24,7 +23,7 @@ from league.arena.agents import (
     store_for,
 )
 from league.boards.standings import rate_counts
-from league.errors import UsageError, nearest
+from league.errors import DEFAULT_STORE, UsageError, nearest
 from league.maths.davidson import ELO_SCALE, Ints
 from league.maths.ratings import Difference, PairCounts, Ratings
 from league.maths.record import Record

@@ -63,7 +63,7 @@ def matchup(store: Store, a: str, b: str, *, sampling: Sampling = "sample") -> M
         else:
             raise UsageError(
                 f"{a} and {b} have no game in which both have evaluation matches with sampling={sampling};"
-                f" play some with `league evaluate`"
+                f" play some with `league evaluate A --against B`"
             )
     seat0, seat1 = _seated(counts, a_id, b_id), _seated(counts, b_id, a_id)[::-1]
     is_linked = ratings.group[ratings.index(a_id)] == ratings.group[ratings.index(b_id)]

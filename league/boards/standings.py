@@ -205,7 +205,7 @@ def leaderboard(
             raise UsageError(f"against={against}: it has no finite rating with prior={prior:g}; take a prior above 0")
         raise UsageError(
             f"against={against}: it has no evaluation game with sampling={sampling} here; play some with"
-            f" `league evaluate`, or name another agent"
+            f" `league evaluate A --against B`, or name another agent"
         )
     return Leaderboard(boards)
 
@@ -476,7 +476,7 @@ def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple
     if len(ratings.anchors) > 1:
         notes.append(
             f"{len(ratings.anchors)} groups that no game links: ranks and ratings of different groups cannot be"
-            f" compared; `league evaluate` an agent of one against one of the other"
+            f" compared; join them with `league evaluate A --against B`, A of one and B of another"
         )
     if ratings.agents and ratings.anchor is None:
         why = f"{facts.anchor} has no game here" if facts.anchor else "no anchor is known of this game"

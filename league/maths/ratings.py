@@ -285,7 +285,7 @@ class Ratings:
         if self.group[i] != self.group[j]:
             raise UsageError(
                 f"agents `{a}` and `{b}` are in groups {self.group[i] + 1} and {self.group[j] + 1}, which no game"
-                f" links, so nothing compares them; play one of each against the other with `league evaluate`"
+                f" links, so nothing compares them; play one of each against the other: `league evaluate A --against B`"
             )
         return i, j
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import shutil
+import json
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,15 +12,25 @@ import torch
 
 from league import config as settings
 from league.acts import act
-from league.arena.agents import DEFAULT_STORE, check_seed
+from league.arena.agents import check_seed
 from league.config import AUTO, Config
 from league.device import choose_device, describe_device
 from league.envs import registry
-from league.errors import LeagueError, StoreError, UsageError
+from league.errors import DEFAULT_STORE, UsageError, command
 from league.sessions.continuation import find_earlier, find_earlier_auto, is_pruned
-from league.sessions.session import Plan, Session, Silent, TrainResult, new_row
-from league.sessions.settling import check_disk, check_memory, check_name, check_settings, settle, with_overrides
-from league.sessions.shelf import FileShelf, folder_of
+from league.sessions.folders import FolderTaken, first_free, make_folder, remove_folder
+from league.sessions.session import Plan, Session, TrainResult, new_row
+from league.sessions.settling import (
+    check_disk,
+    check_memory,
+    check_name,
+    check_settings,
+    sets_for,
+    settle,
+    with_overrides,
+)
+from league.sessions.shelf import FileShelf
+from league.sessions.steady import steady
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.loop import Watcher
@@ -62,8 +70,7 @@ def train(
         StoreError: the store cannot be used.
         LeagueError: the memory is used up later; the run's state has been saved.
     """
-    say = None if watcher is None else watcher.say
-    watcher = watcher or Silent()
+    watcher, say = steady(watcher)
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
     config, spec, torch_device, explanation = settle(stage, preset, env, config_file, sets)
     check_settings(config, spec)
@@ -83,20 +90,18 @@ def train(
             disk = check_disk(config, spec, torch_device, Path(store), earlier.run, earlier.steps)
     if reason:
         watcher.say(reason)
-    name = earlier.run if earlier else claim_run_name(opened, run, config.env.name)
+    row = new_row(run or "", config, seed, stage, settings.fingerprint(config), torch_device, preset)
+    row = replace(row, run=earlier.run) if earlier else claim_name(opened, run, row)
     try:
-        watcher.say(f"run {name}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
+        watcher.say(f"run {row.run}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
         if explanation:
             watcher.say(explanation)
         watcher.say(memory)
         watcher.say(disk)
-        row = new_row(name, config, seed, stage, settings.fingerprint(config), torch_device, preset)
         return _go(plan_of(opened, row, earlier, config, torch_device, watcher, event))
-    except BaseException:
-        with suppress(LeagueError):
-            if name not in {row.run for row in opened.runs()}:  # it never began, and its name is free again
-                shutil.rmtree(folder_of(opened, name), ignore_errors=True)
-        raise
+    finally:
+        if earlier is None:
+            remove_folder(opened, row)  # where it never began its folder is as it was made, and its name is free again
 
 
 def resume(
@@ -124,15 +129,15 @@ def resume(
         UsageError: there is no such run, it is finished, another process trains it, or its game has changed since.
         SnapshotError: its state is missing or damaged; nothing has been changed.
     """
-    opened = Store.open(Path(store), None if watcher is None else watcher.say)
-    watcher = watcher or Silent()
+    watcher, say = steady(watcher)
+    opened = Store.open(Path(store), say)
     row = opened.find_run(run)
-    if run in {learner.run for learner in opened.learners()}:
-        raise UsageError(f"run={run}: it is a learner of a league; use `league resume` or `league.resume_league`")
+    if role := next((learner.role for learner in opened.learners() if learner.run == run), None):
+        what, way = ("an exploiter", "exploit") if role == "exploiter" else ("a learner of a league", "league")
+        again = command("resume", run, store=opened.path)
+        raise UsageError(f"run={run}: it is {what}; use {again} or `league.resume_{way}`")
     if row.status == "finished":
-        raise UsageError(
-            f"run={run}: it is finished at step {row.steps:,}; carry on with a longer --stage of `league train`"
-        )
+        raise UsageError(f"run={run}: it is finished at step {row.steps:,}; {longer(row, opened.path)}")
     config, changed = with_overrides(row, overrides)
     torch_device = choose_device(device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
@@ -161,7 +166,7 @@ def plan_of(
     row, found, event: as in `Plan`.
     """
     shelf = FileShelf(store, row, config, device)
-    return Plan(row, found, config, device, shelf, watcher, needs_state=found is not None, event=event)
+    return Plan(row, found, config, device, shelf, watcher, event=event)
 
 
 def _go(plan: Plan) -> TrainResult:
@@ -174,36 +179,46 @@ def _go(plan: Plan) -> TrainResult:
     with Session(store, [plan], plan.watcher) as session:
         if is_pruned(store, run):
             raise UsageError(
-                f"run={run}: snapshots of it were pruned, so it cannot go on; begin a new run with `league train"
-                f" --fresh`"
+                f"run={run}: snapshots of it were pruned, so it cannot go on; begin a new run with"
+                f" {command('train', '--fresh', '--env', plan.config.env.name, store=store.path)}"
             )
         return session.go().results[0]
 
 
-def claim_run_name(store: Store, wanted: str | None, game: str) -> str:
-    """Makes the new run's folder, called `wanted` or the next free `GAME-N`, and returns its name.
+def claim_name(store: Store, wanted: str | None, row: RunRow) -> RunRow:
+    """Makes the new run's folder, called `wanted` or the next free `GAME-N`; the row with that name.
 
     Raises:
-        UsageError: `wanted` is taken.
+        UsageError: `wanted` is taken, or cannot be.
         StoreError: no folder can be made there.
     """
-    if wanted and wanted.startswith(
-        f"{store.path.name}."
-    ):  # the database keeps files of its own beside it, such as its log
-        raise UsageError(f"run={wanted}: begins with the name of the store {store.path}; pass another --run")
-    taken = {row.run for row in store.runs()} | {row.league for row in store.learners()}
-    for name in [wanted] if wanted else (f"{game}-{n}" for n in itertools.count(1)):
-        try:
-            if name not in taken:
-                folder_of(store, name).mkdir()
-                return name
-        except FileExistsError:
-            continue  # also where another process was first
-        except OSError as error:
-            raise StoreError(
-                f"{folder_of(store, name)}: no folder can be made ({error.strerror or error}); pass another --store"
-            ) from None
-    raise UsageError(
-        f"run={wanted}: a run, file or folder of that name is already in {store.path.parent};"
-        f" carry a stopped run on with `league resume`, or pass another --run"
-    )
+    leagues = {learner.league for learner in store.learners()}
+    runs = {known.run: known for known in store.runs()}
+
+    def begin(name: str) -> bool:
+        if name in runs or name in leagues:
+            return False
+        make_folder(store, replace(row, run=name))
+        return True
+
+    name, is_new = first_free(wanted, row.game, begin)
+    if not is_new:
+        can_go_on = name in leagues or runs[name].status != "finished"
+        go_on = f"carry it on with {command('resume', name, store=store.path)}, or " if can_go_on else ""
+        what = "league" if name in leagues else "run"
+        raise FolderTaken(f"run={name}: a {what} of that name is already in {store.path}; {go_on}pass another --run")
+    return replace(row, run=name)
+
+
+def longer(row: RunRow, store: Path) -> str:
+    """How a finished run is carried on by a longer stage, or what can be done where none carries it on."""
+    after = [stage for stage, earlier in settings.continued_stages().items() if earlier == row.stage]
+    config = settings.from_json(json.loads(row.config))
+    if not after or settings.fingerprint(config) != row.fingerprint:
+        why = f"no stage carries {row.stage} on" if not after else "no stage carries on a run whose settings changed"
+        another = command("train", "--fresh", "--env", row.game, store=store)
+        return f"{why}; begin another run with {another}"
+    preset = row.preset if row.preset not in ("", AUTO) else "fast"
+    sets = [word for given in sets_for(config, after[0], preset) for word in ("--set", given)]
+    words = ["train", "--stage", after[0], "--preset", preset, "--env", row.game, "--seed", row.seed, *sets]
+    return f"carry it on with {command(*words, store=store)}"

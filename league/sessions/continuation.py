@@ -11,6 +11,7 @@ import torch
 from league import config as settings
 from league.config import AUTO, Config, Layer
 from league.envs import registry
+from league.errors import command
 from league.sessions import sizing
 from league.store.rows import RunRow
 from league.store.store import Store
@@ -31,7 +32,9 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
     runs = store.runs()
     begun = [row for row in runs if (row.fingerprint, row.game_id, row.seed) == (mark, game_id, seed)]
     longer = [row for row in begun if row.stage != stage and row.status != "finished" and row.steps]
-    hint = f"; to carry on {longer[-1].run} instead, use `league resume {longer[-1].run}`" if longer else ""
+    hint = ""
+    if longer:
+        hint = f"; to carry on {longer[-1].run} instead, use {command('resume', longer[-1].run, store=store.path)}"
     finished = [row for row in runs if row.stage == stage and row.status == "finished"]
     if not finished:
         return None, f"starting at step 0: there is no finished {stage} in {store.path}{hint}"

@@ -22,7 +22,7 @@ from league.envs import registry
 from league.errors import LeagueError, UsageError, command
 from league.play.checks import mask_words, place
 from league.schema import MAX_ROWS, FrozenModel, Natural, read_file
-from league.snapshots.io import write_atomic
+from league.snapshots.files import write_atomic
 from league.snapshots.manifest import GameRecord
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch
 
@@ -124,7 +124,7 @@ def write_evidence(folder: Path, evidence: Mapping[str, Any], game: GameRecord) 
         write_atomic(path, json.dumps(head).encode())
     except OSError as error:
         return f"its state could not be written to {path} ({error.strerror or error})"
-    return f"`{command('replay', path)}` shows it"
+    return f"{command('replay', path)} shows it"
 
 
 def read_evidence(path: str | Path) -> Evidence:

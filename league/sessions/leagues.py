@@ -7,7 +7,6 @@ only after that does an exploiter begin again.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -20,18 +19,20 @@ import numpy as np
 import torch
 
 from league import config as settings
-from league.arena.agents import DEFAULT_STORE, check_seed
+from league.arena.agents import check_seed
 from league.config import SELF_PLAY, Config
 from league.device import choose_device, describe_device
-from league.errors import ConfigError, StoreError, UsageError, nearest
+from league.errors import DEFAULT_STORE, ConfigError, StoreError, UsageError, command, nearest
 from league.pool import roster
 from league.pool.league_pool import Assignment, LeaguePool, Member, own_snapshots
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
 from league.sessions.continuation import is_pruned
-from league.sessions.session import Notes, Plan, Session, Silent, TrainResult, new_row
+from league.sessions.folders import begin_runs, first_free
+from league.sessions.session import Notes, Plan, Session, TrainResult, new_row
 from league.sessions.settling import check_memory, check_name, check_settings, settle, with_overrides
-from league.sessions.shelf import FileShelf, make_folder
+from league.sessions.shelf import FileShelf
+from league.sessions.steady import steady
 from league.signals import Interrupted, received
 from league.store.connection import StoreBusy
 from league.store.rows import LearnerRow, RunRow, SnapshotRow
@@ -87,8 +88,7 @@ def train_league(
         UsageError: the name is taken, or another process trains one of the learners.
         StoreError, LeagueError: as `league.train`.
     """
-    say = None if watcher is None else watcher.say
-    watcher = watcher or Silent()
+    watcher, say = steady(watcher)
     overrides, figures = settings.role_sets(overrides)
     found = roster.load(league, figures)
     check_seed(seed)
@@ -121,8 +121,8 @@ def resume_league(
         ConfigError, LeagueError, SnapshotError: as `league.resume`.
         UsageError: there is no such league or learner, or all that would go on are finished.
     """
-    opened = Store.open(Path(store), None if watcher is None else watcher.say)
-    watcher = watcher or Silent()
+    watcher, say = steady(watcher)
+    opened = Store.open(Path(store), say)
     rows = {row.run: row for row in opened.learners()}
     if league in rows:
         named = league.removeprefix(f"{rows[league].league}.")
@@ -232,7 +232,8 @@ def _go_on(
     rows = store.learners(league)
     if not rows or rows[0].role not in ROLES:
         if rows:
-            raise UsageError(f"run={league}: it exploits one agent; carry it on with the same call of `league exploit`")
+            again = command("resume", league, store=store.path)
+            raise UsageError(f"run={league}: it exploits one agent; use {again} or `league.resume_exploit`")
         known = {row.league for row in store.learners() if row.role in ROLES}
         raise UsageError(f"no league `{league}` in {store.path}{nearest(league, known)}")
     _need_learner(learner, [row.run.removeprefix(f"{league}.") for row in rows])
@@ -245,8 +246,11 @@ def _go_on(
     with Session(store, plans, watcher) as session:
         if session.is_finished:
             names = ", ".join(plan.row.run for plan in plans)
-            raise UsageError(f"league={league}: finished, so nothing is left to train ({names}); begin another one")
-        _need_whole_league(store, league, rows)
+            raise UsageError(
+                f"league={league}: finished, so nothing is left to train ({names}); begin another one with"
+                f" {_another(store, plans[0])}"
+            )
+        _need_whole_league(store, league, rows, plans)
         _greet(league, rows, plans, watcher)
         done = session.go()
     is_finished = all(result.status == "finished" for result in done.results)
@@ -276,7 +280,7 @@ def plan_of(
     found = store.find_run(learner.run)
     row = found
     if asked is not None:
-        _need_same_settings(learner.league, asked, found)
+        _need_same_settings(store, learner.league, asked, found)
         row = replace(found, config=asked.config)
     config, row = with_overrides(replace(row, stage=STAGE), overrides)
     torch_device = choose_device(device or config.learner.device)
@@ -345,15 +349,13 @@ def _begin(
 ) -> tuple[str, list[RunRow]]:
     """Writes the league's rows, unless it is there and the same; its name, and the rows as they were to be."""
     game = configs[0].env.name
-    for name in [wanted] if wanted else (f"{game}-league-{n}" for n in itertools.count(1)):
-        runs, learners = _rows(name, found, configs, seed)
-        is_new = store.begin_league(runs, learners)
-        if is_new or wanted:
-            break
-    if is_new:
-        for row in runs:
-            make_folder(store, row.run)
-    else:
+
+    def begin(name: str) -> bool:
+        return begin_runs(store, *_rows(name, found, configs, seed))
+
+    name, is_new = first_free(wanted, f"{game}-league", begin)
+    runs, _ = _rows(name, found, configs, seed)
+    if not is_new:
         _need_same(store, name, runs)
         watcher.say(f"league {name}: going on")
     return name, runs
@@ -370,29 +372,33 @@ def _need_same(store: Store, name: str, runs: Sequence[RunRow]) -> None:
         raise UsageError(f"run={name}: that name is taken in {store.path}; pass another --run")
     if there.keys() != {row.run for row in runs}:
         raise UsageError(
-            f"run={name}: a league of that name has other learners ({', '.join(there)}); carry it on with `league"
-            f" resume {name}`, or pass another --run"
+            f"run={name}: a league of that name has other learners ({', '.join(there)}); carry it on with"
+            f" {command('resume', name, store=store.path)}, or pass another --run"
         )
     for row in runs:
-        _need_same_settings(name, row, there[row.run])
+        _need_same_settings(store, name, row, there[row.run])
 
 
-def _need_same_settings(league: str, asked: RunRow, there: RunRow) -> None:
+def _need_same_settings(store: Store, league: str, asked: RunRow, there: RunRow) -> None:
     if (asked.fingerprint, asked.seed, asked.game_id) != (there.fingerprint, there.seed, there.game_id):
         raise UsageError(
             f"run={league}: {there.run} is there with other settings or another seed; carry it on as it is with"
-            f" `league resume {league}`, or pass another --run"
+            f" {command('resume', league, store=store.path)}, or pass another --run"
         )
 
 
-def _need_whole_league(store: Store, league: str, rows: Sequence[LearnerRow]) -> None:
+def _need_whole_league(store: Store, league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan]) -> None:
     """Refuses a league of which snapshots were pruned, since any learner may meet them."""
     for row in rows:
         if is_pruned(store, row.run):
             raise UsageError(
                 f"league={league}: snapshots of {row.run} were pruned, so it cannot go on; begin another one with"
-                f" `league train --league`"
+                f" {_another(store, plans[0])}"
             )
+
+
+def _another(store: Store, plan: Plan) -> str:
+    return command("train", "--league", "FILE", "--env", plan.config.env.name, store=store.path)
 
 
 def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], watcher: Watcher) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from league.errors import SnapshotError
 from league.pool import league_pool
+from league.sessions.folders import folder_of, instead, manifests, read_manifest, set_aside, snapshots_of
 from league.sessions.shelf import FileShelf, snapshot_row
-from league.snapshots.io import MANIFEST, MAX_MANIFEST_BYTES, WEIGHTS, clean
-from league.snapshots.manifest import Manifest, parse
-from league.snapshots.state import load_state
+from league.snapshots.files import WEIGHTS, clean
 from league.store.store import Store
 from league.training.loop import Counters
 
@@ -21,25 +19,14 @@ from league.training.loop import Counters
 def recovered_state(shelf: FileShelf, tell: Callable[[str], None], *, examines: bool = True) -> dict[str, Any]:
     """A run's saved state, from which it goes on; what is lost or damaged is told and written down.
 
-    What was written past it is removed, since it will be played again.
-
     examines: looks at rows and at the files of all whom it may meet, too; needless where this process did before.
 
     Raises:
-        SnapshotError: the state is missing, damaged or of another version; nothing has been removed.
+        SnapshotError: the state is missing, damaged, another run's or of another version.
     """
     store, run, notes = shelf.store, shelf.row.run, list[str]()
-    state = load_state(shelf.folder / "state", notes.append)
-    counters = counters_of(state, shelf.folder)
-    num_matches = store.delete_after(run, counters.update)
-    if num_matches and state.get("collector") is None:  # else they are played again as they were
-        line = (
-            f"run={run}: {num_matches:,} matches of the rollout that ended the run after update {counters.update:,}"
-            f" are no longer in the store: new ones are played in their place"
-        )
-        tell(line)
-        store.add_event(run, counters.update, "replaced", line)
-    _remove_after(shelf.folder / "snapshots", counters.steps)
+    state = shelf.read_state(notes.append)
+    counters = counters_of(state, shelf)
     saved = state.pop("rows", {})
     is_historical = league_pool.own_snapshots(state["pool"])
     restored = restore_snapshots(store, run, counters.update, is_historical)
@@ -54,8 +41,8 @@ def recovered_state(shelf: FileShelf, tell: Callable[[str], None], *, examines: 
     return state
 
 
-def counters_of(state: Mapping[str, Any], folder: Path) -> Counters:
-    """Where a saved state of the run in `folder` stands.
+def counters_of(state: Mapping[str, Any], shelf: FileShelf) -> Counters:
+    """Where a run's saved state stands.
 
     Raises:
         SnapshotError: another version wrote it.
@@ -64,21 +51,32 @@ def counters_of(state: Mapping[str, Any], folder: Path) -> Counters:
         return Counters(**state["counters"])
     except (KeyError, TypeError) as error:
         raise SnapshotError(
-            f"{folder / 'state'}: written by another version of league ({error}); begin a new run with --fresh"
+            f"{shelf.folder / 'state'}: written by another version of league ({error});"
+            f" {instead(shelf.store, shelf.row)}"
         ) from None
 
 
-def forget(shelf: FileShelf) -> None:
-    """Removes what a run wrote that ended before its first state was saved."""
-    shelf.store.delete_after(shelf.row.run, -1)
-    shutil.rmtree(shelf.folder / "snapshots", ignore_errors=True)
+def forget_after(shelf: FileShelf, tell: Callable[[str], None], update: int, steps: int, *, is_same: bool) -> None:
+    """Forgets what a run's training wrote past its saved state, since that is played again.
 
+    Rows go from the store. The files of snapshots are set aside, and taken back where the same weights come again.
 
-def _remove_after(snapshots: Path, steps: int) -> None:
-    clean(snapshots)
-    for path in sorted(snapshots.glob("*")):
-        if path.name.isdigit() and int(path.name) > steps:
-            shutil.rmtree(path)
+    update, steps: of the state; -1 where none was ever saved.
+    is_same: whether the matches in play are in the state, so that those that are forgotten come again as they were.
+    """
+    store, run = shelf.store, shelf.row.run
+    num_matches = store.delete_after(run, update)
+    if num_matches and not is_same:
+        line = (
+            f"run={run}: {num_matches:,} matches of the rollout that ended the run after update {update:,}"
+            f" are no longer in the store: new ones are played in their place"
+        )
+        tell(line)
+        store.add_event(run, update, "replaced", line)
+    clean(shelf.folder / "snapshots")
+    for path in snapshots_of(shelf.folder):
+        if int(path.name) > steps:
+            set_aside(path)
 
 
 def _examine(store: Store, run: str, state: Mapping[str, Any], saved: Mapping[str, list[int]]) -> list[str]:
@@ -107,14 +105,8 @@ def restore_snapshots(
     """
     known = {row.step for row in store.snapshots(run)}
     restored = []
-    for folder in sorted((store.path.parent / run / "snapshots").glob("*")):
-        if not folder.name.isdigit() or int(folder.name) in known:
-            continue
-        try:
-            manifest = _manifest(folder)
-        except SnapshotError:
-            continue
-        if manifest.update > last_update:
+    for folder, manifest in manifests(folder_of(store, run)).items():
+        if int(folder.name) in known or manifest.update > last_update:
             continue
         stays = is_historical is None or is_historical.get(manifest.agent_id, False)
         store.add_snapshot(snapshot_row(store, run, folder, manifest, stays))
@@ -134,7 +126,7 @@ def damaged_snapshots(store: Store, run: str, pool: Iterable[str]) -> list[str]:
             sentences.append(f"snapshot {agent_id[:16]}... of {run} is neither in the store nor on disk")
             continue
         try:
-            is_whole = _manifest(folder).agent_id == agent_id == _digest(folder / WEIGHTS)
+            is_whole = read_manifest(folder).agent_id == agent_id == _digest(folder / WEIGHTS)
             problem = "" if is_whole else f"{folder} is damaged: its sha256 is not {agent_id[:16]}..."
         except SnapshotError as error:
             problem = str(error)
@@ -165,16 +157,6 @@ def lost_rows(run: str, saved: Mapping[str, list[int]], found: Mapping[str, list
         f" since it does not read them, but ratings and records are without them: put a copy of the store back to have"
         f" them"
     )
-
-
-def _manifest(folder: Path) -> Manifest:
-    path = folder / MANIFEST
-    try:
-        with open(path, "rb") as file:
-            text = file.read(MAX_MANIFEST_BYTES)
-    except OSError as error:
-        raise SnapshotError(f"{path}: {error.strerror or error}") from None
-    return parse(text, str(path))
 
 
 def _digest(path: Path) -> str:

@@ -1,12 +1,14 @@
 """Which snapshots keep their files: the rule, what the store and the disk have, and pruning.
 
 Pruning takes weights away and nothing else: a snapshot's row, its matches and with them its rating are kept. It is
-marked before its folder is deleted. So a store that is not marked never names files that are gone, and whoever is
-interrupted leaves at worst files that nobody uses, which the next pruning deletes.
+marked before its folder is deleted, but for a disk that has no room for the mark. So a store that is not marked never
+names files that are gone, and whoever is interrupted leaves at worst files that nobody uses, which the next pruning
+deletes.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from bisect import bisect_left
@@ -20,12 +22,16 @@ from league import config as settings
 from league.acts import act
 from league.boards.standings import best_rated
 from league.errors import StoreError, UsageError
+from league.sessions.folders import check_folder
 from league.store.liveness import gate_lock
 from league.store.locks import alone, is_held
 from league.store.rows import RunRow, SnapshotRow
 from league.store.store import Store
 
 DEFAULT_KEEP = 20
+BEGUN = ".pruned"
+"""At the end of the name of a snapshot's folder whose files went before the store could be told."""
+_NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,7 @@ def milestones(steps: Sequence[int]) -> set[int]:
 
 def can_go_on(run: RunRow) -> bool:
     """Whether `league resume` or a longer stage may carry the run on."""
-    return run.status != "finished" or run.stage in settings.carried_on_stages()
+    return run.status != "finished" or run.stage in settings.continued_stages().values()
 
 
 def is_needed(store: Store, run: RunRow) -> bool:
@@ -174,12 +180,13 @@ def prune(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP, *, is_
         pruning = _plan(store, name, keep, is_dry)
         if run is not None and not folder.is_dir():
             raise UsageError(f"run={name}: its folder {folder} is gone, so there is nothing to prune; put it back")
-        if run is not None or pruning.goes:
+        if run is not None or pruning.goes or _begun(store, name):
             with ExitStack() as locks:
                 locks.enter_context(alone(name, folder))
                 for member in _league_of(store, name) if pruning.goes else ():
                     if (store.path.parent / member).is_dir():
                         locks.enter_context(alone(member, store.path.parent / member))
+                check_folder(store, store.find_run(name))
                 pruning = _plan(store, name, keep, is_dry)
                 if not is_dry:
                     _delete(store, pruning)
@@ -229,19 +236,54 @@ def _plan(store: Store, run: str, keep: int, is_dry: bool) -> Pruning:
 
 
 def _delete(store: Store, pruning: Pruning) -> None:
-    steps = [holding.step for holding in pruning.goes]
-    paths = [_folder(store, row) for row in store.snapshots(pruning.run) if row.step in steps]
-    if not steps:
-        return
-    store.mark_pruned(pruning.run, steps)
-    for path in paths:
+    """Marks what goes as pruned, and deletes it. On a disk without room for the mark, files go first, one by one."""
+    goes = {holding.step for holding in pruning.goes}
+    paths = {row.step: _folder(store, row) for row in store.snapshots(pruning.run) if row.step in goes}
+    begun = _begun(store, pruning.run)
+    while steps := sorted(paths.keys() | begun.keys()):
         try:
-            with act("delete files"):
+            store.mark_pruned(pruning.run, steps)
+            break
+        except StoreError as error:
+            if not paths or not any(reason in str(error) for reason in _NO_ROOM):
+                raise
+            step = min(paths)
+            begun[step] = _empty(paths.pop(step))
+    for path in [*paths.values(), *begun.values()]:
+        _remove(path)
+
+
+def _begun(store: Store, run: str) -> dict[int, Path]:
+    """Step -> folder of a run's snapshots whose deletion began before the store had room to say so."""
+    found = (store.path.parent / run / "snapshots").glob(f"*{BEGUN}")
+    return {int(path.stem): path for path in found if path.stem.isdigit()}
+
+
+def _empty(path: Path) -> Path:
+    """Deletes a snapshot's files; its folder, renamed, tells the next pruning of it until the store does."""
+    renamed = path.with_name(f"{path.name}{BEGUN}")
+    try:
+        path.rename(renamed)
+    except OSError as error:
+        raise _undeletable(path, error) from None
+    for file in renamed.iterdir():
+        _remove(file)
+    return renamed
+
+
+def _remove(path: Path) -> None:
+    try:
+        with act("delete files"):
+            if path.is_dir():
                 shutil.rmtree(path)
-        except OSError as error:
-            raise StoreError(
-                f"{path} cannot be deleted ({error.strerror or error}); mend its permissions, then prune again"
-            ) from None
+            else:
+                path.unlink()
+    except OSError as error:
+        raise _undeletable(path, error) from None
+
+
+def _undeletable(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path} cannot be deleted ({error.strerror or error}); mend its permissions, then prune again")
 
 
 def _folder(store: Store, row: SnapshotRow) -> Path:

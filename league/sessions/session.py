@@ -6,6 +6,7 @@ on a CPU, what was not.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -21,7 +22,7 @@ from league.boards.standings import rate_evaluation
 from league.config import Config
 from league.device import describe_device, products_of
 from league.envs import registry
-from league.errors import SnapshotError, StoreError, UsageError
+from league.errors import StoreError, UsageError
 from league.play.evaluation import Summary
 from league.play.opponents import num_slots_for
 from league.policies.actor_critic import ActorCritic
@@ -30,11 +31,11 @@ from league.policies.kernels.linear import has_tiles
 from league.policies.stacked import StackedPolicy, stack_of
 from league.pool.league_pool import start_again
 from league.pool.pool import Pool
-from league.sessions.recovery import counters_of, forget, recovered_state
-from league.sessions.shelf import FileShelf, make_folder
+from league.sessions.folders import check_folder, instead, need_folder
+from league.sessions.recovery import counters_of, forget_after, recovered_state
+from league.sessions.shelf import FileShelf
 from league.signals import Interrupted, on_signal, received
 from league.snapshots import io as snapshot_files
-from league.snapshots.state import read_state
 from league.store.locks import alone
 from league.store.rows import GameRow, RunRow, RunStatus
 from league.store.store import Store
@@ -56,19 +57,6 @@ class TrainResult:
     """Agent id of the newest snapshot."""
     signal: int = 0
     """Number of the signal that stopped it."""
-
-
-class Silent:
-    """A watcher that says nothing."""
-
-    def report(self, report: object) -> None:
-        """Ignored."""
-
-    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
-        """Ignored."""
-
-    def say(self, message: str) -> None:
-        """Ignored."""
 
 
 class Notes:
@@ -115,8 +103,6 @@ class Plan:
     """A pool that says when a turn is over lets the others have theirs; another one never does."""
     first_weights: int | None = None
     """What the network's first weights are drawn with, if not with the run's seed."""
-    needs_state: bool = False
-    """Whether a run that is in the store without a saved state is refused; else it begins again."""
     event: str = ""
     """Written down where it goes on."""
     has_alarms: bool = True
@@ -142,7 +128,7 @@ class _Learner:
 
     def take(self, row: RunRow, state: dict[str, Any]) -> None:
         """Where it stands, from its row in the store and its saved state."""
-        self.counters = counters_of(state, self.plan.shelf.folder)
+        self.counters = counters_of(state, self.plan.shelf)
         is_noted = (row.status, row.stage) == ("finished", self.plan.row.stage)
         self.is_finished = is_noted and self.counters.steps >= self.plan.config.run.total_steps
         self.is_in_turn = self.counters.steps < state["pool"].get("league", {}).get("turn_ends", 0)
@@ -162,7 +148,9 @@ class SessionEnd:
 
 
 class Session:
-    """The learners that this process trains. Within it their locks are held; nothing is written before `go`.
+    """The learners that this process trains. Within it their locks are held.
+
+    Nothing is written into the store before the first of them can play, so a call that is refused changes nothing.
 
     Locks are held also while another has its turn: `league runs` sees by them who is alive.
 
@@ -175,6 +163,7 @@ class Session:
     def __init__(self, store: Store, plans: Sequence[Plan], watcher: Watcher) -> None:
         self._store, self._watcher = store, watcher
         self._learners = [_Learner(plan) for plan in plans]
+        self._has_begun = False
         self._locks = ExitStack()
 
     def __enter__(self) -> Self:
@@ -182,11 +171,12 @@ class Session:
 
         Raises:
             UsageError: another process trains one, has changed its settings since, or its game is another now.
-            SnapshotError: a state or a folder is missing or damaged.
+            SnapshotError: a state or a folder is missing, damaged or another run's.
         """
         with ExitStack() as locks:
             for learner in self._learners:
-                self._need_folder(learner.plan)
+                if learner.plan.found is not None:
+                    need_folder(self._store, learner.plan.found)
                 locks.enter_context(alone(learner.plan.row.run, learner.plan.shelf.folder))
                 self._look(learner)
             self._locks = locks.pop_all()
@@ -202,38 +192,21 @@ class Session:
 
     def go(self) -> SessionEnd:
         """Trains until all are finished or a signal comes, and leaves their true status in the store."""
-        for learner in self._learners:
-            if learner.plan.found is None:
-                self._store.begin_run(replace(learner.plan.row, status="running"))
         if self._learners and (told := slowness(self._learners[0].plan.config, self._learners[0].plan.device)):
             self._watcher.say(told)
         with stop_on_signals(self._watcher.say):
             try:
-                for learner in self._learners:
-                    if learner.plan.found is not None and not learner.is_finished:
-                        self._write_settings(learner)
-                while not received():
+                for turn in itertools.count():
                     waiting = [learner for learner in self._learners if not learner.is_finished]
-                    if not waiting:
+                    if not waiting or (turn and received()):  # the first turn is saved, and so can go on
                         break
                     self._take_turn(min(waiting, key=lambda learner: learner.claim))
             finally:
-                with suppress(StoreError):  # the error that ended it is the one to tell
-                    self._stop()
+                if self._has_begun:
+                    with suppress(StoreError):  # the error that ended it is the one to tell
+                        self._stop()
             number = next(iter(received()), 0)
         return SessionEnd(tuple(learner.result(number) for learner in self._learners), number)
-
-    def _need_folder(self, plan: Plan) -> None:
-        """Makes the folder of a run that has trained nothing yet, as after a kill between its row and its folder."""
-        folder = plan.shelf.folder
-        if folder.is_dir():
-            return
-        if plan.needs_state or self._store.find_run(plan.row.run).update:
-            raise SnapshotError(
-                f"run={plan.row.run}: its folder {folder} is gone; put it back, or begin a new run with `league train"
-                f" --fresh` or another --run"
-            )
-        make_folder(self._store, plan.row.run)
 
     def _look(self, learner: _Learner) -> None:
         plan, name = learner.plan, learner.plan.row.run
@@ -246,11 +219,25 @@ class Session:
         if game_id != now.game_id:
             raise UsageError(
                 f"run={name}: it was trained on game {now.game_id[:8]}, this league's {game} is {game_id[:8]};"
-                f" begin a new one with `league train`"
+                f" {instead(self._store, now)}"
             )
+        check_folder(self._store, now)
         learner.status = now.status
-        if plan.needs_state or plan.shelf.has_begun():
-            learner.take(now, read_state(plan.shelf.folder / "state"))
+        if plan.shelf.has_begun():
+            learner.take(now, plan.shelf.read_state())
+
+    def _begin(self, forget: Callable[[], None]) -> None:
+        """Writes down what this call makes of its learners, once the first of them has all that it plays with.
+
+        forget: what a turn's learner does before it plays.
+        """
+        for learner in () if self._has_begun else self._learners:
+            if learner.plan.found is None:
+                self._store.begin_run(replace(learner.plan.row, status="running"))
+            elif not learner.is_finished:
+                self._write_settings(learner)
+        self._has_begun = True
+        forget()
 
     def _write_settings(self, learner: _Learner) -> None:
         row, found, event = learner.plan.row, learner.plan.found, learner.plan.event
@@ -271,7 +258,8 @@ class Session:
             try:
                 run = wire(plan)
                 plan.shelf.wait()
-                ending = self._train(learner, run, self._state(learner))
+                state, forget = self._state(learner)
+                ending = self._train(learner, replace(run, begin=partial(self._begin, forget)), state)
             except Interrupted:  # while it waited for the store; its last saved state stands
                 return
             learner.counters = run.counters
@@ -292,30 +280,42 @@ class Session:
             raise
         except BaseException:
             learner.counters = run.counters
-            with suppress(StoreError):  # the error that ended the run is the one to tell
-                self._note(learner, "failed")
+            if self._has_begun:
+                with suppress(StoreError):  # the error that ended the run is the one to tell
+                    self._note(learner, "failed")
             raise
 
-    def _state(self, learner: _Learner) -> dict[str, Any] | None:
+    def _state(self, learner: _Learner) -> tuple[dict[str, Any] | None, Callable[[], None]]:
         """The learner's saved state, begun again where that is due; None where it has not begun yet.
 
         Snapshots that the state holds and the store does not, since the process ended in between, are published.
+
+        Returns:
+            The state, and what forgets, before anything is played, what was written past it.
         """
         plan, name = learner.plan, learner.plan.row.run
+        forget = partial(forget_after, plan.shelf, plan.watcher.say)
         if not plan.shelf.has_begun():
-            if plan.found is not None:
-                forget(plan.shelf)
-            return None
+            if plan.found is not None and (plan.found.status, plan.found.update) != ("stopped", 0):
+                plan.watcher.say(f"run {name}: it ended before its first state was saved, so it begins at step 0")
+            return None, partial(forget, -1, -1, is_same=True) if plan.found is not None else lambda: None
         state = recovered_state(plan.shelf, plan.watcher.say, examines=not learner.is_examined)
+        counters = state["counters"]
+        forget = partial(forget, counters["update"], counters["steps"], is_same=state.get("collector") is not None)
         learner.is_examined = True
         self._store.flush(force=True)
         if state["pool"].get("league", {}).get("is_resetting"):
-            first, counters = state["pool"]["snapshots"][0], state["counters"]
+            first = state["pool"]["snapshots"][0]
             start_again(state, snapshot_files.load(plan.shelf.folder / "snapshots" / f"{0:010d}")[1])
             told = f"back to the first weights at step {counters['steps']:,}"
-            self._store.add_event(name, counters["update"] + 1, "reset", f"{told}, {first[:12]}")
+
+            def forget_and_tell() -> None:
+                forget()
+                self._store.add_event(name, counters["update"] + 1, "reset", f"{told}, {first[:12]}")
+
             plan.watcher.say(told)
-        return state
+            return state, forget_and_tell
+        return state, forget
 
     def _note(self, learner: _Learner, status: RunStatus) -> None:
         counters, learner.status = learner.counters, status

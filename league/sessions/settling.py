@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -67,6 +68,28 @@ def with_overrides(row: RunRow, overrides: Sequence[str]) -> tuple[Config, RunRo
     is_same = settings.fingerprint(config) == settings.fingerprint(before)
     mark = row.fingerprint if is_same else settings.mixed_fingerprint(row.fingerprint, config)
     return config, replace(row, config=json.dumps(settings.to_json(config)), fingerprint=mark)
+
+
+def sets_for(config: Config, stage: str, preset: str) -> list[str]:
+    """The `--set` that give a run of a stage and a preset the settings of `config` that count for its fingerprint."""
+    plain = settings.load(stage, preset, config.env.name)
+    plain = settings.with_options(plain, registry.check_options(plain.env.name, plain.env.options))
+    base, wanted = _flat(plain), _flat(config)
+    return [f"{name}={_toml(value)}" for name, value in wanted.items() if base.get(name) != value]
+
+
+def _flat(config: Config) -> dict[str, Any]:
+    data = settings.to_json(config)
+    data["env"] |= data["env"].pop("options")
+    del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
+    return {f"{section}.{key}": value for section, table in data.items() for key, value in table.items()}
+
+
+def _toml(value: Any) -> str:
+    """A setting's value as `--set` takes it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value)
 
 
 def check_settings(config: Config, spec: GameSpec) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,36 +13,18 @@ import torch
 from league import config as settings
 from league.config import Config
 from league.envs import registry
-from league.errors import SnapshotError, StoreError
+from league.errors import SnapshotError, command
 from league.policies.actor_critic import Architecture
 from league.sessions.failures import write_evidence
+from league.sessions.folders import ASIDE, check_state, folder_of, has_begun, instead, note_state
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import load_policy
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
-from league.snapshots.state import has_state, save_state
+from league.snapshots.state import DamagedState, load_state, read_state, save_state
 from league.store.rows import RunRow, SnapshotRow
 from league.store.store import Store
 from league.training.loop import Counters
 from league.types import GameSpec, Policy
-
-
-def folder_of(store: Store, run: str) -> Path:
-    """Where a run's files lie: beside the store."""
-    return store.path.parent / run
-
-
-def make_folder(store: Store, run: str) -> None:
-    """A run's folder, if it is not there yet.
-
-    Raises:
-        StoreError: none can be made there.
-    """
-    folder = folder_of(store, run)
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        why = error.strerror or error
-        raise StoreError(f"{folder}: no folder can be made ({why}); pass another --store") from None
 
 
 def architecture_of(config: Config, spec: GameSpec) -> Architecture:
@@ -80,8 +63,24 @@ class FileShelf:
         self._game = GameRecord(name=self.spec.name, version=self.spec.version, game_id=row.game_id, options=options)
 
     def has_begun(self) -> bool:
-        """Whether a state was ever saved; also where it is lost, of which snapshots in the store tell."""
-        return has_state(self.folder / "state") or any(row.step for row in self.store.snapshots(self.row.run))
+        """Whether a state was ever saved, be it lost since."""
+        return has_begun(self.store, self.row.run)
+
+    def read_state(self, say: Callable[[str], None] | None = None) -> dict[str, Any]:
+        """What was saved last, or before it where that is damaged, which changes nothing unless there is a `say`.
+
+        say: is told what was damaged; that is set aside then (`league.snapshots.state.load_state`).
+
+        Raises:
+            SnapshotError: it is missing, damaged, or another run's.
+        """
+        folder = self.folder / "state"
+        try:
+            state = read_state(folder) if say is None else load_state(folder, say)
+        except DamagedState as error:
+            raise SnapshotError(f"run={self.row.run}: {error}; {instead(self.store, self.row)}") from error
+        check_state(self.store, self.row, state.get("pool", {}).get("snapshots", ()))
+        return state
 
     def wait(self) -> object:
         """Until what the run has to know before it plays can be known."""
@@ -93,18 +92,18 @@ class FileShelf:
         Raises:
             SnapshotError: it is not there, or damaged.
         """
-        run = self.row.run
+        run, again = self.row.run, command("resume", self.row.run, store=self.store.path)
         if agent_id not in self._paths:
             self._paths |= {row.agent_id: self.store.path.parent / row.path for row in self._known()}
         try:
-            return load_policy(self._paths[agent_id], self._device)[1]
+            return load_policy(self._paths[agent_id], self._device, agent_id)[1]
         except KeyError:
             raise SnapshotError(
                 f"run={run}: the snapshot {agent_id[:16]}... is neither in {self.store.path} nor on disk beside it; put"
-                f" it back, then `league resume {run}`"
+                f" it back, then {again}"
             ) from None
         except SnapshotError as error:
-            raise SnapshotError(f"{error}; then `league resume {run}`") from None
+            raise SnapshotError(f"{error}; then {again}") from None
 
     def add_snapshot(self, policy: Policy, counters: Counters) -> str:
         """Writes the policy as it is now, and its row; returns its agent id."""
@@ -123,14 +122,25 @@ class FileShelf:
             parent=counters.newest or None,
             extra={"bits": settings.BITS},
         )
-        manifest = snapshot_files.save(path, policy.state_dict(), about)
+        tensors = policy.state_dict()
+        _take_back(path, tensors)
+        manifest = snapshot_files.save(path, tensors, about)
         self._publish(snapshot_row(self.store, manifest.run, path, manifest))
         self._paths[manifest.agent_id] = path
         return manifest.agent_id
 
     def save_state(self, state: dict[str, Any]) -> None:
-        """Writes what a restart needs; the state before it is kept."""
-        save_state(self.folder / "state", state)
+        """Writes what a restart needs; the state before it is kept.
+
+        Raises:
+            SnapshotError: the disk refuses.
+        """
+        try:
+            save_state(self.folder / "state", state)
+        except SnapshotError as error:
+            again = command("resume", self.row.run, store=self.store.path)
+            raise SnapshotError(f"{error}; make room, then {again}") from error
+        note_state(self.store, self.row)
 
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Writes a file of what a guard found, and returns words of what shows it."""
@@ -143,6 +153,15 @@ class FileShelf:
     def _publish(self, row: SnapshotRow) -> None:
         """Given each snapshot once its files are written."""
         self.store.add_snapshot(row)
+
+
+def _take_back(snapshot: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Gives a snapshot that was set aside its name again, if it is whole and these are its weights."""
+    for aside in sorted(snapshot.parent.glob(f"{snapshot.name}{ASIDE}*")):
+        with suppress(SnapshotError):
+            if snapshot_files.load(aside)[0].agent_id == snapshot_files.content_hash(tensors):
+                aside.rename(snapshot)
+                return
 
 
 def snapshot_row(store: Store, run: str, folder: Path, manifest: Manifest, is_historical: bool = True) -> SnapshotRow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,6 +50,11 @@ class Reader:
         """The store's file; a run's files lie beside it."""
         return self.connection.path
 
+    @cached_property
+    def identity(self) -> str:
+        """What tells this store from others; its copies share it."""
+        return str(self._select("identity")[0][0])
+
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
         """Within it all readers share one opening of the file, and so see the same moment. Keep it short.
@@ -71,7 +77,9 @@ class Reader:
         """
         runs = {row.run: row for row in self.runs()}
         if run not in runs:
-            raise UsageError(f"no run `{run}` in {self.path}{nearest(run, runs)}")
+            lies = (self.path.parent / run / "snapshots").is_dir()
+            more = f"; {self.path.parent / run} is a run's folder: put back the store that knows it" if lies else ""
+            raise UsageError(f"no run `{run}` in {self.path}{more or nearest(run, runs)}")
         return runs[run]
 
     def learners(self, league: str | None = None) -> list[LearnerRow]:

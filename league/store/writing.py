@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from league.acts import act
-from league.errors import StoreError, UsageError
+from league.errors import StoreError, UsageError, command
 from league.store import connection as files
 from league.store.codec import naive, to_columns
 from league.store.connection import Connection, Cursor, StoreBusy, committed
@@ -175,12 +175,17 @@ class Writer(Reader):
             is_new = not is_league and con.execute(sql("begin_run"), to_columns(run)).fetchone() is not None
         if not is_new:
             raise UsageError(
-                f"run `{run.run}` is already in {self.path}; carry it on with `league resume`, or pass another --run"
+                f"run `{run.run}` is already in {self.path}; carry it on with"
+                f" {command('resume', run.run, store=self.path)}, or pass another --run"
             )
         self._status[run.run] = run.status
 
-    def begin_league(self, runs: Sequence[RunRow], learners: Sequence[LearnerRow]) -> bool:
+    def begin_league(
+        self, runs: Sequence[RunRow], learners: Sequence[LearnerRow], prepare: Callable[[], None] = lambda: None
+    ) -> bool:
         """Writes all runs of a new league at once, all or nothing.
+
+        prepare: called when the names are known to be free, and no other process can take them.
 
         Returns:
             Whether it was new; False: its name or a run's is taken, and nothing was written.
@@ -192,6 +197,7 @@ class Writer(Reader):
             taken = {name for (name,) in con.execute(sql("run_names")).fetchall()}
             if taken & {learners[0].league, *(row.run for row in runs)}:
                 return False
+            prepare()
             for run in runs:
                 con.execute(sql("begin_run"), to_columns(run))
             for learner in learners:

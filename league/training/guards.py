@@ -99,8 +99,8 @@ class Guards:
         _, upper = wilson(score, games, SURE)
         message = (
             f"at step {steps:,} the agent scores {score:.0%} against {opponent} in {games} games, so it is worse than"
-            f" one that has learned nothing; look at `league rewards`: what pays may not be what wins; begin again with"
-            f" other [rewards]"
+            f" one that has learned nothing; look at `league rewards RUN`: what pays may not be what wins; begin again"
+            f" with other [rewards]"
         )
         is_floor = floor is not None and opponent == BOT_PREFIX + floor
         is_sick = is_floor and steps >= config.run.alarm_random_steps and upper < 0.5
@@ -179,7 +179,7 @@ class Guards:
             FEW,
             f"the value loss exploded: {loss:.2g}, where {usual:.2g} was usual, gradient norm"
             f" {metrics['gradient_norm']:.2g}; lower learner.learning_rate={config.learner.learning_rate:g}, or look"
-            f" for a reward that suddenly grew (`league rewards`)",
+            f" for a reward that suddenly grew (`league rewards RUN`)",
         )
 
     def _explained(self, config: Config, metrics: Mapping[str, float]) -> _Sign:
@@ -215,7 +215,7 @@ class Guards:
             not is_flat,
             1,
             f"the return is flat: every one of {WINDOW} updates brought {most:.3g} a step, so nothing tells good from"
-            f" bad play; give a weight in [rewards] to a term that fires (`league rewards`)",
+            f" bad play; give a weight in [rewards] to a term that fires (`league rewards RUN`)",
         )
 
     def _matches_and_terms(self, config: Config, finished: list[MatchResult]) -> list[_Sign]:

@@ -16,7 +16,7 @@ import torch
 from league.acts import act
 from league.config import BITS, Config, PoolConfig, next_snapshot_mark, smaller
 from league.device import is_out_of_memory, prepare_training
-from league.errors import GuardError, LeagueError, SnapshotError, StoreError
+from league.errors import GuardError, LeagueError, SnapshotError, StoreError, command
 from league.play import randomness
 from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.play.moving import Setting, seed_after, told
@@ -135,6 +135,8 @@ class Run:
     """What matrix products are on the device, as `league.device.products_of` has it."""
     rate: Callable[[int, set[str]], None] = field(default=lambda update, agents: None)
     """Writes down, with the updates made, the ratings of agents that met in an evaluation."""
+    begin: Callable[[], None] = field(default=lambda: None)
+    """Called once everything is there that the run plays with, before it plays."""
     counters: Counters = field(default_factory=Counters)
     guards: Guards = field(default_factory=Guards)
 
@@ -161,7 +163,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
     if config.learner.compile == "compile":
         learner.sequence = compiled(run.policy.sequence, run.watcher.say)
     pool = run.make_pool(config.pool, run.shelf.load_policy, pool_rng)
-    is_resumed, is_whole = bool(state), not state
+    is_resumed, has_begun = bool(state), False
     generators = state.pop("generators", None) if state else None
     try:
         generator = torch.Generator(run.device).manual_seed(run.seed)
@@ -172,7 +174,8 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
         with randomness.of_a_run(run.seed, run.device, generators, seed_now) as seeded:
             if state:
                 _restore(run, state, learner, pool, collector, seeded)
-                is_whole = True
+            run.begin()
+            has_begun = True
             return _loop(run, learner, pool, collector, is_resumed)
     except GuardError as error:
         raise _stopped_by(error, run, learner, pool, collector.finished) from None
@@ -180,12 +183,16 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
         if not is_out_of_memory(error):
             raise
         traceback.clear_frames(error.__traceback__)  # lets go of the rollout and of what learning kept of it
-        saved = _save_without_matches(run, learner, pool) if is_whole else "its last saved state stands"
+        where, why = f"out of memory on {run.device.type}", str(error).splitlines()[0] if str(error) else "no more said"
         settings = " or ".join(f"--set {setting}" for setting in smaller(config))
+        if not has_begun:
+            raise LeagueError(
+                f"run={run.name}: {where} before it could play ({why}); nothing was changed: call again with {settings}"
+            ) from None
+        saved = _save_without_matches(run, learner, pool)
         raise LeagueError(
-            f"run={run.name}: out of memory on {run.device.type} at step {run.counters.steps:,}"
-            f" ({str(error).splitlines()[0] if str(error) else 'no more said'}); {saved}; go on with less:"
-            f" `league resume {run.name}` with {settings}"
+            f"run={run.name}: {where} at step {run.counters.steps:,} ({why}); {saved}; go on with less: {_resume(run)}"
+            f" with {settings}"
         ) from None
 
 
@@ -222,7 +229,7 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
         if must_stop:
             raise LeagueError(
                 f"run={run.name}: stopped at step {counters.steps:,}, saved, since run.on_alarm=stop:"
-                f" {alarms[0].message} (`league resume {run.name} --set run.on_alarm=warn` goes on all the same)"
+                f" {alarms[0].message} ({_resume(run, '--set', 'run.on_alarm=warn')} goes on all the same)"
             )
 
         # Play.
@@ -502,7 +509,8 @@ def _restore(
             raise
         raise SnapshotError(
             f"run={run.name}: its state cannot be read by this league ({' '.join(str(error).split())[:200]}); read it"
-            f" with the one that wrote it, or begin a new run with `league train --fresh`"
+            f" with the one that wrote it, or begin a new run with"
+            f" {command('train', '--fresh', '--env', run.config.env.name, store=run.store.path)}"
         ) from error
     matches, saved = state.pop("collector"), state.pop("probe", None)
     taken = None
@@ -540,7 +548,7 @@ def _stopped_by(
     saved = _save_without_matches(run, learner, pool)
     return LeagueError(
         f"run={run.name}: stopped after step {run.counters.steps:,}: {error}{shown}; {saved}; go on with"
-        f" `league resume {run.name}`, which takes --set"
+        f" {_resume(run)}, which takes --set"
     )
 
 
@@ -562,5 +570,10 @@ def _save_without_matches(run: Run, learner: Learner, pool: Pool) -> str:
     try:
         checkpoint(run, state, must_succeed=True)
     except (MemoryError, RuntimeError, StoreError, SnapshotError) as error:
-        return f"not saved ({str(error) or 'no memory for it'}), so its last saved state stands"
+        why = str(error) or "no memory for it"
+        return f"not saved ({why}), so its last saved state stands, or its beginning where there is none"
     return "saved"
+
+
+def _resume(run: Run, *more: str) -> str:
+    return command("resume", run.name, *more, store=run.store.path)

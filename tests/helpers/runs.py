@@ -1,9 +1,10 @@
 """Short runs, stopped and resumed, and what is compared of them."""
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import league
 from league import config
 from league.config import SOURCE
 from league.store.store import Store
+from league.training import loop
 from league.training.loop import Report
 from tests.helpers.sizes import SMALL
 
@@ -42,17 +44,15 @@ def stages(folder: Path) -> Iterator[None]:
 
 
 class Notes:
-    """A watcher that keeps what it is told and, at update `at` (0: the first it sees), interrupts with `what`."""
+    """A watcher that keeps what it is told and, at update `at` (0: the first it sees), raises the signal `what`."""
 
-    def __init__(self, at: int | None = None, what: int | Exception = signal.SIGINT) -> None:
+    def __init__(self, at: int | None = None, what: int = signal.SIGINT) -> None:
         self.said: list[str] = []
         self.at, self.what = at, what
 
     def report(self, report: Report) -> None:
         """Interrupts where that is wanted."""
         if self.at in (0, report.update):
-            if isinstance(self.what, Exception):
-                raise self.what
             signal.raise_signal(self.what)
 
     def evaluated(self, steps: int, opponent: str, summary: object) -> None:
@@ -61,6 +61,35 @@ class Notes:
     def say(self, message: str) -> None:
         """Kept."""
         self.said.append(message)
+
+
+@contextmanager
+def at_update(update: int, what: Callable[[], object]) -> Iterator[None]:
+    """Within it the loop calls `what` once an update is made and written down."""
+    original = loop._report
+
+    def report(counters: loop.Counters, *arguments: Any) -> Report:
+        if counters.update == update:
+            what()
+        return original(counters, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "_report", report)
+        yield
+
+
+def stopping(update: int) -> AbstractContextManager[None]:
+    """Within it a signal stops whatever trains after an update."""
+    return at_update(update, partial(signal.raise_signal, signal.SIGINT))
+
+
+def failing(update: int, error: BaseException) -> AbstractContextManager[None]:
+    """Within it the loop raises `error` after an update."""
+
+    def fail() -> None:
+        raise error
+
+    return at_update(update, fail)
 
 
 def train(folder: Path, stage: str, *more: str, notes: Notes | None = None, **arguments: Any) -> tuple[Any, list[str]]:

@@ -17,8 +17,9 @@ from league.pool import payoff_games as psro
 from league.pool.payoff_games import mean_margins
 from league.pool.pool import Pool
 from league.sessions.app import plan_of
-from league.sessions.session import Silent, new_row, wire
+from league.sessions.session import new_row, wire
 from league.sessions.settling import settle
+from league.sessions.steady import Silent
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.loop import Counters

@@ -33,8 +33,8 @@ from league.play.rollout import Collector
 from league.policies.actor_critic import ActorCritic
 from league.sessions import settling, sizing
 from league.sessions.recovery import lost_rows
-from league.snapshots.io import WEIGHTS
-from league.snapshots.state import INDEX, PREVIOUS, load_state, save_state
+from league.snapshots.files import INDEX, PREVIOUS, WEIGHTS
+from league.snapshots.state import load_state, save_state
 from league.store import connection, writing
 from league.store import rows as records
 from league.store.keeping import kept_files
@@ -438,7 +438,10 @@ def test_a_full_disk_stops_nothing_but_the_end(tmp_path: Path) -> None:
     warnings = [line for line in done.stderr.splitlines() if line.startswith("no checkpoint now, but the last one")]
     assert len(warnings) >= 5 and all("File too large" in line for line in warnings)
     last = done.stderr.splitlines()[-1]
-    assert "the run's state cannot be written" in last and "make room, then `league resume`" in last
+    assert (
+        "the run's state cannot be written" in last
+        and "make room, then `league resume matrix-1 --store league.duckdb`" in last
+    )
     assert status(full, "matrix-1") == ("failed", 1_280)
     resume(full)
     assert status(full, "matrix-1") == ("finished", 1_280)
@@ -539,9 +542,9 @@ def test_a_run_stops_where_it_must_play_a_damaged_snapshot(unbroken: Any, tmp_pa
     assert len(content) == 6
     for path in content:
         flip(path)
-    with pytest.raises(SnapshotError, match=rf"{WEIGHTS} is damaged.*then `league resume matrix-1`") as caught:
+    with pytest.raises(SnapshotError, match=rf"{WEIGHTS} is damaged.*then `league resume matrix-1 --store ") as caught:
         resume(cut)
-    assert "\n" not in str(caught.value) and status(cut, "matrix-1") == ("failed", 768)
+    assert "\n" not in str(caught.value) and status(cut, "matrix-1") == ("stopped", 768)
     for path, data in content.items():
         path.write_bytes(data)
     resume(cut)

@@ -97,7 +97,9 @@ def test_a_lie_of_the_game_stops_with_its_match_and_replays(what: str, at: int, 
     update = (at - 1) // 8 + 1 if at % 8 else at // 8
     step = at % 10
     assert f"stopped after step {64 * (update - 1)}: strict_masks: liar, match {update}.5." in line
-    assert f"tick {3 * step} (step {step}), seat 1 (" in line and "; saved; go on with `league resume me`" in line
+    assert (
+        f"tick {3 * step} (step {step}), seat 1 (" in line and "; saved; go on with `league resume me --store " in line
+    )
     place = "mask[9] is" if what == "mask" else "obs[40] (the opponent's, 8) is"
     assert place in line and "allowed by the mask as seen: keys " in line and ", as rebuilt: keys " in line
     found = league.replay(path)

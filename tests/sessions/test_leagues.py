@@ -20,6 +20,7 @@ import pytest
 
 import league
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
+from league.sessions import folders
 from league.sessions import leagues as leagues_module
 from league.sessions import session as session_module
 from league.sessions import shelf as shelf_module
@@ -589,13 +590,18 @@ def test_a_signal_ends_the_wait_for_the_store(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("place", ["make_folder", "write_atomic"])
-def test_a_learner_killed_before_it_has_a_state_begins_again(place: str, tmp_path: Path) -> None:
-    """Between its row and its folder, or within the writing of its first state."""
-    module = leagues_module if place == "make_folder" else sys.modules["league.snapshots.state"]
-    kill(module, place, lambda *_: True, lambda: train(tmp_path, "run.total_steps=128"))
+def test_a_learner_killed_before_it_has_a_state_begins_again(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its folder and its row, or within the writing of its first state."""
+    module = folders if place == "make_folder" else sys.modules["league.snapshots.state"]
+    is_late = {"make_folder": lambda _, row, **more: row.run == RUNS[1], "write_atomic": lambda *_: True}[place]
+    monkeypatch.setattr(folders, "remove_folder", lambda *_: None)  # which a killed process does not come to
+    kill(module, place, is_late, lambda: train(tmp_path, "run.total_steps=128"))
     state = tmp_path / "L.main" / "state"
     assert state.is_dir() == (place == "write_atomic") and not (state / "state.json").exists()
-    done = league.resume_league("L", store=tmp_path / "league.duckdb")
+    assert state.parent.is_dir() and bool(Store.open(tmp_path / "league.duckdb").runs()) == (place == "write_atomic")
+    done, _ = train(tmp_path, "run.total_steps=128")
     assert [(x.status, x.steps) for x in done.learners] == [("finished", 128)] * 3
 
 
@@ -714,7 +720,7 @@ def test_names_of_leagues_and_learners_are_checked(whole: Path, tmp_path: Path) 
     """No run takes a league's name; a learner is named once."""
     folder = shutil.copytree(whole, tmp_path / "copy")
     store = folder / "league.duckdb"
-    with pytest.raises(UsageError, match="run=L: a run, file or folder of that name"):
+    with pytest.raises(UsageError, match=r"run=L: a league of that name is already in .*`league resume L --store"):
         league.train("smoke", env="matrix", run="L", overrides=SMALL, store=store)
     with pytest.raises(UsageError, match="run `L` is already in"):
         Store.open(store).begin_run(replace(Store.open(store).find_run("L.main"), run="L"))

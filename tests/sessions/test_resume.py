@@ -21,7 +21,7 @@ from league.store.store import Store
 from league.training.loop import Report
 from tests.helpers.cases import cases
 from tests.helpers.phases import Told
-from tests.helpers.runs import ROOT, SETS, Notes, learned, stages, status, train
+from tests.helpers.runs import ROOT, SETS, Notes, failing, learned, stages, status, train
 from tests.helpers.sizes import as_options
 
 
@@ -64,8 +64,8 @@ def test_a_failed_run_resumes_from_its_checkpoint(whole: Any, tmp_path: Path) ->
     """An error past a checkpoint marks the run failed; what came after the checkpoint is played again, not twice."""
     train(tmp_path, "long", notes=Notes(2))
     store = tmp_path / "league.duckdb"
-    with pytest.raises(ZeroDivisionError):
-        league.resume("matrix-1", store=store, watcher=Notes(6, ZeroDivisionError("a bug")))
+    with failing(6, ZeroDivisionError("a bug")), pytest.raises(ZeroDivisionError):
+        league.resume("matrix-1", store=store)
     assert status(tmp_path, "matrix-1") == ("failed", 768)
     league.resume("matrix-1", store=store)
     assert learned(tmp_path, "matrix-1") == whole
@@ -276,8 +276,11 @@ def test_what_cannot_be_saved_leaves_the_last_state(tmp_path: Path, monkeypatch:
     store = tmp_path / "league.duckdb"
     with monkeypatch.context() as patch:
         patch.setattr(shelf_module, "save_state", lambda folder, state: bytes(2**60))
-        with pytest.raises(LeagueError, match=r"step 512 .*; not saved .*its last saved state stands"):
-            league.resume("matrix-1", store=store, watcher=Notes(4, MemoryError()))
+        with (
+            failing(4, MemoryError()),
+            pytest.raises(LeagueError, match=r"step 512 .*; not saved .*its last saved state stands"),
+        ):
+            league.resume("matrix-1", store=store)
     assert status(tmp_path, "matrix-1") == ("failed", 512)
     assert league.resume("matrix-1", store=store, watcher=Notes(3)).steps == 384
 

@@ -205,7 +205,7 @@ def test_the_best_is_one_that_can_play(store: Store) -> None:
 
 def test_a_run_that_can_go_on_keeps_its_pool(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing goes of a stopped run, nor of a finished one whose stage another one continues."""
-    monkeypatch.setattr(retention.settings, "carried_on_stages", lambda: frozenset({"smoke"}))
+    monkeypatch.setattr(retention.settings, "continued_stages", lambda: {"longer": "smoke"})
     (kept,) = prune(store, "matrix-1", 1)
     assert not kept.goes and len(on_disk(store)) == 17 and all("pool" in x.reasons for x in kept.stays)
     monkeypatch.undo()
@@ -217,7 +217,7 @@ def test_a_run_that_can_go_on_keeps_its_pool(store: Store, monkeypatch: pytest.M
 
 def test_every_pool_that_a_stage_carries_on_is_kept() -> None:
     """Of the stages in the source, it is test50k whose finished runs 10m carries on."""
-    assert retention.settings.carried_on_stages() == {"test50k"}
+    assert retention.settings.continued_stages() == {"10m": "test50k"}
 
 
 def test_a_pruned_run_is_not_carried_on(store: Store) -> None:

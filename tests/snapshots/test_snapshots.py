@@ -18,7 +18,8 @@ import torch
 
 from league.errors import SnapshotError
 from league.snapshots import io
-from league.snapshots.io import MANIFEST, WEIGHTS, clean, content_hash, load, save, write_atomic
+from league.snapshots.files import MANIFEST, WEIGHTS, clean, write_atomic
+from league.snapshots.io import content_hash, load, save
 from league.snapshots.manifest import About, GameRecord, spec_from_json, spec_to_json
 from league.types import ActionSpec, GameSpec
 
@@ -270,7 +271,8 @@ def test_killed_writer_leaves_only_what_clean_removes(tmp_path: Path) -> None:
     code = """
         import os, sys, torch
         from tests.snapshots.test_snapshots import about
-        from league.snapshots.io import save, write_atomic
+        from league.snapshots.files import write_atomic
+        from league.snapshots.io import save
         os.rename = os.replace = lambda *_: os._exit(9)
         if sys.argv[2] == "folder":
             save(sys.argv[1] + "/new", {"a": torch.ones(3)}, about())
@@ -307,7 +309,7 @@ def test_snapshots_do_not_import_the_configuration() -> None:
     code = "import sys, league.snapshots.io; print([m for m in sys.modules if m.startswith('league')])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     allowed = {"league", "league.acts", "league.errors", "league.schema", "league.types", "league.snapshots"}
-    allowed |= {"league.snapshots.io", "league.snapshots.manifest"}
+    allowed |= {"league.snapshots.files", "league.snapshots.io", "league.snapshots.manifest"}
     assert set(json.loads(output.replace("'", '"'))) <= allowed
 
 

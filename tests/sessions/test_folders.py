@@ -1,0 +1,379 @@
+"""A run's folder is its own: no call loses what it did not make, and no other run's folder is taken for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import league
+from league.errors import LeagueError, SnapshotError, StoreError, UsageError
+from league.progress import TerminalWatcher
+from league.sessions import folders
+from league.sessions import session as session_module
+from league.sessions.retention import prune
+from league.snapshots import state as states
+from league.snapshots.state import read_state
+from league.store.store import Store
+from league.training.learner import Learner
+from tests.helpers.runs import at_update, stopping
+from tests.helpers.sizes import TINY
+
+STEPS = 32
+"""Of a rollout of `TINY`."""
+KINDS = ("run", "learner", "exploiter")
+
+
+def begin(kind: str, folder: Path, name: str = "a", **more: Any) -> Any:
+    """Trains a run, a league of one learner, or an exploiter of that name; the last two go on where they are there."""
+    store = folder / "league.duckdb"
+    if kind == "run":
+        return league.train("smoke", env="matrix", run=name, overrides=TINY, store=store, **more)
+    if kind == "learner":
+        sets = [*TINY, "pool.snapshot_every_after=1000000", "pool.snapshot_every_until=0"]
+        file = folder / "tiny.toml"
+        file.write_text('turn_steps = 32\n[learners.a]\nrole = "main"\n')
+        return league.train_league(file, env="matrix", run=name, overrides=sets, store=store, **more)
+    sets = [setting for setting in TINY if not setting.startswith(("run.", "pool.snap"))]
+    return league.exploit("bot:random", 64, env="matrix", run=name, overrides=sets, store=store, games=2, **more)
+
+
+def resume(kind: str, folder: Path, name: str = "a") -> Any:
+    """`league resume NAME`."""
+    go_on = {"run": league.resume, "learner": league.resume_league, "exploiter": league.resume_exploit}[kind]
+    return go_on(name, store=folder / "league.duckdb")
+
+
+def run_of(kind: str, name: str = "a") -> str:
+    """The run that `begin` makes."""
+    return f"{name}.a" if kind == "learner" else name
+
+
+def rows(folder: Path) -> Any:
+    """What the store has of runs and matches."""
+    store = Store.open(folder / "league.duckdb")
+    return store.runs(), store.query("SELECT * FROM match ORDER BY ALL")[1]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """The files below `folder`, but for the store and locks."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name not in ("league.duckdb", "lock")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Kind -> a folder with one stopped after its first update; nobody may change it."""
+    found = {}
+    for kind in KINDS:
+        found[kind] = tmp_path_factory.mktemp(kind)
+        with stopping(1):
+            begin(kind, found[kind])
+        row = Store.open(found[kind] / "league.duckdb").find_run(run_of(kind))
+        assert (row.status, row.steps) == ("stopped", STEPS)
+    return found
+
+
+@pytest.fixture
+def stopped(originals: dict[str, Path], tmp_path: Path) -> Any:
+    """Copies one of `originals`."""
+    return lambda kind: shutil.copytree(originals[kind], tmp_path / kind)
+
+
+# Nothing is deleted that a call did not make
+
+
+def test_a_run_that_the_store_forgot_loses_no_file(tmp_path: Path) -> None:
+    """An older copy of the store is put back while a run trains, which then fails: states and snapshots are there."""
+    path = tmp_path / "league.duckdb"
+    Store.create(path)
+    older = path.read_bytes()
+
+    class Restored(Exception):
+        """Raised once the copy is back."""
+
+    def restore() -> None:
+        path.write_bytes(older)
+        raise Restored
+
+    with at_update(2, restore), pytest.raises(Restored):
+        begin("run", tmp_path)
+    assert Store.open(path).runs() == []
+    assert read_state(tmp_path / "a" / "state")["counters"]["steps"] == STEPS
+    assert sorted(x.name for x in (tmp_path / "a" / "snapshots").iterdir()) == [f"{0:010d}", f"{STEPS:010d}"]
+    with pytest.raises(UsageError, match=r"run=a: .*/a is there already, and the store .* knows no run of that name"):
+        begin("run", tmp_path)
+    with pytest.raises(UsageError, match=r"no run `a` in .*/a is a run's folder: put back the store that knows it"):
+        resume("run", tmp_path)
+
+
+def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parts cannot be made: no row and no folder, and out of memory is one line that says what to call."""
+    path = tmp_path / "league.duckdb"
+    with monkeypatch.context() as patch:
+        patch.setattr(session_module.registry, "make", lambda *_, **__: bytes(2**60))
+        with pytest.raises(
+            LeagueError, match=r"run=a: out of memory on cpu before it could play .*call again with --set"
+        ):
+            begin("run", tmp_path)
+    assert [x.name for x in tmp_path.iterdir()] == ["league.duckdb"] and Store.open(path).runs() == []
+    assert begin("run", tmp_path).status == "finished"
+
+
+def test_snapshots_that_a_run_goes_back_behind_are_kept(stopped: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older state is put back: later snapshots are set aside, and have their names again when learned again."""
+    folder = stopped("run")
+    state = folder / "a" / "state"
+    shutil.copytree(state, folder / "older")
+    resume("run", folder)
+    Store.open(folder / "league.duckdb").update_run("a", status="stopped")
+    before = files(folder / "a" / "snapshots")
+    shutil.rmtree(state)
+    shutil.move(folder / "older", state)
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "update", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            resume("run", folder)
+    aside = [path for path in (folder / "a" / "snapshots").iterdir() if folders.ASIDE in path.name]
+    assert [path.name.partition(".")[0] for path in aside] == [f"{2 * STEPS:010d}"]
+    resume("run", folder)
+    assert files(folder / "a" / "snapshots") == before
+
+
+# A folder belongs to a run
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lost_state_is_never_begun_over(kind: str, stopped: Any) -> None:
+    """Without its state no run, learner or exploiter goes on, by whatever call, and nothing changes."""
+    folder = stopped(kind)
+    shutil.rmtree(folder / run_of(kind) / "state")
+    before = rows(folder), files(folder)
+    calls = [lambda: resume(kind, folder)] + [lambda: begin(kind, folder)] * (kind != "run")
+    for call in calls:
+        with pytest.raises(
+            SnapshotError, match="restore its own from a copy, or begin another one with `league "
+        ) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+        assert (rows(folder), files(folder)) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_that_is_there_is_not_taken(kind: str, tmp_path: Path) -> None:
+    """Whatever lies where a new run's folder would be keeps what is in it, and the store gets no row."""
+    (tmp_path / run_of(kind)).mkdir()
+    (tmp_path / run_of(kind) / "mine").write_text("x")
+    with pytest.raises(UsageError, match="is there already"):
+        begin(kind, tmp_path)
+    assert Store.open(tmp_path / "league.duckdb").runs() == []
+    assert [path.name for path in (tmp_path / run_of(kind)).iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_stores_in_one_folder_share_no_run(kind: str, stopped: Any) -> None:
+    """A second store takes neither the name nor, with rows of its own, the folder of the first one's run."""
+    folder = stopped(kind)
+    before = files(folder)
+    first = (folder / "league.duckdb").rename(folder / "first.duckdb")
+    with pytest.raises(UsageError, match="is there already"):
+        begin(kind, folder)
+    (folder / run_of(kind)).rename(folder / "kept")
+    with stopping(1):
+        begin(kind, folder, seed=1)
+    shutil.rmtree(folder / run_of(kind))
+    (folder / "kept").rename(folder / run_of(kind))
+    with pytest.raises(SnapshotError, match=r"belongs to another store than .*league\.duckdb; restore its own"):
+        resume(kind, folder)
+    assert {name: data for name, data in files(folder).items() if name in before} == before
+    first.replace(folder / "league.duckdb")
+    assert resume(kind, folder).status == "finished"
+
+
+@pytest.mark.parametrize("what", ["folder", "state"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_swapped_files_are_found(kind: str, what: str, stopped: Any) -> None:
+    """Two runs of one store whose folders, or states, were swapped: neither goes on, is pruned or plays the other's."""
+    folder = stopped(kind)
+    with stopping(1):
+        begin(kind, folder, name="b", seed=1)
+    a, b = (folder / run_of(kind, name) / ("" if what == "folder" else what) for name in "ab")
+    a.rename(folder / "c")
+    b.rename(a)
+    (folder / "c").rename(b)
+    before = rows(folder), files(folder)
+    for name in "ab":
+        with pytest.raises(SnapshotError, match="is the folder of run" if what == "folder" else "is another run's"):
+            resume(kind, folder, name)
+    store = Store.open(folder / "league.duckdb")
+    if what == "folder":
+        with pytest.raises(SnapshotError, match="is the folder of run"):
+            prune(store, run_of(kind), keep=1)
+        with pytest.raises(SnapshotError, match="holds another agent"):
+            league.evaluate(f"{run_of(kind)}@0", "bot:random", games=2, store=store.path, device="cpu")
+    assert (rows(folder), files(folder)) == before
+
+
+def test_a_folder_without_a_mark_is_marked_if_it_agrees(stopped: Any) -> None:
+    """As of an older league: with the snapshots that the store has it is the run's, with others it is refused."""
+    folder = stopped("run")
+    mark = folder / "a" / folders.MARK
+    written = mark.read_text()
+    mark.unlink()
+    snapshot = folder / "a" / "snapshots" / f"{0:010d}"
+    manifest = (snapshot / "manifest.json").read_text()
+    (snapshot / "manifest.json").write_text(manifest.replace('"run": "a"', '"run": "other"'))
+    with pytest.raises(SnapshotError, match=r"holds other@0 .* which is not the snapshot that"):
+        resume("run", folder)
+    assert not mark.exists()
+    (snapshot / "manifest.json").write_text(manifest)
+    with stopping(2):
+        resume("run", folder)
+    assert mark.read_text() == written
+
+
+def test_a_run_killed_before_its_first_state_begins_at_0(tmp_path: Path) -> None:
+    """It has matches and a snapshot and no state: `resume` is the run that nobody killed, and says where it begins."""
+    begin("run", tmp_path, name="whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(states, "write_atomic", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            begin("run", tmp_path)
+    store = Store.open(tmp_path / "league.duckdb")
+    assert store.find_run("a").steps == STEPS
+    said: list[str] = []
+
+    class Listener:
+        def report(self, report: object) -> None: ...
+
+        def evaluated(self, *arguments: object) -> None: ...
+
+        def say(self, message: str) -> None:
+            said.append(message)
+
+    assert league.resume("a", store=store.path, watcher=Listener()).status == "finished"
+    assert "run a: it ended before its first state was saved, so it begins at step 0" in said
+    whole, again = ([(x.step, x.agent_id) for x in store.snapshots(run)] for run in ("whole", "a"))
+    assert whole == again and len(store.matches("a", "training")) == len(store.matches("whole", "training"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_is_not_called_as_the_stores_files_are(kind: str, tmp_path: Path) -> None:
+    """Its log is called `league.duckdb.wal`."""
+    with pytest.raises(UsageError, match=r"run=league\.duckdb\.wal.*: begins with the name of the file"):
+        begin(kind, tmp_path, name="league.duckdb.wal")
+    assert Store.open(tmp_path / "league.duckdb").runs() == []
+
+
+# A call that is refused
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_that_is_refused_at_last_changes_nothing(
+    kind: str, stopped: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings pass, the state is read, and then the weights cannot be: the store has not heard of the call."""
+    folder = stopped(kind)
+    before = rows(folder), files(folder)
+    go_on = {"run": league.resume, "learner": league.resume_league, "exploiter": league.resume_exploit}[kind]
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "load_state_dict", lambda *_: {}["another version"])
+        with pytest.raises(SnapshotError, match="cannot be read by this league"):
+            go_on("a", store=folder / "league.duckdb", overrides=["pool.live_nets=3"])
+    assert (rows(folder), files(folder)) == before
+    assert resume(kind, folder).status == "finished"
+
+
+# A watcher
+
+
+class Broken:
+    """A watcher whose service is down."""
+
+    def report(self, report: object) -> None:
+        """Fails."""
+        raise ConnectionError("no route")
+
+    def evaluated(self, steps: int, opponent: str, summary: object) -> None:
+        """Fails."""
+        raise KeyError(opponent)
+
+    def say(self, message: str) -> None:
+        """Fails."""
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_watcher_that_fails_ends_no_run(kind: str, tmp_path: Path) -> None:
+    """Whatever it raises, whenever it is told."""
+    assert begin(kind, tmp_path, watcher=Broken()).status == "finished"
+
+
+def test_a_reader_of_the_progress_may_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`2>&1 | head`: nobody reads what the terminal's watcher writes, and stdout is left as it was."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    broken = os.fdopen(writer, "w")
+    with monkeypatch.context() as patch, TerminalWatcher(2) as watcher:
+        patch.setattr("sys.stderr", broken)
+        assert begin("run", tmp_path, watcher=watcher).status == "finished"
+    with suppress(BrokenPipeError):
+        broken.close()
+
+
+# A full disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 12 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no right to mount a small disk")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_pruning_needs_no_room(small_disk: Path) -> None:
+    """Where the disk has none for the mark, files go first; one that ends in between is finished by the next."""
+    sets = [*TINY, "pool.snapshot_every=32", "run.total_steps=320"]
+    league.train("smoke", env="matrix", run="a", overrides=sets, store=small_disk / "league.duckdb")
+    store = Store.open(small_disk / "league.duckdb")
+    with open(small_disk / "ballast", "wb", buffering=0) as file:
+        for size in (2**16, 2**12, 2**6, 1):
+            try:
+                while file.write(bytes(size)) == size:
+                    pass
+            except OSError:
+                continue
+    goes = [holding.step for holding in prune(store, "a", keep=1)[0].goes]
+    pruned = {row.step: row.path for row in store.snapshots("a") if row.pruned_at}
+    assert goes == sorted(pruned) and not any((small_disk / path).exists() for path in pruned.values())
+    assert not list((small_disk / "a" / "snapshots").glob("*.pruned"))
+
+
+def test_a_pruning_that_ended_before_its_mark_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store stays full to the end: the files are gone, which the next pruning writes down."""
+    sets = [*TINY, "pool.snapshot_every=32", "run.total_steps=320"]
+    league.train("smoke", env="matrix", run="a", overrides=sets, store=tmp_path / "league.duckdb")
+    store = Store.open(tmp_path / "league.duckdb")
+
+    def full(*_: object) -> None:
+        raise StoreError(f"cannot be used ({os.strerror(28)})")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "mark_pruned", full)
+        with pytest.raises(StoreError, match="No space"):
+            prune(store, "a", keep=1)
+    assert len(list((tmp_path / "a" / "snapshots").glob("*.pruned"))) > 1
+    prune(store, keep=1)
+    assert all((row.pruned_at is None) == (tmp_path / row.path).is_dir() for row in store.snapshots("a"))
+    assert not list((tmp_path / "a" / "snapshots").glob("*.pruned"))
