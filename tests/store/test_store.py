@@ -169,7 +169,7 @@ def test_runs_are_kept_and_their_names_are_theirs(store: Store) -> None:
     run = make_run(started_at=started_at, updated_at=started_at, parent="b")
     store.begin_run(run)
     assert store.find_run("a") == run
-    with pytest.raises(UsageError, match=r"run `a` is already in .*; carry it on with `league resume`"):
+    with pytest.raises(UsageError, match=r"run `a` is already in .*; carry it on with `league resume a --store "):
         store.begin_run(make_run())
     store.update_run("a", steps=7)
     store.update_run("a", update=3)

@@ -393,7 +393,7 @@ def test_a_game_that_gives_no_number_stops_the_run(
         train(tmp_path, *AS_MATRIX, *TINY, env="spoilt")
     line = str(caught.value)
     assert "\n" not in line and line.startswith("run=sick: stopped after step 128: not_finite: spoilt, match 3.2.")
-    assert words in line and "seat 1" in line and "; saved; go on with `league resume sick`" in line
+    assert words in line and "seat 1" in line and "; saved; go on with `league resume sick --store " in line
     assert "tick 2 (step 2)" in line and "league replay" in line
     store = Store.open(tmp_path / "league.duckdb")
     assert stored(tmp_path) == [("not_finite", 2)] and store.find_run("sick").status == "failed"
