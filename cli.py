@@ -870,7 +870,7 @@ def imports_remove(
     if as_json:
         print_json(gone)
     else:
-        typer.echo(f"removed: {gone.run} with its {gone.matches:,} games of {gone.file}")
+        show(f"removed: {gone.run} with its {gone.matches:,} games of {gone.file}")
 
 
 @snapshots_app.command("list")

@@ -95,7 +95,7 @@ def as_known(error: BaseException) -> LeagueError | None:
 
 
 def command_line(*words: object, store: Path | None = None) -> str:
-    """`league WORDS` to be pasted: each quoted so that a shell takes it as it is; a store is named where it is another."""
+    """`league WORDS` to be pasted, each quoted so that a shell takes it as it is, with --store where it is another."""
     where = [] if store in (None, DEFAULT_STORE) else ["--store", store]
     texts = [str(word) for word in [*words, *where]]
     return " ".join(["league", *(f'"{text}"' if _READABLE.fullmatch(text) else shlex.quote(text) for text in texts)])

@@ -8,6 +8,7 @@ there fails.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import shutil
@@ -34,7 +35,14 @@ ROOT = Path(__file__).resolve().parent.parent
 CHEAP = as_options(TINY)
 """Added to an offer that trains from the start."""
 STORE = Path("runs/league.duckdb")
-FILLED = {"FILE": "tiny.toml", "AGENT": "bot:random", "A": "done@0", "B": "bot:random", "RUN": "done"}
+FILLED = {
+    "FILE": "tiny.toml",
+    "AGENT": "bot:random",
+    "A": "done@0",
+    "B": "bot:random",
+    "RUN": "done",
+    "NAME": "import-1",
+}
 """For the words of an offer that are left to the reader, and for `{run}` and its like."""
 OFFERS = {
     "cli:leaderboard `league evaluate A --against B`": "advised",
@@ -47,6 +55,7 @@ OFFERS = {
     "cli:_finish_exploit next_step('resume', result.run, store=store)": "exploiter_stopped",
     "cli:_finish_training next_step(*words, result.run, store=store)": "run_stopped",
     "cli:_finish_league next_step(*words, store=store)": "league_stopped",
+    "cli:imports_remove `league imports list`": "no_offer",  # a help text
     "training/guards:judge_evaluation `league rewards RUN`": "advised",
     "training/guards:_value_loss `league rewards RUN`": "advised",
     "training/guards:_flat_return `league rewards RUN`": "advised",
@@ -54,6 +63,9 @@ OFFERS = {
         "state_of_another_version"
     ),
     "training/loop:_resume command('resume', run.name, *more, store=run.store.path)": "no_memory_for_a_first_state",
+    "maths/davidson:_mesh `league imports list`": "imported",
+    "maths/davidson:_mesh `league imports remove NAME`": "imported",
+    "maths/joint:matrix `league imports list`": "imported",
     "maths/ratings:_places `league evaluate A --against B`": "advised",
     "arena/agents:find_agent command('snapshots', 'list', '--run', row.run, store=store.path)": "agent_pruned",
     "sessions/exploitability:resume_exploit command('resume', run, store=opened.path)": "no_exploiter",
@@ -81,6 +93,8 @@ OFFERS = {
     "boards/alarms:_seats `league evaluate A --against B`": "advised",
     "boards/headtohead:matchup `league evaluate A --against B`": "advised",
     "store/writing:begin_run command('resume', run.run, store=self.path)": "row_there",
+    "store/importing:delete_import `league imports list`": "imported",
+    "snapshots/state:_read `league train --fresh`": "state_of_a_newer_league",
     "store/connection:_set_aside `league resume`": "no_offer",  # says what that command will say
     "store/exchange:export_matches `league query 'SELECT DISTINCT run FROM match'`": "no_such_matches",
     "store/store:_missing `league train`": "no_store",
@@ -178,6 +192,18 @@ def state_of_another_version(call: Call) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Learner, "load_state_dict", lambda *_: {}["other"])
         return call("resume", "stopped").err
+
+
+def state_of_a_newer_league(call: Call) -> str:
+    index = Path("runs/stopped/state/state.json")
+    index.write_text(json.dumps({**json.loads(index.read_text()), "format": 99}))
+    return call("resume", "stopped").err
+
+
+def imported(call: Call) -> str:
+    Path("games.csv").write_text("seat0,seat1,winner\nx,y,0\ny,x,0\n")
+    call("import", "games.csv", "--game-id", "chess")
+    return "`league imports list` `league imports remove NAME`"
 
 
 def no_memory_for_a_first_state(call: Call) -> str:

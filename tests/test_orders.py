@@ -120,7 +120,16 @@ def test_the_search_sees_sets(code: str, is_found: bool) -> None:
 
 LOOKED_UP = {"agent_games", "meetings", "row_counts", "run_names", "stored_matches"}
 """Queries whose rows are put into a dict or a set, in which they are looked up; `pair_counts` sorts them by agent."""
-ONE_ROW = {"alarm_seats", "alarm_seats_apart", "find_import", "game", "gate_attempts", "schema_number", "used_bytes"}
+ONE_ROW = {
+    "alarm_seats",
+    "alarm_seats_apart",
+    "find_import",
+    "game",
+    "identity",
+    "gate_attempts",
+    "schema_number",
+    "used_bytes",
+}
 
 
 def test_rows_have_an_order() -> None:

@@ -30,7 +30,7 @@ def report(update: int, steps: int = 2048, total: int = 50_000, seconds: float =
 def watch(monkeypatch: pytest.MonkeyPatch, verbosity: int, reports: list[Report], **how: Any) -> str:
     """What a watcher writes."""
     out = io.StringIO()
-    monkeypatch.setattr(progress, "Console", partial(Console, file=out, **how))
+    monkeypatch.setattr(progress, "_Console", partial(Console, file=out, **how))
     with TerminalWatcher(verbosity) as watcher:
         for each in reports:
             watcher.report(each)
@@ -70,7 +70,7 @@ def test_plain_lines_are_few_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -
 def test_an_evaluation_is_one_line_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Score, interval and counts of an evaluation of usual size fit, and names with brackets are left alone."""
     out = io.StringIO()
-    monkeypatch.setattr(progress, "Console", partial(Console, file=out, width=80))
+    monkeypatch.setattr(progress, "_Console", partial(Console, file=out, width=80))
     summary = Summary(10, 5, 5, {}, {}, 100.0)
     TerminalWatcher().evaluated(50_176, "bot:constant", summary)
     TerminalWatcher().say("pool.mix [bold]")
@@ -83,7 +83,7 @@ def test_an_evaluation_is_one_line_in_80_columns(monkeypatch: pytest.MonkeyPatch
 def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line with what every weighted term brought; never the same line twice."""
     out = io.StringIO()
-    monkeypatch.setattr(progress, "Console", partial(Console, file=out, width=80))
+    monkeypatch.setattr(progress, "_Console", partial(Console, file=out, width=80))
     summary = Summary(10, 5, 5, {}, {}, 100.0)
 
     def told() -> list[str]:

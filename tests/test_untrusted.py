@@ -30,8 +30,7 @@ from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, U
 from league.snapshots import Agent
 from league.snapshots import io as files
 from league.snapshots.files import MANIFEST, WEIGHTS
-from league.store import formats
-from league.store.apart import run_apart
+from league.store import apart, formats
 from league.store.exchange import import_matches
 from league.store.store import Store
 from tests.helpers.cases import cases
@@ -478,8 +477,9 @@ APART = """
 import os, time
 from league.errors import UsageError
 from league.store.apart import answering
-with answering() as (request, tell):
+with answering() as (request, tell, begin):
     tell("hello")
+    begin()
     WHAT
 """
 
@@ -495,11 +495,15 @@ with answering() as (request, tell):
         ("raise KeyError", StoreError, "the engine failed"),
     ],
 )
-def test_what_is_asked_apart_is_bounded_and_ends_in_one_line(does: str, kind: type[LeagueError], words: str) -> None:
+def test_what_is_asked_apart_is_bounded_and_ends_in_one_line(
+    does: str, kind: type[LeagueError], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Time, memory and output of the process have an end, whatever it does; nothing else of it is shown."""
     said: list[str] = []
-    code, seconds = APART.replace("WHAT", does), 2.0 if "sleep" in does else 60.0
-    message = refusal(lambda: run_apart(code, {}, seconds=seconds, write=lambda _: None, say=said.append), kind)
+    if "sleep" in does:
+        monkeypatch.setattr(apart, "ANSWER_SECONDS", 2.0)
+    code = APART.replace("WHAT", does)
+    message = refusal(lambda: apart.run_apart(code, {}, write=lambda _: None, say=said.append), kind)
     assert re.search(words, message) and said == ["hello"]
 
 

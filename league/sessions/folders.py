@@ -93,7 +93,7 @@ def make_folder(store: Store, row: RunRow, *, takes_over: bool = False) -> None:
         StoreError: no folder can be made there.
     """
     folder = folder_of(store, row.run)
-    for path in folder.parent.iterdir():
+    for path in sorted(folder.parent.iterdir()):
         if row.run.startswith(f"{path.name}.") and path.is_file():  # a database keeps files of its own beside it
             raise UsageError(f"run={row.run}: begins with the name of the file {path}; pass another --run")
     try:
@@ -118,7 +118,7 @@ def remove_folder(store: Store, row: RunRow) -> None:
     folder = folder_of(store, row.run)
     with suppress(OSError):
         if _is_empty(folder, store, row):
-            for path in folder.iterdir():
+            for path in sorted(folder.iterdir()):
                 path.unlink()
             folder.rmdir()
 

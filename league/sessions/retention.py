@@ -266,7 +266,7 @@ def _empty(path: Path) -> Path:
         path.rename(renamed)
     except OSError as error:
         raise _undeletable(path, error) from None
-    for file in renamed.iterdir():
+    for file in sorted(renamed.iterdir()):
         _remove(file)
     return renamed
 

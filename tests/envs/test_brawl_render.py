@@ -344,7 +344,7 @@ def test_watch_plays_trained_agents(tmp_path: Path) -> None:
     [
         (["--out", "film.mp4"], ["out=film.mp4", ".gif", "--out"]),
         (["--out", "film"], ["out=film", ".gif"]),
-        (["--out", "there.gif"], ["out=there.gif", "already", "--out"]),
+        (["--out", "there.gif"], ["there.gif: is there already", "--out"]),
         (["--out", "nowhere/film.gif"], ["nowhere", "folder"]),
         (["--out", "film.gif", "--seconds", "0"], ["seconds=0", "300"]),
         (["--out", "film.gif", "--seconds", "nan"], ["seconds=nan", "300"]),
