@@ -71,6 +71,7 @@ def test_a_rate_of_training_is_play_and_the_epochs_in_turn(peers: Any) -> None:
     assert speed.train(4) == pytest.approx(1 / 0.3)
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_ratio_of_a_pair() -> None:
     """`--only` chooses the pair; each side ran in its own process at the rows and steps that were given."""
     arguments = ["--only", "cleanrl", "--only", "lstm128", "--rows", "4", "--steps", "4", "--seconds", "0.01", "--json"]

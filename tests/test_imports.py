@@ -1,6 +1,7 @@
 """The house's rules: imports run one way, starting is light, nothing unpickles, a wheel has one top level."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -115,29 +116,33 @@ def test_starting_is_light(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        *(["leaderboard"], ["payoff"], ["runs"], ["rewards", "a"], ["events"], ["query", "SELECT 1"]),
-        *(["matchup", "bot:a", "bot:b"], ["matches", "FOLDER/m.csv"], ["alarms"], ["alarms", "a"]),
-        *(["snapshots", "list"], ["snapshots", "prune"]),
-    ],
-)
-def test_commands_on_the_store_do_without_torch(arguments: list[str], tmp_path: Path) -> None:
+LIGHT = """
+import sys
+from league.cli import app
+from league.store.rows import RunRow
+from league.store.store import Store
+from league.types import MatchResult
+store = Store.create("s.duckdb")
+store.begin_run(RunRow(run="a", game="g", game_id="g", fingerprint="f", seed=0, stage="s", config="{}"))
+store.add_matches([MatchResult("e", "evaluation", 0, 0, 0, "g", ("bot:a", "bot:b"), 1, 0, "time", 1, 1, "sample")])
+store.flush(force=True)
+for line in sys.argv[1:]:
+    app([*line.split(), "--store", "s.duckdb"], standalone_mode=False)
+    heavy = [name for name in sys.modules if name == "torch" or name.startswith("league.envs")]
+    assert not heavy, (line, heavy)
+"""
+
+
+def test_commands_on_the_store_do_without_torch(tmp_path: Path) -> None:
     """Asking the store takes a fraction of a second, since torch, which takes over one, is not loaded."""
-    store = str(tmp_path / "s.duckdb")
-    arguments = [argument.replace("FOLDER", str(tmp_path)) for argument in arguments]
-    code = (
-        "import sys; from league.cli import app; from league.store.rows import RunRow;"
-        "from league.store.store import Store; from league.types import MatchResult;"
-        f"run = RunRow(run='a', game='g', game_id='g', fingerprint='f', seed=0, stage='s', config='{{}}');"
-        f"store = Store.create({store!r}); store.begin_run(run);"
-        "game = MatchResult('e', 'evaluation', 0, 0, 0, 'g', ('bot:a', 'bot:b'), 1, 0, 'time', 1, 1, 'sample');"
-        "store.add_matches([game]); store.flush(force=True);"
-        f"app([*{arguments!r}, '--store', {store!r}], standalone_mode=False);"
-        "assert 'torch' not in sys.modules; assert not any(name.startswith('league.envs') for name in sys.modules)"
+    lines = [
+        *("leaderboard", "payoff", "runs", "rewards a", "events", "query VALUES(1)", "matchup bot:a bot:b"),
+        *("matches m.csv", "alarms", "alarms a", "imports list", "snapshots list", "snapshots prune"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT, *lines], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

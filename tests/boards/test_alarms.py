@@ -33,13 +33,14 @@ def make_store(
 ) -> Store:
     """A store with runs of six snapshots, each of a game of its own, so that each is a store by itself."""
     store = Store.create(folder / f"{name}.duckdb")
-    for run in runs:
-        store.begin_run(
-            RunRow(run=run, game="brawl", game_id=f"{run}-g", fingerprint="f", seed=0, stage="s", config="{}")
-        )
-        store.add_game(GameRow(f"{run}-g", "brawl", activity=activity))
-        for i in range(SNAPSHOTS):
-            store.add_snapshot(SnapshotRow(f"{run}-{i}", run, 100 * i, i, f"{run}/{i}", "f"))
+    with store.writing():
+        for run in runs:
+            store.begin_run(
+                RunRow(run=run, game="brawl", game_id=f"{run}-g", fingerprint="f", seed=0, stage="s", config="{}")
+            )
+            store.add_game(GameRow(f"{run}-g", "brawl", activity=activity))
+            for i in range(SNAPSHOTS):
+                store.add_snapshot(SnapshotRow(f"{run}-{i}", run, 100 * i, i, f"{run}/{i}", "f"))
     return store
 
 

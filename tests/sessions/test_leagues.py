@@ -527,6 +527,7 @@ def test_a_learners_settings_are_its_own(tmp_path: Path) -> None:
 # Signals and kills between turns
 
 
+@pytest.mark.slow
 def test_a_signal_between_two_turns_stops_the_league(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -642,8 +643,8 @@ def test_a_damaged_extra_snapshot_stops_nobody(kind: str, tmp_path: Path) -> Non
     """One that lies there, is damaged, and is in nobody's pool: a league's learner goes on as a run does."""
     store, name = tmp_path / "league.duckdb", "L.main" if kind == "league" else "R"
     if kind == "league":
-        with interrupted(3, signal.SIGINT, "L.main"):
-            train(tmp_path, "run.total_steps=512")
+        with interrupted(2, signal.SIGINT, "L.main"):
+            train(tmp_path, "run.total_steps=256")
     else:
         sets = [*SMALL, "pool.snapshot_every_until=0", "pool.snapshot_every_after=128", "run.total_steps=1280"]
         league.train("smoke", env="matrix", run="R", overrides=sets, store=store, watcher=Stopping(3))

@@ -39,13 +39,14 @@ def game(row: int, seats: tuple[str, str], winner: int, **changes: Any) -> Match
 def store(tmp_path: Path) -> Store:
     """Bots, a snapshot and an exported agent of game g, sampled and greedy games, and some that were played twice."""
     store = Store.create(tmp_path / "a.duckdb")
-    store.begin_run(RunRow("r", "brawl", "g", "f", 1, "smoke", "{}"))
-    store.begin_run(RunRow("twin", "brawl", "g", "f", 1, "smoke", "{}"))
-    store.add_snapshot(SnapshotRow(HASH, "r", 100, 1, "r/100", "f"))
-    store.flush(force=True)
-    store.add_snapshot(SnapshotRow(HASH, "twin", 100, 1, "twin/100", "f"))
-    store.add_agent(AgentRow("bot:based", "bot", "bot:based", "g"))
-    store.flush(force=True)
+    with store.writing():
+        store.begin_run(RunRow("r", "brawl", "g", "f", 1, "smoke", "{}"))
+        store.begin_run(RunRow("twin", "brawl", "g", "f", 1, "smoke", "{}"))
+        store.add_snapshot(SnapshotRow(HASH, "r", 100, 1, "r/100", "f"))
+        store.flush(force=True)
+        store.add_snapshot(SnapshotRow(HASH, "twin", 100, 1, "twin/100", "f"))
+        store.add_agent(AgentRow("bot:based", "bot", "bot:based", "g"))
+        store.flush(force=True)
     pairs = [(HASH, "bot:based"), ("bot:based", HASH), ("import:Q", HASH), ("bot:a", "bot:based")]
     pairs.append(("bot:a", "import:Q"))
     store.add_agent(AgentRow("import:Q", "import", "Q", "g"))
