@@ -3,6 +3,7 @@ threads wait for each other. And signals that end a process do so, also where th
 of a script, which ignores Ctrl+C: `league` leaves ignored what was ignored before it. Matrices are multiplied exactly,
 whatever a test before set."""
 
+import gc
 import os
 import signal
 
@@ -21,3 +22,14 @@ def exact_products() -> None:
     import torch  # here, since the number of threads above must be set before
 
     torch.set_float32_matmul_precision("highest")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported remains: the collector of garbage need not go through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """At the end everything is looked at, as without it."""
+    gc.unfreeze()

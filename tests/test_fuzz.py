@@ -623,7 +623,7 @@ TARGETS: dict[str, tuple[Callable[[World, st.DataObject], None], int, int]] = {
     "import file": (import_file, 25, 700),
     "query": (statement, 25, 700),
     "command line": (command_line, 30, 1_000),
-    "option edges": (option_edges, 60, 2_000),
+    "option edges": (option_edges, 30, 2_000),
 }
 """Name -> target, cases always, cases in the slow part: together 390 and 13,400."""
 

@@ -18,6 +18,7 @@ from league.errors import StoreError, UsageError, nearest
 from league.maths.davidson import Prior
 from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
 from league.schema import check_number
+from league.store import connection
 from league.store.liveness import run_status
 from league.store.rows import RatingRow, RunRow, Sampling, SnapshotRow
 from league.store.store import Store
@@ -225,10 +226,14 @@ def rate(store: Store, game_id: str, sampling: Sampling = "sample") -> Ratings:
     Raises:
         StoreError: the store cannot be read.
     """
+    return rate_counts(*_games_of(store, game_id, sampling))
+
+
+def _games_of(store: Store, game_id: str, sampling: Sampling) -> tuple[PairCounts, list[list[str]], str | None]:
+    """What the ratings of a game are worked out from."""
     with store.reading():
         counts, lineages = store.pair_counts(game_id, sampling=sampling), store.lineages(game_id)
-        anchor = store.game(game_id).anchor
-    return rate_counts(counts, lineages, anchor)
+        return counts, lineages, store.game(game_id).anchor
 
 
 def rate_evaluation(store: Store, run: str, game_id: str, update: int, agents: Collection[str]) -> None:
@@ -238,12 +243,12 @@ def rate_evaluation(store: Store, run: str, game_id: str, update: int, agents: C
     table.
     """
     try:
-        if not store.flush(is_wanted=True):
-            return
-        with store.reading():
-            ratings, games = rate(store, game_id), store.training_games(run)
+        with store.writing(connection.PATIENCE_SECONDS):
+            store.flush(force=True)
+            found, games = _games_of(store, game_id, "sample"), store.training_games(run)
     except StoreError:
         return
+    ratings = rate_counts(*found)
     elo = elo_series((run, opponent, score) for opponent, score in games)[0].get(run, ELO_START)
     rows = [row for row in _rating_rows(ratings, game_id, "sample") if row.agent_id in agents]
     learner = RatingRow(run, update, "elo", run, elo, None, None, len(games), game_id)

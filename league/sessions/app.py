@@ -177,7 +177,7 @@ def _go(plan: Plan) -> TrainResult:
     """
     store, run = plan.shelf.store, plan.row.run
     with Session(store, [plan], plan.watcher) as session:
-        if is_pruned(store, run):
+        if plan.found is not None and is_pruned(store, run):
             raise UsageError(
                 f"run={run}: snapshots of it were pruned, so it cannot go on; begin a new run with"
                 f" {command('train', '--fresh', '--env', plan.config.env.name, store=store.path)}"

@@ -231,13 +231,14 @@ class Session:
 
         forget: what a turn's learner does before it plays.
         """
-        for learner in () if self._has_begun else self._learners:
-            if learner.plan.found is None:
-                self._store.begin_run(replace(learner.plan.row, status="running"))
-            elif not learner.is_finished:
-                self._write_settings(learner)
-        self._has_begun = True
-        forget()
+        with self._store.writing():
+            for learner in () if self._has_begun else self._learners:
+                if learner.plan.found is None:
+                    self._store.begin_run(replace(learner.plan.row, status="running"))
+                elif not learner.is_finished:
+                    self._write_settings(learner)
+            self._has_begun = True
+            forget()
 
     def _write_settings(self, learner: _Learner) -> None:
         row, found, event = learner.plan.row, learner.plan.found, learner.plan.event

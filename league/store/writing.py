@@ -67,13 +67,15 @@ class Writer(Reader):
         return len(self._waiting)
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self, wait: float | None = None) -> Iterator[None]:
         """Within it all that reads and writes shares one opening of the file. Keep it short: nobody else can read.
+
+        wait: seconds for another process to let go of the file, `LOCK_SECONDS` if not given.
 
         Raises:
             StoreError: the store cannot be written.
         """
-        with self.connection.writing():
+        with self.connection.writing(wait):
             yield
 
     def add_matches(self, matches: Iterable[MatchResult]) -> None:

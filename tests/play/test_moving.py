@@ -98,7 +98,7 @@ def of_a_longer_generator(state: dict[str, Any]) -> None:
     state["generators"]["torch"] = torch.zeros(CPU_BYTES + 16, dtype=torch.uint8)
 
 
-@pytest.mark.parametrize("change", [from_a_gpu, of_a_longer_generator])
+@pytest.mark.parametrize("change", cases(from_a_gpu, slow=[of_a_longer_generator]))
 def test_a_state_of_another_device_goes_on_with_its_matches(
     change: Any, stopped: Path, gone_on: Path, tmp_path: Path
 ) -> None:
@@ -149,7 +149,7 @@ def with_lanes(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollout_module, "num_lanes", lambda config, device: number)
 
 
-@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("lanes", cases(1, slow=[2]))
 def test_matches_go_on_in_other_lanes(lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `overlap=auto` decides is no part of the fingerprint: another decision is said, and all matches go on."""
     with_lanes(lanes, monkeypatch)

@@ -160,6 +160,7 @@ def test_a_run_gives_the_global_generators_back(tmp_path: Path) -> None:
     assert json.dumps(np.random.get_state(legacy=False), default=str) == json.dumps(states[1], default=str)
 
 
+@pytest.mark.slow
 def test_evaluation_draws_nothing_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a game that draws globally, a run that is evaluated on the way learns what one that is not does."""
     monkeypatch.setattr(registry, "make", lambda name, *, rows, threads, options: noisy(rows, options))

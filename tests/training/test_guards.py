@@ -279,7 +279,7 @@ def test_a_resumed_run_raises_the_same_alarms(tmp_path: Path) -> None:
     for stop_at in (0, 3):
         folder = tmp_path / str(stop_at)
         folder.mkdir()
-        result, _ = train(folder, "learner.learning_rate=10.0", notes=Notes(stop_at))
+        result, _ = train(folder, "learner.learning_rate=10.0", "run.total_steps=960", notes=Notes(stop_at))
         if stop_at:
             assert result.status == "stopped"
             assert league.resume("sick", store=folder / "league.duckdb").status == "finished"
@@ -292,7 +292,7 @@ def test_stopping_on_alarms_changes_nothing_that_is_learned(tmp_path: Path) -> N
     found = []
     for how in ("warn", "stop"):
         (tmp_path / how).mkdir()
-        result, notes = train(tmp_path / how, f"run.on_alarm={how}")
+        result, notes = train(tmp_path / how, f"run.on_alarm={how}", "run.total_steps=960")
         assert result.status == "finished" and not [line for line in notes.said if line.startswith("alarm at")]
         store = Store.open(tmp_path / how / "league.duckdb")
         found.append((result.newest, store.find_run("sick").fingerprint, store.matches("sick", "training")))
