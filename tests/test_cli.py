@@ -409,6 +409,7 @@ def test_bench_learner_says_where_the_time_goes(call: Call, tmp_path: Path) -> N
     assert found["sizes"].startswith("preset auto: ") and list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_small_agent_is_a_setting_away(call: Call, tmp_path: Path) -> None:
     """Without encoder and with an LSTM of 128 brawl trains, is benched, exported, loaded and evaluated."""
     small = ("--set", "agent.opponent_encoder=false", "--set", "agent.lstm_size=128")

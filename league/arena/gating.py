@@ -123,20 +123,14 @@ def gate(
     meeting = meet(opened, a, b, env, device)
     check_different(a, b, meeting)
     is_at_stake = incumbent is not None and meeting.sides[1].agent_id == incumbent.agent_id
-    return _run(opened, meeting, snapshot.run if snapshot and is_at_stake else None, test, max_games, seed, greedy, say)
+    row = _first_row(meeting, snapshot.run if snapshot and is_at_stake else None, test, seed, greedy)
+    return _run(opened, meeting, _Trial(row, test), max_games, say)
 
 
 def _run(
-    store: Store | None,
-    meeting: Meeting,
-    run: str | None,
-    test: Sprt,
-    max_games: int,
-    seed: int,
-    greedy: bool,
-    say: Callable[[str], None] | None,
+    store: Store | None, meeting: Meeting, trial: _Trial, max_games: int, say: Callable[[str], None] | None
 ) -> GateResult:
-    trial, champion = _Trial(_first_row(meeting, run, test, seed, greedy), test), None
+    run, champion = trial.row.run, None
     with ExitStack() as stack:
         if store is not None:
             end_broken_off(store)

@@ -163,7 +163,7 @@ class Connection:
         begins to read meanwhile: else readers that take turns would keep it out for ever.
         """
         pause, is_told, is_signing = 0.01, False, False
-        log, signature = Path(f"{self.path}.wal"), self.path.with_name(f".{self.path.name}.writer")
+        log, signature = Path(f"{self.path}.wal"), self.path.parent / f".{self.path.name}.writer"
         with ExitStack() as stack:
             while True:
                 file_number = _file_number(log)

@@ -318,6 +318,7 @@ def test_watch_to_the_end_and_a_still(tmp_path: Path) -> None:
     assert film.seconds == 5 < film.match_seconds and shots[0] != shots[1]
 
 
+@pytest.mark.slow
 def test_watch_plays_trained_agents(tmp_path: Path) -> None:
     """A run's agent and an exported folder play either seat, also against themselves; the seed decides the film."""
     store = tmp_path / "league.duckdb"

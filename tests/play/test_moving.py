@@ -180,6 +180,7 @@ class Bare(MatrixBatch):
         super().set_state(state)
 
 
+@pytest.mark.slow
 def test_matches_that_cannot_be_regrouped_are_lost_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A game that cannot regroup, one that refuses its state, and other rows: the number of matches lost is said."""
     monkeypatch.setattr(registry, "make", lambda name, *, rows, threads, options: Bare(rows, Options(**options)))

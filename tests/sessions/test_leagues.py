@@ -234,6 +234,7 @@ def test_a_stopped_league_goes_on_to_the_same_league(run: str, update: int, whol
     assert again.status == "finished" and learned(tmp_path) == learned(whole)
 
 
+@pytest.mark.slow
 def test_a_failed_learner_goes_on_from_its_turns_start(whole: Path, tmp_path: Path) -> None:
     """A bug in the middle of a turn marks the learner failed; what it had played in that turn is played again."""
     with interrupted(4, ZeroDivisionError("a bug"), "L.exploiter"), pytest.raises(ZeroDivisionError):
@@ -280,6 +281,7 @@ def test_a_reset_comes_after_its_snapshot_is_stored(whole: Path, tmp_path: Path)
     assert learned(tmp_path) == learned(whole)
 
 
+@pytest.mark.slow
 def test_nobody_sees_a_snapshot_that_its_learner_could_lose(whole: Path, tmp_path: Path) -> None:
     """Killed before a snapshot's state is saved the store has it not; killed after that, the next start adds it."""
     store = tmp_path / "league.duckdb"
@@ -388,6 +390,7 @@ def test_a_taken_name_and_a_league_without_self_play_are_refused(whole: Path, tm
     assert not (tmp_path / "league.duckdb").exists()
 
 
+@pytest.mark.slow
 def test_a_longer_league_of_the_same_settings_goes_on(tmp_path: Path) -> None:
     """How long is no setting that changes learning: the same call with more steps takes a finished league on."""
     train(tmp_path, "run.total_steps=128")

@@ -586,6 +586,15 @@ def test_what_is_written_together_takes_one_opening(store: Store, monkeypatch: p
     assert [row.run for row in Store.open(store.path).runs()] == ["a"] and len(store.matches("a", "training")) == 1
 
 
+@pytest.mark.parametrize("path", [".", "..", "/", ""])
+def test_a_folder_is_no_store(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it is named it is refused in one line."""
+    monkeypatch.chdir(tmp_path)
+    for act in (Store.open, Store.create):
+        with pytest.raises(StoreError, match="is a folder, not a league store"):
+            act(path)
+
+
 def test_an_interrupt_lets_go_of_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl+C between opening and reading leaves nothing that keeps others from writing."""
 

@@ -237,14 +237,14 @@ def stored(folder: Path) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize(
     ("sets", "expected"),
-    [
+    cases(
         (["learner.learning_rate=10.0"], {"kl_blow_up", "entropy_collapse", "gradient_clipped"}),
         (["learner.learning_rate=0.3", "learner.entropy_coefficient=0"], {"entropy_collapse"}),
         (["rewards.payoff=1e10"], {"gradient_clipped"}),
         (["rewards.payoff=0", "rewards.win=1e-30"], {"values_mislead"}),
         (["rewards.payoff=0.001", "env.payoff=[[0, 0], [0, 0]]", "env.bot_mix=[0.5, 0.5]"], {"flat_return"}),
-        (["env.rounds=1000", "learner.rollout_steps=64"], {"no_matches"}),
-    ],
+        slow=[(["env.rounds=1000", "learner.rollout_steps=64"], {"no_matches"})],
+    ),
 )
 def test_a_sick_run_is_said_and_written_down(sets: list[str], expected: set[str], tmp_path: Path) -> None:
     """The run goes on; each alarm is a line with its figures and an event at its update."""
