@@ -37,9 +37,10 @@ class Store(Writer):
         Raises:
             StoreError: what is there is not a league store, is damaged, or nothing can be written there.
         """
+        path = Path(path)  # of which "" is the folder "."
         if not os.path.lexists(path):
-            make(Path(path))
-        return cls._up_to_date(Path(path), say)
+            make(path)
+        return cls._up_to_date(path, say)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
