@@ -102,7 +102,7 @@ OFFERS = {
 }
 QUICK = (
     *("exploiter_stopped", "killed_before_its_first_state", "no_memory_for_a_first_state", "smoke_finished"),
-    *("short_finished", "states_lost", "run_pruned", "agent_pruned", "no_store", "foreign_store"),
+    *("run_pruned", "agent_pruned", "no_store", "foreign_store"),
 )
 """The others are tried with `-m slow`."""
 

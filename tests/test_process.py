@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import league
+from tests.helpers.cases import cases
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = ("env.rows=4", "learner.rollout_steps=16", "learner.minibatches=2", "run.evaluate_games=2")
@@ -121,7 +122,7 @@ def changes(code: str, *arguments: object) -> dict[str, list[object]]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the process is looked at through Linux's C library")
-@pytest.mark.parametrize("code", [IMPORT, EVERYTHING, LOAD])
+@pytest.mark.parametrize("code", cases(IMPORT, LOAD, slow=[EVERYTHING]))
 def test_importing_and_loading_change_nothing(code: str, store: Path) -> None:
     """Environment, signals, generators, threads, flags, rounding, the allocator and the processor are as before."""
     assert changes(code, store.parent / "out", store) == {}

@@ -304,6 +304,7 @@ def test_watch_leaves_nothing_out_without_a_word(
     assert code == 0 and found is not None and float(found[1]) == pytest.approx(3 + float(found[2]))
 
 
+@pytest.mark.slow
 def test_watch_to_the_end_and_a_still(tmp_path: Path) -> None:
     """A match that ends says who won; a PNG is the last picture, or the one at --seconds; an agent may meet itself."""
     from PIL import Image

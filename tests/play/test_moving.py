@@ -251,6 +251,7 @@ def test_what_a_precision_means_where() -> None:
     assert {products_of(d, "highest", True) for d in (cpu, cuda)} == {products_of(cpu, "float32", False)} == {"float32"}
 
 
+@pytest.mark.slow
 def test_a_run_of_other_bits_goes_on_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--stage` and resume say it in a line and write an event, once; fingerprint and rows are those of the run."""
     train(tmp_path, "short", *SPANNING)

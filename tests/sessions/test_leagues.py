@@ -347,6 +347,7 @@ def test_ratings_do_not_link_what_a_reset_parted(whole: Path) -> None:
     assert [own[step] for step in (0, 512, 640, 768)] in lineages
 
 
+@pytest.mark.slow
 def test_pruning_spares_the_pools_of_a_league_that_can_go_on(tmp_path: Path) -> None:
     """A finished learner's snapshots stay while another of its league trains, and may go when all have finished."""
     with interrupted(5, signal.SIGINT, "L.exploiter"):
@@ -510,6 +511,7 @@ def json_of(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_learners_settings_are_its_own(tmp_path: Path) -> None:
     """The call's settings are written for the learners that it trains, and for nobody else."""
     train(tmp_path, "run.total_steps=128", learner="main", device="auto")

@@ -248,6 +248,7 @@ except LeagueError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the limit needs Linux")
 def test_a_run_out_of_memory_is_saved_and_goes_on_with_less(tmp_path: Path) -> None:
     """When an allocation fails, the run is saved as of its last update, one line says what to lower, and that helps."""
