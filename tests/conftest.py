@@ -6,6 +6,9 @@ whatever a test before set."""
 import gc
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +25,18 @@ def exact_products() -> None:
     import torch  # here, since the number of threads above must be set before
 
     torch.set_float32_matmul_precision("highest")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 12 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no right to mount a small disk")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
 
 
 def pytest_collection_finish() -> None:

@@ -449,18 +449,6 @@ def test_a_full_disk_stops_nothing_but_the_end(tmp_path: Path) -> None:
     assert everything(full) == everything(whole)
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 12 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", folder], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("no right to mount a small disk")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
 def test_a_real_small_disk(small_disk: Path, unbroken: Any) -> None:
     """On a disk that fills, store and states included, a run fails in one line and goes on bit for bit with room."""
     train(small_disk, "long", notes=Notes(2))
