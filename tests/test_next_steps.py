@@ -83,7 +83,7 @@ OFFERS = {
     "sessions/shelf:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
     "sessions/app:resume command('resume', run, store=opened.path)": "learner_taken_for_a_run",
     "sessions/app:_go command('train', '--fresh', '--env', plan.config.env.name, store=store.path)": "run_pruned",
-    "sessions/app:claim_name command('resume', name, store=store.path)": "killed_before_its_first_state",
+    "sessions/app:_is_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
     "sessions/app:longer command('train', '--fresh', '--env', row.game, store=store)": "smoke_finished",
     "sessions/app:longer command(*words, store=store)": "short_finished",
     "boards/standings:leaderboard `league evaluate A --against B`": "advised",

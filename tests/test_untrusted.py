@@ -35,6 +35,7 @@ from league.store.exchange import import_matches
 from league.store.store import Store
 from tests.helpers.cases import cases
 from tests.helpers.sizes import TINY
+from tests.helpers.stores import empty_store
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -57,7 +58,7 @@ def agent(trained: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """An empty store."""
-    return Store.create(tmp_path / "runs" / "league.duckdb")
+    return empty_store(tmp_path / "runs" / "league.duckdb")
 
 
 def edit(agent: Path, **changes: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import DEFAULT_STORE, UsageError, command
 from league.sessions.continuation import find_earlier, find_earlier_auto, is_pruned
-from league.sessions.folders import FolderTaken, first_free, make_folder, remove_folder
+from league.sessions.folders import FolderTaken, first_free, new_folder, remove_folder
 from league.sessions.session import Plan, Session, TrainResult, new_row
 from league.sessions.settling import (
     check_disk,
@@ -91,17 +92,14 @@ def train(
     if reason:
         watcher.say(reason)
     row = new_row(run or "", config, seed, stage, settings.fingerprint(config), torch_device, preset)
-    row = replace(row, run=earlier.run) if earlier else claim_name(opened, run, row)
-    try:
+    begun = nullcontext(replace(row, run=earlier.run)) if earlier else claimed(opened, run, row)
+    with begun as row:
         watcher.say(f"run {row.run}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
         if explanation:
             watcher.say(explanation)
         watcher.say(memory)
         watcher.say(disk)
-        return _go(plan_of(opened, row, earlier, config, torch_device, watcher, event))
-    finally:
-        if earlier is None:
-            remove_folder(opened, row)  # where it never began its folder is as it was made, and its name is free again
+        return _go(plan_of(opened, row, earlier, config, torch_device, watcher, event), is_locked=earlier is None)
 
 
 def resume(
@@ -169,14 +167,14 @@ def plan_of(
     return Plan(row, found, config, device, shelf, watcher, event=event)
 
 
-def _go(plan: Plan) -> TrainResult:
-    """Trains a run by itself.
+def _go(plan: Plan, *, is_locked: bool = False) -> TrainResult:
+    """Trains a run by itself; `is_locked`: whether the caller holds its lock.
 
     Raises:
         UsageError: it cannot go on, since its snapshots were pruned.
     """
     store, run = plan.shelf.store, plan.row.run
-    with Session(store, [plan], plan.watcher) as session:
+    with Session(store, [plan], plan.watcher, is_locked=is_locked) as session:
         if plan.found is not None and is_pruned(store, run):
             raise UsageError(
                 f"run={run}: snapshots of it were pruned, so it cannot go on; begin a new run with"
@@ -185,29 +183,46 @@ def _go(plan: Plan) -> TrainResult:
         return session.go().results[0]
 
 
-def claim_name(store: Store, wanted: str | None, row: RunRow) -> RunRow:
-    """Makes the new run's folder, called `wanted` or the next free `GAME-N`; the row with that name.
+@contextmanager
+def claimed(store: Store, wanted: str | None, row: RunRow) -> Iterator[RunRow]:
+    """The row of a new run, called `wanted` or the next free `GAME-N`, whose folder is made and locked meanwhile.
+
+    A run that has written nothing by the end leaves no folder, and its name is free again.
 
     Raises:
         UsageError: `wanted` is taken, or cannot be.
         StoreError: no folder can be made there.
     """
-    leagues = {learner.league for learner in store.learners()}
-    runs = {known.run: known for known in store.runs()}
+    with ExitStack() as lock:
 
-    def begin(name: str) -> bool:
-        if name in runs or name in leagues:
-            return False
-        make_folder(store, replace(row, run=name))
-        return True
+        def begin(name: str) -> bool:
+            with store.reading():  # nobody can write a run of that name meanwhile
+                if is_known(store, name):
+                    return False
+                lock.enter_context(new_folder(store, replace(row, run=name)))
+                return True
 
-    name, is_new = first_free(wanted, row.game, begin)
-    if not is_new:
-        can_go_on = name in leagues or runs[name].status != "finished"
-        go_on = f"carry it on with {command('resume', name, store=store.path)}, or " if can_go_on else ""
-        what = "league" if name in leagues else "run"
-        raise FolderTaken(f"run={name}: a {what} of that name is already in {store.path}; {go_on}pass another --run")
-    return replace(row, run=name)
+        name, is_new = first_free(wanted, row.game, begin)
+        if not is_new:
+            raise _is_taken(store, name)
+        named = replace(row, run=name)
+        try:
+            yield named
+        finally:
+            remove_folder(store, named)
+
+
+def is_known(store: Store, name: str) -> bool:
+    """Whether a run or a league of that name is in the store."""
+    return any(name == run.run for run in store.runs()) or any(name == one.league for one in store.learners())
+
+
+def _is_taken(store: Store, name: str) -> FolderTaken:
+    run = next((run for run in store.runs() if run.run == name), None)
+    can_go_on = run is None or run.status != "finished"
+    go_on = f"carry it on with {command('resume', name, store=store.path)}, or " if can_go_on else ""
+    what = "league" if run is None else "run"
+    return FolderTaken(f"run={name}: a {what} of that name is already in {store.path}; {go_on}pass another --run")
 
 
 def longer(row: RunRow, store: Path) -> str:

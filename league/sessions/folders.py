@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from league.errors import SnapshotError, StoreError, UsageError, command
 from league.schema import FrozenModel
 from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, has_state, write_atomic
 from league.snapshots.manifest import Manifest, parse
-from league.store.locks import LOCK
+from league.store.locks import LOCK, held
 from league.store.rows import LearnerRow, RunRow, now
 from league.store.store import Store
 
@@ -82,10 +82,12 @@ def first_free(wanted: str | None, stem: str, begin: Callable[[str], bool]) -> t
     raise AssertionError("names do not end")
 
 
-def make_folder(store: Store, row: RunRow, *, takes_over: bool = False) -> None:
-    """Makes the folder of a new run, and marks it.
+@contextmanager
+def new_folder(store: Store, row: RunRow) -> Iterator[None]:
+    """Makes the folder of a new run, marks it, and holds the run's lock for as long as the context lasts.
 
-    takes_over: also one that was made for a run of that name which never began, as after a kill.
+    A folder that was made for a run of that name which never began, as after a kill, is taken over: nobody holds its
+    lock then. Whether the store has the name already is for the caller to look, under the lock.
 
     Raises:
         FolderTaken: something of that name is there.
@@ -97,24 +99,33 @@ def make_folder(store: Store, row: RunRow, *, takes_over: bool = False) -> None:
         if row.run.startswith(f"{path.name}.") and path.is_file():  # a database keeps files of its own beside it
             raise UsageError(f"run={row.run}: begins with the name of the file {path}; pass another --run")
     try:
-        folder.mkdir()
-    except FileExistsError:
-        if not (takes_over and _is_empty(folder, store, row)):
-            raise FolderTaken(
-                f"run={row.run}: {folder} is there already, and the store {store.path} knows no run of that name; put"
-                f" back the store that does, or pass another --run"
-            ) from None
+        folder.mkdir(exist_ok=True)
+        if not _is_empty(folder, store, row):
+            raise _taken(folder, store, row)
+    except FileExistsError:  # a file
+        raise _taken(folder, store, row) from None
     except OSError as error:
         raise _cannot(folder, error) from None
-    try:
-        _write(folder, Mark.of(store, row))
-    except OSError as error:
-        remove_folder(store, row)
-        raise _cannot(folder, error) from None
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(folder / LOCK))
+        except BlockingIOError:
+            raise _taken(folder, store, row) from None
+        if not _is_empty(folder, store, row):
+            raise _taken(folder, store, row)
+        try:
+            _write(folder, Mark.of(store, row))
+        except OSError as error:
+            remove_folder(store, row)
+            raise _cannot(folder, error) from None
+        yield
 
 
 def remove_folder(store: Store, row: RunRow) -> None:
-    """Removes what `make_folder` made for a run that never began; a folder with anything else in it is left alone."""
+    """Removes what `new_folder` made for a run that never began; a folder with anything else in it is left alone.
+
+    The run's lock must be held, so that nobody takes the folder over meanwhile.
+    """
     folder = folder_of(store, row.run)
     with suppress(OSError):
         if _is_empty(folder, store, row):
@@ -130,22 +141,23 @@ def begin_runs(store: Store, runs: Sequence[RunRow], learners: Sequence[LearnerR
         Whether they are new; False: the store has a name already, and nothing was changed.
 
     Raises:
-        FolderTaken, UsageError, StoreError: as `make_folder`, or the store cannot be written.
+        FolderTaken, UsageError, StoreError: as `new_folder`, or the store cannot be written.
     """
     made: list[RunRow] = []
-
-    def make_folders() -> None:
-        for row in runs:
-            make_folder(store, row, takes_over=True)
-            made.append(row)
-
     _ = store.identity  # read before the transaction, which has the file for itself
-    try:
-        return store.begin_league(runs, learners, make_folders)
-    except BaseException:
-        for row in made:
-            remove_folder(store, row)
-        raise
+    with ExitStack() as folders:
+
+        def make_folders() -> None:
+            for row in runs:
+                folders.enter_context(new_folder(store, row))
+                made.append(row)
+
+        try:
+            return store.begin_league(runs, learners, make_folders)
+        except BaseException:
+            for row in made:
+                remove_folder(store, row)
+            raise
 
 
 def need_folder(store: Store, row: RunRow) -> None:
@@ -159,7 +171,11 @@ def need_folder(store: Store, row: RunRow) -> None:
         return
     if row.steps or row.update:
         raise SnapshotError(f"run={row.run}: its folder {folder} is gone; {instead(store, row)}")
-    make_folder(store, row)
+    try:
+        folder.mkdir(exist_ok=True)
+        _write(folder, Mark.of(store, row))
+    except OSError as error:
+        raise _cannot(folder, error) from None
 
 
 def check_folder(store: Store, row: RunRow) -> None:
@@ -278,6 +294,13 @@ def _read(folder: Path) -> Mark | None:
 
 def _write(folder: Path, mark: Mark) -> None:
     write_atomic(folder / MARK, (mark.model_dump_json() + "\n").encode())
+
+
+def _taken(folder: Path, store: Store, row: RunRow) -> FolderTaken:
+    return FolderTaken(
+        f"run={row.run}: {folder} is there already, and the store {store.path} knows no run of that name; put back the"
+        f" store that does, or pass another --run"
+    )
 
 
 def _cannot(folder: Path, error: OSError) -> StoreError:

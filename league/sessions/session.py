@@ -158,10 +158,11 @@ class Session:
         store: where all of them are.
         plans: whoever is named first has the first turn.
         watcher: is told of signals.
+        is_locked: whether the caller holds the locks, as of a new run whose folder it made.
     """
 
-    def __init__(self, store: Store, plans: Sequence[Plan], watcher: Watcher) -> None:
-        self._store, self._watcher = store, watcher
+    def __init__(self, store: Store, plans: Sequence[Plan], watcher: Watcher, *, is_locked: bool = False) -> None:
+        self._store, self._watcher, self._is_locked = store, watcher, is_locked
         self._learners = [_Learner(plan) for plan in plans]
         self._has_begun = False
         self._locks = ExitStack()
@@ -177,7 +178,8 @@ class Session:
             for learner in self._learners:
                 if learner.plan.found is not None:
                     need_folder(self._store, learner.plan.found)
-                locks.enter_context(alone(learner.plan.row.run, learner.plan.shelf.folder))
+                if not self._is_locked:
+                    locks.enter_context(alone(learner.plan.row.run, learner.plan.shelf.folder))
                 self._look(learner)
             self._locks = locks.pop_all()
         return self

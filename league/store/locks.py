@@ -49,12 +49,8 @@ def held(path: Path) -> Iterator[None]:
         BlockingIOError: another process holds it.
         StoreError: the file cannot be written.
     """
+    descriptor = _locked(path)
     try:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}; make its folder writable") from None
-    try:
-        _lock(descriptor)
         with suppress(OSError):  # a full disk: who holds it is not known elsewhere then
             os.ftruncate(descriptor, 0)
             os.write(descriptor, platform.node().encode())
@@ -113,6 +109,25 @@ def is_held(path: Path) -> bool | None:
     except OSError:
         return None
     finally:
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> int:
+    """The file that lies at `path`, locked; one that its last holder removed is no lock."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}; make its folder writable") from None
+        try:
+            _lock(descriptor)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.close(descriptor)
 
 

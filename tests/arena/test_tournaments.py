@@ -22,6 +22,7 @@ from league.errors import UsageError
 from league.signals import Interrupted, interrupt, on_signal
 from league.store.rows import RunRow, SnapshotRow
 from league.store.store import Store
+from tests.helpers.stores import empty_store
 
 BOTS = ["bot:constant", "bot:random", "bot:biased"]
 
@@ -29,7 +30,7 @@ BOTS = ["bot:constant", "bot:random", "bot:biased"]
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """An empty store."""
-    return Store.create(tmp_path / "league.duckdb")
+    return empty_store(tmp_path / "league.duckdb")
 
 
 def hold(store: Store | None, *agents: str, **options: Any) -> TournamentResult:

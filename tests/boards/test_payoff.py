@@ -22,6 +22,7 @@ from league.printing import MATRIX_COLUMNS, print_payoff
 from league.store.rows import AgentRow, GameRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import DRAW, MatchResult
+from tests.helpers.stores import empty_store
 
 Shades = npt.NDArray[np.uint8]
 
@@ -29,7 +30,7 @@ Shades = npt.NDArray[np.uint8]
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """An empty store."""
-    return Store.create(tmp_path / "league.duckdb")
+    return empty_store(tmp_path / "league.duckdb")
 
 
 def begin(store: Store, run: str, snapshots: int = 3, game_id: str = "g") -> None:

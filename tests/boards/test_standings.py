@@ -23,12 +23,13 @@ from league.store.exchange import import_matches
 from league.store.rows import AgentRow, GameRow, RatingRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import DRAW, MatchResult
+from tests.helpers.stores import empty_store
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """An empty store."""
-    return Store.create(tmp_path / "league.duckdb")
+    return empty_store(tmp_path / "league.duckdb")
 
 
 def begin(store: Store, run: str, game_id: str = "g", **changes: Any) -> None:

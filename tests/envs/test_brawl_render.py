@@ -278,6 +278,7 @@ def test_watch_writes_a_film(
     assert all((a != b).any() for a, b in pairwise(pictures))
 
 
+@pytest.mark.slow
 def test_watch_shows_the_whole_match(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

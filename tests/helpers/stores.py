@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import league
 from league.store.rows import AgentRow, GateRow, RunRow, SnapshotRow
+from league.store.store import Store
 from league.types import MatchResult
 
 ROOT = Path(league.__file__).resolve().parents[1]
+
+
+def empty_store(path: Path) -> Store:
+    """A store without rows: a copy of one that was made once, which takes a fifth of the time of making it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_empty_file())
+    return Store.open(path)
+
+
+@functools.cache
+def _empty_file() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        return Store.create(Path(folder) / "league.duckdb").path.read_bytes()
 
 
 def make_match(**changes: Any) -> MatchResult:

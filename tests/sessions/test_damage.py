@@ -424,6 +424,7 @@ def command() -> list[str]:
     return [*given, *as_options(sets)]
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_nothing_but_the_end(tmp_path: Path) -> None:
     """States that do not fit are warned about and the old one stands; the end says so in a line, and room helps."""
     whole, full = tmp_path / "whole", tmp_path / "full"

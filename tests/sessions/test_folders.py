@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,10 @@ from league.snapshots import state as states
 from league.snapshots.state import read_state
 from league.store.store import Store
 from league.training.learner import Learner
+from tests.helpers import processes
 from tests.helpers.runs import at_update, stopping
-from tests.helpers.sizes import TINY
+from tests.helpers.sizes import TINY, as_options
+from tests.helpers.stores import make_run
 
 STEPS = 32
 """Of a rollout of `TINY`."""
@@ -259,6 +263,50 @@ def test_a_run_killed_before_its_first_state_begins_at_0(tmp_path: Path) -> None
     assert "run a: it ended before its first state was saved, so it begins at step 0" in said
     whole, again = ([(x.step, x.agent_id) for x in store.snapshots(run)] for run in ("whole", "a"))
     assert whole == again and len(store.matches("a", "training")) == len(store.matches("whole", "training"))
+
+
+def begin_and_die(kind: str, folder: Path, is_marked: bool) -> None:
+    """`begin`, killed where the run's folder is made, before or after it is marked; in a process of its own."""
+    write = folders._write
+
+    def die(*arguments: Any) -> None:
+        if is_marked:
+            write(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    folders._write = die
+    begin(kind, folder)
+
+
+@pytest.mark.parametrize("is_marked", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_killed_before_its_row_leaves_its_name_free(kind: str, is_marked: bool, tmp_path: Path) -> None:
+    """Its folder is there and the store has nothing of it: the same call begins it."""
+    process = processes.Process(begin_and_die, [kind, tmp_path, is_marked], cwd=tmp_path)
+    assert process.wait(60) == -signal.SIGKILL
+    assert (tmp_path / run_of(kind) / folders.MARK).exists() == is_marked
+    assert Store.open(tmp_path / "league.duckdb").runs() == []
+    assert begin(kind, tmp_path).status == "finished"
+
+
+def test_a_folder_that_another_process_just_made_is_not_taken(tmp_path: Path) -> None:
+    """It is as empty as one whose process was killed, and only its lock tells."""
+    store = Store.create(tmp_path / "league.duckdb")
+    with folders.new_folder(store, make_run("a")), pytest.raises(UsageError, match="is there already"):
+        begin("run", tmp_path)
+    assert begin("run", tmp_path).status == "finished"
+
+
+def test_one_of_many_that_begin_a_run_at_once_has_it(tmp_path: Path) -> None:
+    """Four calls with one name: one trains to its end, the others are refused in a line and change nothing."""
+    words = ["train", "--stage", "smoke", "--env", "matrix", "--run", "a", *as_options(TINY)]
+    calls = [processes.league(*words, cwd=tmp_path, stderr=subprocess.PIPE) for _ in range(4)]
+    told = [call.communicate(120)[1] for call in calls]
+    assert sorted(call.returncode for call in calls) == [0, 2, 2, 2], told
+    for call, text in zip(calls, told, strict=True):
+        assert call.returncode == 0 or "run=a: " in text.splitlines()[-1]
+    store = Store.open(tmp_path / "runs" / "league.duckdb")
+    assert [row.status for row in store.runs()] == ["finished"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

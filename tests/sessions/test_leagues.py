@@ -32,6 +32,7 @@ from league.store.liveness import runs
 from league.store.locks import LOCK, alone, is_held
 from league.store.store import Store
 from tests.helpers import processes
+from tests.helpers.cases import cases
 from tests.helpers.phases import Told
 from tests.helpers.sizes import SMALL
 
@@ -595,13 +596,13 @@ def test_a_signal_ends_the_wait_for_the_store(tmp_path: Path, monkeypatch: pytes
     }
 
 
-@pytest.mark.parametrize("place", ["make_folder", "write_atomic"])
+@pytest.mark.parametrize("place", ["new_folder", "write_atomic"])
 def test_a_learner_killed_before_it_has_a_state_begins_again(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between its folder and its row, or within the writing of its first state."""
-    module = folders if place == "make_folder" else sys.modules["league.snapshots.state"]
-    is_late = {"make_folder": lambda _, row, **more: row.run == RUNS[1], "write_atomic": lambda *_: True}[place]
+    module = folders if place == "new_folder" else sys.modules["league.snapshots.state"]
+    is_late = {"new_folder": lambda _, row: row.run == RUNS[1], "write_atomic": lambda *_: True}[place]
     monkeypatch.setattr(folders, "remove_folder", lambda *_: None)  # which a killed process does not come to
     kill(module, place, is_late, lambda: train(tmp_path, "run.total_steps=128"))
     state = tmp_path / "L.main" / "state"
@@ -643,7 +644,7 @@ def test_a_lost_state_is_refused_and_nothing_forgotten(whole: Path, tmp_path: Pa
         shutil.move(tmp_path / "aside", folder / lost)
 
 
-@pytest.mark.parametrize("kind", ["league", "run"])
+@pytest.mark.parametrize("kind", cases("league", slow=["run"]))
 def test_a_damaged_extra_snapshot_stops_nobody(kind: str, tmp_path: Path) -> None:
     """One that lies there, is damaged, and is in nobody's pool: a league's learner goes on as a run does."""
     store, name = tmp_path / "league.duckdb", "L.main" if kind == "league" else "R"

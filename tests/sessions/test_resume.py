@@ -88,7 +88,7 @@ def test_a_long_stage_carries_on_the_short_one(whole: Any, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("sampler", "payoff_games"),
-    cases(("nash", 4), slow=[("quality", 0), ("pfsp_hard", 0), ("nash", 0), ("rating", 0)]),
+    cases(slow=[("nash", 4), ("quality", 0), ("pfsp_hard", 0), ("nash", 0), ("rating", 0)]),
 )
 def test_samplers_that_read_results_keep_both_promises(sampler: str, payoff_games: int, tmp_path: Path) -> None:
     """Opponents drawn by results: the short stage is the long one's start, and stopping on the way changes nothing."""
@@ -113,13 +113,12 @@ def test_samplers_that_read_results_keep_both_promises(sampler: str, payoff_game
 
 @pytest.mark.parametrize(
     ("arguments", "more", "why"),
-    [
+    cases(
         ({"seed": 1}, (), "no finished short has seed 1 (there are: 0)"),
         ({}, ("learner.gamma=0.9",), "matrix-1, the newest finished short of seed 0, differs in learner.gamma"),
         ({}, ("env.rounds=5", "env.threads=2"), "differs in env.rounds"),
-        ({"run": "mine"}, (), "--run mine names a new run"),
-        ({"fresh": True}, (), "--fresh"),
-    ],
+        slow=[({"run": "mine"}, (), "--run mine names a new run"), ({"fresh": True}, (), "--fresh")],
+    ),
 )
 def test_what_is_not_the_same_starts_at_0(
     arguments: dict[str, Any], more: tuple[str, ...], why: str, tmp_path: Path
@@ -141,7 +140,7 @@ def test_what_does_not_change_learning_carries_on(tmp_path: Path) -> None:
     assert said[0].startswith("carrying on matrix-2 ")
 
 
-@pytest.mark.parametrize("kind", ["state", "index", "data", "folder", "version"])
+@pytest.mark.parametrize("kind", cases("data", "folder", slow=["state", "index", "version"]))
 def test_a_lost_state_changes_nothing(kind: str, tmp_path: Path) -> None:
     """Without a whole state neither resume nor the longer stage begins: one line, and the store is as it was."""
     train(tmp_path, "short", "run.total_steps=128")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import shutil
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
@@ -36,9 +37,15 @@ def game(row: int, seats: tuple[str, str], winner: int, **changes: Any) -> Match
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(original: Path, tmp_path: Path) -> Store:
+    """A copy of `original`."""
+    return Store.open(shutil.copy(original, tmp_path / "a.duckdb"))
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Bots, a snapshot and an exported agent of game g, sampled and greedy games, and some that were played twice."""
-    store = Store.create(tmp_path / "a.duckdb")
+    store = Store.create(tmp_path_factory.mktemp("original") / "a.duckdb")
     with store.writing():
         store.begin_run(RunRow("r", "brawl", "g", "f", 1, "smoke", "{}"))
         store.begin_run(RunRow("twin", "brawl", "g", "f", 1, "smoke", "{}"))
@@ -56,7 +63,7 @@ def store(tmp_path: Path) -> Store:
     again = [replace(m, run="again") for m in rows[:20]]  # an evaluation repeated with its seed
     store.add_matches([*rows, *greedy, *again])
     store.flush(force=True)
-    return store
+    return store.path
 
 
 def board(path: Path, sampling: Any) -> dict[str, tuple[float, ...]]:

@@ -27,13 +27,23 @@ from league.store.sql import Migration, migrations
 from league.store.store import Store
 from league.types import DRAW, MatchResult
 from tests.helpers.cases import cases
-from tests.helpers.stores import HOLD, held, make_gate, make_match, make_run, make_snapshot, python, release
+from tests.helpers.stores import (
+    HOLD,
+    empty_store,
+    held,
+    make_gate,
+    make_match,
+    make_run,
+    make_snapshot,
+    python,
+    release,
+)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """An empty store."""
-    return Store.create(tmp_path / "runs" / "league.duckdb")
+    return empty_store(tmp_path / "runs" / "league.duckdb")
 
 
 # What is written is read back
