@@ -29,6 +29,8 @@ BOT_PREFIX = "bot:"
 
 FloatArray = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
+Mask = npt.NDArray[Any]
+"""What is legal now, (..., M) of `ActionSpec.mask_dtype`."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,14 @@ class ActionSpec:
 
     `multi_binary`: every part is a key, pressed (1) or not (0); the mask has one entry a key (may it be pressed?).
     `multi_discrete`: every part is one categorical choice; the mask has one entry a choice.
+    `legal_tuples`: as `multi_discrete`, but what is legal in one part hangs on the others: the mask, int16 instead of
+    bool, lists the legal actions one after the other, at least one and at most `max_tuples` (N), each once, then -1.
     """
 
-    kind: Literal["multi_binary", "multi_discrete"]
+    kind: Literal["multi_binary", "multi_discrete", "legal_tuples"]
     choices: tuple[int, ...]
+    max_tuples: int = 0
+    """N of `legal_tuples`, else 0."""
 
     @property
     def num_parts(self) -> int:
@@ -48,33 +54,56 @@ class ActionSpec:
         return len(self.choices)
 
     @property
-    def mask_size(self) -> int:
-        """M, the width of a mask and of the logits."""
+    def num_logits(self) -> int:
+        """The width of the logits: one a key, or one a choice."""
         return self.num_parts if self.kind == "multi_binary" else sum(self.choices)
 
+    @property
+    def mask_size(self) -> int:
+        """M, the width of a mask: that of the logits, or N * A."""
+        return self.max_tuples * self.num_parts if self.kind == "legal_tuples" else self.num_logits
+
+    @property
+    def mask_dtype(self) -> np.dtype[Any]:
+        """The type of a mask."""
+        return np.dtype(np.int16 if self.kind == "legal_tuples" else np.bool_)
+
     def split(self, mask: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """What (..., M) has of each choice's part; of keys, one part of all."""
+        """What (..., num_logits) has of each choice's part; of keys, one part of all."""
         return [mask] if self.kind == "multi_binary" else np.split(mask, np.cumsum(self.choices)[:-1], axis=-1)
 
-    def is_legal(self, actions: npt.NDArray[np.int32], mask: BoolArray) -> BoolArray:
+    def is_legal(self, actions: npt.NDArray[np.int32], mask: Mask) -> BoolArray:
         """(...,): whether each action (..., A) keeps to its mask (..., M). No key need be pressed."""
+        if self.kind == "legal_tuples":
+            return np.asarray((self._tuples(mask) == actions[..., None, :]).all(-1).any(-1), np.bool_)
         if self.kind == "multi_binary":
             kept = mask | (actions == 0)
         else:
             kept = np.take_along_axis(mask, actions + np.cumsum([0, *self.choices[:-1]]), axis=-1)
         return np.asarray(kept.all(-1), np.bool_)
 
-    def legal_actions(self, mask: BoolArray | None, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+    def legal_actions(self, mask: Mask | None, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
         """The actions (..., A) that `numbers` (..., M), in [0, 1], pick among those that `mask` (..., M) allows.
 
         A key is pressed where its number is below 0.5; of a part's choices the legal one with the highest number is
-        taken, the first of equal ones. Uniform random numbers give uniform random legal actions.
+        taken, the first of equal ones, and of the legal tuples the one whose first number is highest. Uniform random
+        numbers give uniform random legal actions.
         """
+        if self.kind == "legal_tuples":
+            assert mask is not None, "legal_tuples have a mask"
+            tuples = self._tuples(mask)
+            scores = np.where(tuples[..., 0] >= 0, numbers.reshape(tuples.shape)[..., 0], -1.0)
+            best = scores.argmax(axis=-1)[..., None, None]
+            return np.take_along_axis(tuples, best, axis=-2)[..., 0, :].astype(np.int32)
         if self.kind == "multi_binary":
             pressed = numbers < 0.5
             return (pressed if mask is None else pressed & mask).astype(np.int32)
         scores = numbers if mask is None else np.where(mask, numbers, -1.0)
         return np.stack([part.argmax(axis=-1) for part in self.split(scores)], axis=-1).astype(np.int32)
+
+    def _tuples(self, mask: Mask) -> npt.NDArray[np.int16]:
+        """The mask as (..., N, A)."""
+        return mask.reshape(*mask.shape[:-1], self.max_tuples, self.num_parts)
 
 
 @dataclass(frozen=True)
@@ -152,7 +181,7 @@ class MatchBatch(Protocol):
     num_rows: int
     obs: FloatArray  # (B, S, obs_size)
     actions: npt.NDArray[np.int32]  # (B, S, A), written by the engine; ignored where a native bot plays
-    mask: BoolArray | None  # (B, S, M), legal now; None when everything always is
+    mask: Mask | None  # (B, S, M), legal now; None when everything always is
     reward_terms: FloatArray  # (B, S, R), unweighted
     terminated: BoolArray  # (B,)
     truncated: BoolArray  # (B,)
@@ -175,6 +204,20 @@ class MatchBatch(Protocol):
         Raises:
             ValueError: the blob is damaged or of another game, version or size.
         """
+
+
+@runtime_checkable
+class Turns(Protocol):
+    """What the `MatchBatch` of a game has as well in which not both seats decide in every step.
+
+    A step is one decision of each seat that is to act, a native bot's as any other's; the actions of a seat that is not
+    to act are not read, and its mask means nothing. Its observation is what it sees while it waits. A row that is held
+    is left as it is by the step: no byte of its arrays and its state changes, but that its reward terms are 0 and
+    nothing ended in it.
+    """
+
+    to_act: BoolArray  # (B, S), who decides in the next step, at least one seat of each row
+    held: BoolArray  # (B,), rows that the next step leaves as they are; written by the engine, at first False
 
 
 @runtime_checkable

@@ -156,7 +156,7 @@ class ActorCritic(nn.Module):
             lstm_input += width
         self.lstm = nn.LSTM(lstm_input, a.lstm_size, batch_first=True)
         sizes = [a.lstm_size, *a.head_sizes]
-        self.actor = _mlp(sizes, a.action.mask_size, gain=0.01)
+        self.actor = _mlp(sizes, a.action.num_logits, gain=0.01)
         self.critic = _mlp(sizes, 1, gain=1.0)
 
     @property

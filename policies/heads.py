@@ -1,6 +1,6 @@
 """Action heads: logits to actions, log-probabilities and entropies, under a mask of what is legal now.
 
-A head has no parameters. `logits` (..., M) come from the network, M = `ActionSpec.mask_size`; `mask` (..., M) bool or
+A head has no parameters. `logits` (..., num_logits) come from the network; `mask` (..., M) bool or
 None; `action` (..., A) int64.
 """
 
