@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from league.errors import LeagueError
-from league.types import DRAW, EXTERNAL, SEATS, FloatArray, GameSpec, MatchBatch, Regrouping, result_dtype
+from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, MatchBatch, Regrouping, result_dtype
+from league.types.spaces import parts_within
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -27,14 +28,48 @@ class ContractError(LeagueError, AssertionError):
     """A game breaks the match-batch contract."""
 
 
-def gymnasium_spaces(spec: GameSpec) -> tuple[spaces.Box, spaces.MultiBinary | spaces.MultiDiscrete]:
-    """One seat's observation and action space."""
+def gymnasium_spaces(spec: GameSpec) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+    """One seat's observation and action space.
+
+    The observation is a Box, or a Dict of its parts: a MultiDiscrete for tokens, a Box for others. The action is the
+    space that its kind is named after, MultiDiscrete for `legal_tuples`, and a Dict or a Tuple for a mixture.
+    """
     from gymnasium import spaces
 
-    box = spaces.Box(*spec.obs_range, (spec.obs_size,), np.float32)
-    if spec.action.kind == "multi_binary":
-        return box, spaces.MultiBinary(spec.action.num_parts)
-    return box, spaces.MultiDiscrete(np.array(spec.action.choices))
+    return _observation_space(spec, spaces), _action_space(spec.action, spaces)
+
+
+def _observation_space(spec: GameSpec, spaces: Any) -> Any:
+    if spec.observation is None:
+        return spaces.Box(*spec.obs_range, (spec.obs_size,), np.float32)
+    parts: dict[str, Any] = {}
+    for part in spec.observation:
+        if part.kind == "tokens":
+            parts[part.name] = spaces.MultiDiscrete(np.full(part.shape, part.count))
+        else:
+            parts[part.name] = spaces.Box(*(part.bounds or spec.obs_range), part.shape, np.float32)
+    return spaces.Dict(parts)
+
+
+def _action_space(action: ActionSpec, spaces: Any) -> Any:
+    if action.kind == "mixture":
+        parts = [_action_space(part, spaces) for part in action.parts]
+        return spaces.Dict(dict(zip(action.names, parts, strict=True))) if action.names else spaces.Tuple(parts)
+    if action.kind == "box":
+        low, high = np.array(action.bounds, np.float32).T
+        return spaces.Box(low, high, dtype=np.float32)
+    if action.kind == "discrete":
+        return spaces.Discrete(action.choices[0])
+    if action.kind == "multi_binary":
+        return spaces.MultiBinary(action.num_parts)
+    return spaces.MultiDiscrete(np.array(action.choices))
+
+
+def show_observation(spec: GameSpec, obs: FloatArray) -> Any:
+    """A copy of obs (..., obs_size) as Gymnasium's observation space has it: a dict where the spec has parts."""
+    if spec.observation is None:
+        return obs.copy()
+    return {part.name: part.of(obs) for part in spec.observation}
 
 
 def check_match_batch(make: Make, *, rows: int = 4, steps: int = 1000, seed: int = 1) -> None:
@@ -67,9 +102,14 @@ def _need(holds: bool | np.bool_, rule: str) -> None:
 def _check_spec(spec: GameSpec) -> None:
     start, stop = spec.opponent_slice
     _need(0 <= start <= stop <= spec.obs_size, f"opponent_slice {spec.opponent_slice} leaves obs_size={spec.obs_size}")
+    try:
+        parts_within(spec.observation or (), start, stop)
+    except ValueError as error:
+        _need(False, str(error))
     low, high = spec.obs_range
     _need(-np.inf < low < high < np.inf, f"obs_range {spec.obs_range} is not from a number to a greater one")
-    _need(spec.action.num_parts > 0 and min(spec.action.choices) > 1, f"no choice in action {spec.action}")
+    has_choice = all(leaf.kind == "box" or min(leaf.choices, default=0) > 1 for leaf in spec.action.leaves)
+    _need(has_choice, f"no choice in action {spec.action}")
     for name in ("reward_terms", "metrics", "end_reasons", "bots"):
         names = getattr(spec, name)
         _need(len(set(names)) == len(names), f"{name} has a name twice: {names}")
@@ -82,8 +122,8 @@ def _check_arrays(batch: MatchBatch, rows: int) -> None:
     _need(batch.num_rows == rows, f"num_rows is {batch.num_rows}, asked for {rows}")
     expected: dict[str, tuple[tuple[int, ...], Any]] = {
         "obs": ((rows, SEATS, spec.obs_size), np.float32),
-        "actions": ((rows, SEATS, spec.action.num_parts), np.int32),
-        "mask": ((rows, SEATS, spec.action.mask_size), np.bool_),
+        "actions": ((rows, SEATS, spec.action.num_parts), spec.action.dtype),
+        "mask": ((rows, SEATS, spec.action.mask_size), spec.action.mask_dtype),
         "reward_terms": ((rows, SEATS, len(spec.reward_terms)), np.float32),
         "terminated": ((rows,), np.bool_),
         "truncated": ((rows,), np.bool_),
@@ -94,6 +134,7 @@ def _check_arrays(batch: MatchBatch, rows: int) -> None:
     for name, (shape, dtype) in expected.items():
         array = getattr(batch, name)
         if name == "mask" and array is None:
+            _need(spec.action.kind != "legal_tuples", "mask is None; of legal_tuples it lists the legal actions")
             continue
         _need(isinstance(array, np.ndarray), f"{name} is no numpy array")
         _need(array.shape == shape, f"{name} has shape {array.shape}, not {shape}")
@@ -121,7 +162,7 @@ def _check_play(batch: MatchBatch, steps: int, seed: int) -> None:
     start = batch.obs.copy()
     for _ in range(steps):
         _check_shown(batch)
-        unit = rng.random((batch.num_rows, SEATS, batch.spec.action.mask_size))
+        unit = rng.random((batch.num_rows, SEATS, batch.spec.action.num_draws))
         batch.actions[:] = batch.spec.action.legal_actions(batch.mask, unit)
         batch.final_obs[:] = np.nan
         batch.reward_terms[:] = np.nan
@@ -145,14 +186,17 @@ def _check_play(batch: MatchBatch, steps: int, seed: int) -> None:
 def _check_shown(batch: MatchBatch) -> None:
     _need(np.isfinite(batch.obs).all(), "obs is not finite")
     _check_range(batch.spec, "obs", batch.obs)
-    if batch.mask is not None and batch.spec.action.kind == "multi_discrete":
-        for part in np.split(batch.mask, np.cumsum(batch.spec.action.choices)[:-1], axis=-1):
-            _need(part.any(axis=-1).all(), "the mask forbids every choice of an action part")
+    if batch.mask is not None:
+        problem = batch.spec.action.mask_problem(batch.mask)
+        _need(not problem, f"mask: {problem}")
 
 
 def _check_range(spec: GameSpec, name: str, obs: FloatArray) -> None:
     low, high = spec.obs_range
     _need(((low <= obs) & (obs <= high)).all(), f"{name} leaves obs_range {spec.obs_range}")
+    for part in spec.observation or ():
+        problem = part.problem(obs)
+        _need(not problem, f"{name}: {problem}")
 
 
 def _check_results(batch: MatchBatch, ended: npt.NDArray[np.bool_]) -> None:
@@ -176,7 +220,7 @@ def _outputs(batch: MatchBatch) -> list[npt.NDArray[Any]]:
 
 
 def _play(batch: MatchBatch, units: npt.NDArray[np.float64]) -> list[list[npt.NDArray[Any]]]:
-    """The outputs of each step under the legal actions that `units` (T, B, S, M) picks."""
+    """The outputs of each step under the legal actions that `units` (T, B, S, U) picks."""
     trace = []
     for unit in units:
         batch.actions[:] = batch.spec.action.legal_actions(batch.mask, unit)
@@ -192,8 +236,8 @@ def _equal(a: list[list[npt.NDArray[Any]]], b: list[list[npt.NDArray[Any]]], ord
 
 
 def _units(spec: GameSpec, steps: int, rows: int, seed: int) -> npt.NDArray[np.float64]:
-    """Random numbers (T, B, S, M) that pick actions."""
-    return np.random.default_rng(seed).random((steps, rows, SEATS, spec.action.mask_size))
+    """Random numbers (T, B, S, U) that pick actions."""
+    return np.random.default_rng(seed).random((steps, rows, SEATS, spec.action.num_draws))
 
 
 def _check_equal_runs(make: Make, rows: int, steps: int, seed: int) -> None:

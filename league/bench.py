@@ -101,12 +101,17 @@ def bench_env(
 @act("measure")
 def _step_time(batch: MatchBatch, seconds: float) -> float:
     """Nanoseconds that a step of one row takes, over about this many seconds of random play."""
-    action = batch.spec.action
-    limits = 2 if action.kind == "multi_binary" else np.array(action.choices)
-    actions = np.random.default_rng(0).integers(0, limits, (16, *batch.actions.shape)).astype(np.int32)
-    steps, started = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - started) < seconds or steps == 0:
-        batch.actions[:] = actions[steps % len(actions)]
+    action, rng = batch.spec.action, np.random.default_rng(0)
+    shape = (*batch.actions.shape[:2], action.num_draws)
+    actions = [action.legal_actions(None, rng.random(shape)) for _ in range(16 if action.kind != "legal_tuples" else 0)]
+    steps, aside, started = 0, 0.0, time.perf_counter()
+    while (elapsed := time.perf_counter() - started - aside) < seconds or steps == 0:
+        if actions:
+            batch.actions[:] = actions[steps % len(actions)]
+        else:  # what is legal is known at each step only
+            before = time.perf_counter()
+            batch.actions[:] = action.legal_actions(batch.mask, rng.random(shape))
+            aside += time.perf_counter() - before
         batch.step()
         steps += 1
     return 1e9 * elapsed / (steps * batch.num_rows)

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from league import config
 from league.envs import registry
-from league.envs.base import gymnasium_spaces
+from league.envs.base import gymnasium_spaces, show_observation
 from league.errors import UsageError, nearest
-from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray
+from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray, Mask
 
 RENDER_MODES = ("rgb_array",)
 
@@ -24,14 +24,14 @@ RENDER_MODES = ("rgb_array",)
 class Player(Protocol):
     """An opponent that may remember its match, such as `league.snapshots.Agent`."""
 
-    def act(self, obs: FloatArray, mask: BoolArray | None) -> npt.ArrayLike:
+    def act(self, obs: FloatArray, mask: Mask | None) -> npt.ArrayLike:
         """The action for what its seat sees."""
 
     def reset(self, seed: int | None = None, *, rows: npt.NDArray[np.intp] | None = None) -> None:
         """Forgets the matches of `rows`, or all; with `seed`, its draws are reproducible from here on."""
 
 
-Opponent = str | Player | Callable[[FloatArray, BoolArray | None], npt.ArrayLike]
+Opponent = str | Player | Callable[[FloatArray, Mask | None], npt.ArrayLike]
 
 
 class Matches:
@@ -102,8 +102,8 @@ class Matches:
         """The unweighted `terms` (R,) or (R, n) by name."""
         return dict(zip(self.spec.reward_terms, terms, strict=True))
 
-    def last_view(self, row: int, seat: int) -> tuple[FloatArray, dict[str, Any]]:
-        """The last observation (obs_size,) of the match that `row` just ended, as `seat` saw it, and the last info.
+    def last_view(self, row: int, seat: int) -> tuple[Any, dict[str, Any]]:
+        """The last observation of the match that `row` just ended, as `seat` saw it, and the last info.
 
         Info: `reward_terms` by name, and `result`: winner (a seat, or -1 for a draw), the seat itself, the end's
         reason, the length in ticks, the match's seed, and each metric as (own, opponent's).
@@ -121,7 +121,7 @@ class Matches:
                 "metrics": dict(zip(spec.metrics, result["metrics"][own_first].T.copy(), strict=True)),
             },
         }
-        return self.batch.final_obs[row, seat].copy(), info
+        return show_observation(self.spec, self.batch.final_obs[row, seat]), info
 
     def frame(self, row: int) -> npt.NDArray[np.uint8]:
         """The picture (height, width, 3) of the match in `row` now: after an end, of the next match's start."""
@@ -136,7 +136,7 @@ class DuelStep(NamedTuple):
     reward: npt.NDArray[np.float64]  # (B,)
     terminated: BoolArray  # (B,)
     truncated: BoolArray  # (B,)
-    last_views: dict[int, tuple[FloatArray, dict[str, Any]]]
+    last_views: dict[int, tuple[Any, dict[str, Any]]]
     """Row that ended -> `Matches.last_view`."""
 
 
@@ -171,7 +171,7 @@ class Duel(Matches):
             raise UsageError(f"seat={seat!r}: must be 0, 1 or 'random'")
         self._choose_opponent(opponent)
         self._is_stacked = is_stacked
-        self._shape = self.batch.actions[:, 0].shape if is_stacked else (self.spec.action.num_parts,)
+        self._lead = (rows,) if is_stacked else ()
         self._is_seat_drawn = seat == "random"
         self._rows = np.arange(rows)
         self._seat = np.full(rows, 0 if seat == "random" else seat)
@@ -186,23 +186,25 @@ class Duel(Matches):
             self._reset(seed=seeds[0])
         self._sit_down(self._rows)
 
-    def views(self) -> tuple[FloatArray, BoolArray | None]:
-        """Copies of what the learner's seats see now (B, obs_size), and may do (B, M)."""
-        return self._views(self._seat)
+    def views(self) -> tuple[Any, Mask | None]:
+        """Copies of what the learner's seats see now, (B, obs_size) or a dict of parts, and may do (B, M)."""
+        obs, mask = self._views(self._seat)
+        return show_observation(self.spec, obs), mask
 
-    def step(self, actions: npt.ArrayLike) -> DuelStep:
-        """One decision of every row with the learner's `actions` (B, A), or (A,) where nothing is stacked.
+    def step(self, actions: Any) -> DuelStep:
+        """One decision of every row with the learner's `actions`, of the action space, or of the batched one.
 
         Raises:
             UsageError: an action of the learner or the opponent is not one of the action space; nothing has moved.
         """
         batch, seat = self.batch, self._seat
-        own = check_actions("action", actions, self._shape, self.spec.action)
+        own = flat_actions("action", actions, self._lead, self.spec.action)
         if self._act is not None:
             obs, mask = self._views(1 - seat)
             if not self._is_stacked:
                 obs, mask = obs[0], None if mask is None else mask[0]
-            answer = check_actions("the opponent's action", self._act(obs, mask), self._shape, self.spec.action)
+            shape = (*self._lead, self.spec.action.num_parts)
+            answer = check_actions("the opponent's action", self._act(obs, mask), shape, self.spec.action)
             batch.actions[self._rows, 1 - seat] = answer
         batch.actions[self._rows, seat] = own
         batch.step()
@@ -220,7 +222,7 @@ class Duel(Matches):
         """Sets `_bot`, and `_act` and `_reset` where Python plays."""
         bots = self.spec.bots
         self._bot = EXTERNAL
-        self._act: Callable[[FloatArray, BoolArray | None], npt.ArrayLike] | None = None
+        self._act: Callable[[FloatArray, Mask | None], npt.ArrayLike] | None = None
         self._reset: Callable[..., None] | None = None
         if opponent is None:
             shares = {bot: self.mix.get(BOT_PREFIX + bot, 0.0) for bot in bots}
@@ -249,16 +251,38 @@ class Duel(Matches):
         self.batch.controllers[rows, self._seat[rows]] = EXTERNAL
         self.batch.controllers[rows, 1 - self._seat[rows]] = self._bot
 
-    def _views(self, seat: npt.NDArray[np.int_]) -> tuple[FloatArray, BoolArray | None]:
+    def _views(self, seat: npt.NDArray[np.int_]) -> tuple[FloatArray, Mask | None]:
         mask = self.batch.mask
         return self.batch.obs[self._rows, seat], None if mask is None else mask[self._rows, seat]
 
 
-def check_actions(name: str, actions: npt.ArrayLike, shape: tuple[int, ...], spec: ActionSpec) -> npt.NDArray[np.int32]:
-    """`actions` as int32 of `shape` (..., A); nothing is rounded or clipped.
+def flat_actions(name: str, actions: Any, lead: tuple[int, ...], spec: ActionSpec) -> npt.NDArray[Any]:
+    """What a caller of Gymnasium's action space gives, as (*lead, A) of the spec's type.
 
     Raises:
-        UsageError: another shape, no numbers, or a value that is not one of its part's choices.
+        UsageError: it is not of that space; nothing is rounded or clipped.
+    """
+    if spec.kind == "discrete":
+        return check_actions(name, actions, lead, spec)[..., None]
+    if spec.kind != "mixture":
+        return check_actions(name, actions, (*lead, spec.num_parts), spec)
+    if spec.names:
+        if not isinstance(actions, Mapping) or set(actions) != set(spec.names):
+            raise UsageError(f"{name}={actions!r}: must be a dict of {', '.join(spec.names)}")
+        named = [(f"{name}[{key!r}]", actions[key]) for key in spec.names]
+    else:
+        if not isinstance(actions, Sequence) or len(actions) != len(spec.parts):
+            raise UsageError(f"{name}={actions!r}: must be a tuple of {len(spec.parts)} parts")
+        named = [(f"{name}[{i}]", part) for i, part in enumerate(actions)]
+    flat = [flat_actions(where, given, lead, part) for (where, given), part in zip(named, spec.parts, strict=True)]
+    return np.concatenate(flat, axis=-1).astype(spec.dtype)
+
+
+def check_actions(name: str, actions: npt.ArrayLike, shape: tuple[int, ...], spec: ActionSpec) -> npt.NDArray[Any]:
+    """`actions` of `shape`, (..., A), or of one choice (...), as the spec's type; nothing is rounded or clipped.
+
+    Raises:
+        UsageError: another shape, no numbers, or a value that is not one of its part's choices or within its bounds.
     """
     try:
         given = np.asarray(actions)
@@ -268,9 +292,23 @@ def check_actions(name: str, actions: npt.ArrayLike, shape: tuple[int, ...], spe
         raise UsageError(f"{name}={actions!r}: must be numbers of shape {shape}")
     if given.shape != shape:
         raise UsageError(f"{name}: shape must be {shape}, got {given.shape}")
-    taken = np.isin(given, np.arange(max(spec.choices))) & (given < np.array(spec.choices))
-    if not taken.all():
-        index = [int(i) for i in np.argwhere(~taken)[0]]
-        value = given[tuple(index)].item()
-        raise UsageError(f"{name}{index}={value}: must be an integer from 0 to {spec.choices[index[-1]] - 1}")
-    return given.astype(np.int32)
+    rules = [rule for leaf in spec.leaves for rule in leaf.bounds or leaf.choices]
+    for i, rule in enumerate(rules):
+        column = given[..., i] if len(rules) > 1 or spec.kind != "discrete" else given
+        if isinstance(rule, tuple):
+            low, high = np.array(rule, np.float32)
+            real = column.astype(np.float32)
+            taken, words = (low <= real) & (real <= high), f"a number from {rule[0]:g} to {rule[1]:g}"
+        else:
+            taken = (column >= 0) & (column < rule) & (column == np.floor(column))
+            words = f"an integer from 0 to {rule - 1}"
+        if not taken.all():
+            index = [int(at) for at in np.argwhere(~taken)[0]]
+            value = column[tuple(index)].item()
+            raise UsageError(f"{name}{[*index, i] if column is not given else index}={value}: must be {words}")
+    return given.astype(spec.dtype)
+
+
+def first_of(obs: Any) -> Any:
+    """One row's observation from those of a stack of rows, a dict or not."""
+    return {name: part[0] for name, part in obs.items()} if isinstance(obs, dict) else obs[0]

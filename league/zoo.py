@@ -10,10 +10,10 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.utils import seeding
 
-from league.duel import Matches, check_actions
-from league.envs.base import gymnasium_spaces
+from league.duel import Matches, flat_actions
+from league.envs.base import gymnasium_spaces, show_observation
 from league.errors import UsageError
-from league.types import SEATS, FloatArray
+from league.types import SEATS
 
 try:
     from pettingzoo import ParallelEnv
@@ -60,17 +60,15 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         self._rng: np.random.Generator | None = None
         self._is_next_ready = False  # the batch starts the next match in the step that ends one
 
-    def observation_space(self, agent: str) -> spaces.Box:
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
         """What `agent` sees; always the same object."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.MultiBinary | spaces.MultiDiscrete:
+    def action_space(self, agent: str) -> spaces.Space[Any]:
         """What `agent` may do; always the same object."""
         return self.action_spaces[agent]
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, FloatArray], Infos]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
         """Begins a match: with `seed` a reproducible one, after an end the next, else one that the generator draws.
 
         `options` has no effect; PettingZoo's own test passes some.
@@ -83,8 +81,8 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         return self._views()
 
     def step(
-        self, actions: Mapping[str, npt.ArrayLike]
-    ) -> tuple[dict[str, FloatArray], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
+        self, actions: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         """One decision of both players.
 
         Raises:
@@ -95,10 +93,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         if set(actions) != set(self.agents):
             raise UsageError(f"actions: must have one for each of {', '.join(self.agents)}, got {sorted(actions)}")
         batch, spec, players = self._matches.batch, self._matches.spec, list(enumerate(self.agents))
-        shape = (spec.action.num_parts,)
-        for seat, checked in [
-            (s, check_actions(f"actions['{a}']", actions[a], shape, spec.action)) for s, a in players
-        ]:
+        for seat, checked in [(s, flat_actions(f"actions['{a}']", actions[a], (), spec.action)) for s, a in players]:
             batch.actions[0, seat] = checked
         batch.step()
         terminated, truncated = bool(batch.terminated[0]), bool(batch.truncated[0])
@@ -122,9 +117,9 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _views(self) -> tuple[dict[str, FloatArray], Infos]:
+    def _views(self) -> tuple[dict[str, Any], Infos]:
         batch, players = self._matches.batch, list(enumerate(self.agents))
-        obs = {agent: batch.obs[0, seat].copy() for seat, agent in players}
+        obs = {agent: show_observation(self._matches.spec, batch.obs[0, seat]) for seat, agent in players}
         mask = batch.mask
         infos: Infos = {a: {} if mask is None else {"action_mask": mask[0, seat].copy()} for seat, a in players}
         return obs, infos

@@ -14,6 +14,7 @@ from league.types import (
     BOT_PREFIX,
     EXTERNAL,
     SEATS,
+    ActionSpec,
     BoolArray,
     MatchBatch,
     MatchResult,
@@ -28,6 +29,11 @@ def bot_id(batch: MatchBatch, agent: str) -> int:
     if agent.startswith(BOT_PREFIX):
         return batch.spec.bots.index(agent.removeprefix(BOT_PREFIX))
     return EXTERNAL
+
+
+def mask_type(action: ActionSpec) -> torch.dtype:
+    """The type of a mask's tensor."""
+    return torch.from_numpy(np.empty(0, action.mask_dtype)).dtype
 
 
 def short_name(agent_id: str) -> str:
@@ -103,7 +109,7 @@ class SeatView:
         of them follow probabilities that are no numbers, or so small that an illegal action is the likeliest.
         """
         batch, is_good = self._batch, self._finite
-        if batch.mask is not None:
+        if batch.mask is not None or batch.spec.action.has_real:
             is_good = is_good & batch.spec.action.is_legal(batch.actions, batch.mask)
         bad = played & ~is_good
         if not bad.any():

@@ -43,7 +43,7 @@ class StrictMasks:
                 seen, real = stored[row, seat, index], rebuilt[row, seat, index]
                 text = f"{where} is {seen}, rebuilt from the state {real}{self._masks(row, seat)}; the game has a bug"
                 raise self._error(text, Entry(row, seat, name, index), before)
-        if twin.mask is None:
+        if twin.mask is None and not batch.spec.action.has_real:
             return
         played = batch.controllers == EXTERNAL
         for row, seat in np.argwhere(played & ~batch.spec.action.is_legal(batch.actions, twin.mask)).tolist():

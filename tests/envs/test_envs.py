@@ -187,7 +187,7 @@ BROKEN: list[tuple[type[MatrixBatch], str]] = [
     (ObsTooLarge, "obs leaves obs_range"),
     (FinalObsTooSmall, "final_obs leaves obs_range"),
     (WrongType, "controllers has dtype int32"),
-    (NothingAllowed, "forbids every choice"),
+    (NothingAllowed, "nothing is legal in some part"),
     (ThreadsMatter, "two threads"),
 ]
 

@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from league.types.spaces import ActionSpec as ActionSpec
+from league.types.spaces import BoolArray as BoolArray
+from league.types.spaces import FloatArray as FloatArray
+from league.types.spaces import Mask as Mask
+from league.types.spaces import ObservationPart as ObservationPart
+from league.types.spaces import check_parts
+
 if TYPE_CHECKING:
     import torch
 
@@ -27,91 +34,14 @@ RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 BOT_PREFIX = "bot:"
 """An agent of this beginning is a native bot of its game: `bot:NAME`."""
 
-FloatArray = npt.NDArray[np.float32]
-BoolArray = npt.NDArray[np.bool_]
-Mask = npt.NDArray[Any]
-"""What is legal now, (..., M) of `ActionSpec.mask_dtype`."""
-
-
-@dataclass(frozen=True)
-class ActionSpec:
-    """The discrete actions of one decision: `choices[i]` options in part i.
-
-    `multi_binary`: every part is a key, pressed (1) or not (0); the mask has one entry a key (may it be pressed?).
-    `multi_discrete`: every part is one categorical choice; the mask has one entry a choice.
-    `legal_tuples`: as `multi_discrete`, but what is legal in one part hangs on the others: the mask, int16 instead of
-    bool, lists the legal actions one after the other, at least one and at most `max_tuples` (N), each once, then -1.
-    """
-
-    kind: Literal["multi_binary", "multi_discrete", "legal_tuples"]
-    choices: tuple[int, ...]
-    max_tuples: int = 0
-    """N of `legal_tuples`, else 0."""
-
-    @property
-    def num_parts(self) -> int:
-        """A, the width of an action."""
-        return len(self.choices)
-
-    @property
-    def num_logits(self) -> int:
-        """The width of the logits: one a key, or one a choice."""
-        return self.num_parts if self.kind == "multi_binary" else sum(self.choices)
-
-    @property
-    def mask_size(self) -> int:
-        """M, the width of a mask: that of the logits, or N * A."""
-        return self.max_tuples * self.num_parts if self.kind == "legal_tuples" else self.num_logits
-
-    @property
-    def mask_dtype(self) -> np.dtype[Any]:
-        """The type of a mask."""
-        return np.dtype(np.int16 if self.kind == "legal_tuples" else np.bool_)
-
-    def split(self, mask: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """What (..., num_logits) has of each choice's part; of keys, one part of all."""
-        return [mask] if self.kind == "multi_binary" else np.split(mask, np.cumsum(self.choices)[:-1], axis=-1)
-
-    def is_legal(self, actions: npt.NDArray[np.int32], mask: Mask) -> BoolArray:
-        """(...,): whether each action (..., A) keeps to its mask (..., M). No key need be pressed."""
-        if self.kind == "legal_tuples":
-            return np.asarray((self._tuples(mask) == actions[..., None, :]).all(-1).any(-1), np.bool_)
-        if self.kind == "multi_binary":
-            kept = mask | (actions == 0)
-        else:
-            kept = np.take_along_axis(mask, actions + np.cumsum([0, *self.choices[:-1]]), axis=-1)
-        return np.asarray(kept.all(-1), np.bool_)
-
-    def legal_actions(self, mask: Mask | None, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
-        """The actions (..., A) that `numbers` (..., M), in [0, 1], pick among those that `mask` (..., M) allows.
-
-        A key is pressed where its number is below 0.5; of a part's choices the legal one with the highest number is
-        taken, the first of equal ones, and of the legal tuples the one whose first number is highest. Uniform random
-        numbers give uniform random legal actions.
-        """
-        if self.kind == "legal_tuples":
-            assert mask is not None, "legal_tuples have a mask"
-            tuples = self._tuples(mask)
-            scores = np.where(tuples[..., 0] >= 0, numbers.reshape(tuples.shape)[..., 0], -1.0)
-            best = scores.argmax(axis=-1)[..., None, None]
-            return np.take_along_axis(tuples, best, axis=-2)[..., 0, :].astype(np.int32)
-        if self.kind == "multi_binary":
-            pressed = numbers < 0.5
-            return (pressed if mask is None else pressed & mask).astype(np.int32)
-        scores = numbers if mask is None else np.where(mask, numbers, -1.0)
-        return np.stack([part.argmax(axis=-1) for part in self.split(scores)], axis=-1).astype(np.int32)
-
-    def _tuples(self, mask: Mask) -> npt.NDArray[np.int16]:
-        """The mask as (..., N, A)."""
-        return mask.reshape(*mask.shape[:-1], self.max_tuples, self.num_parts)
-
 
 @dataclass(frozen=True)
 class GameSpec:
     """What a game is, for whoever plays it. Two games with equal `name`, `version` and options are the same game.
 
     Raises:
-        ValueError: less than a tick a step, or an anchor, floor or activity that the game does not have.
+        ValueError: less than a tick a step, an anchor, floor or activity that the game does not have, or parts that are
+            not the whole observation.
     """
 
     name: str
@@ -141,6 +71,9 @@ class GameSpec:
     """The bot that plays at random or no better: who loses to it has learned nothing. None: nobody is judged so."""
     activity: str | None = field(default=None, compare=False)
     """The metric that is 0 where a seat did nothing against its opponent. None: only time-outs tell of passivity."""
+    observation: tuple[ObservationPart, ...] | None = field(default=None, compare=False)
+    """How the observation's numbers are parts, all of them and in their order. None: they are numbers, one like the
+    other. A network made for one reading keeps to it."""
 
     def __post_init__(self) -> None:
         if self.ticks_per_step < 1:
@@ -153,6 +86,8 @@ class GameSpec:
             if name is not None and name not in known:
                 what = "metrics" if role == "activity" else "bots"
                 raise ValueError(f"{role}={name!r} is none of the game's {what} ({', '.join(known) or 'it has none'})")
+        if self.observation is not None:
+            check_parts(self.observation, self.obs_size)
 
 
 def result_dtype(num_metrics: int) -> np.dtype[Any]:
@@ -180,7 +115,7 @@ class MatchBatch(Protocol):
     spec: GameSpec
     num_rows: int
     obs: FloatArray  # (B, S, obs_size)
-    actions: npt.NDArray[np.int32]  # (B, S, A), written by the engine; ignored where a native bot plays
+    actions: npt.NDArray[Any]  # (B, S, A) of ActionSpec.dtype, written by the engine; ignored where a native bot plays
     mask: Mask | None  # (B, S, M), legal now; None when everything always is
     reward_terms: FloatArray  # (B, S, R), unweighted
     terminated: BoolArray  # (B,)
@@ -332,7 +267,7 @@ class Rollout:
 
     obs: torch.Tensor  # (T, B, obs_size)
     mask: torch.Tensor | None  # (T, B, M)
-    action: torch.Tensor  # (T, B, A) int64
+    action: torch.Tensor  # (T, B, A) int64, with a box in it float32
     log_prob: torch.Tensor
     value: torch.Tensor
     reward: torch.Tensor
@@ -377,7 +312,10 @@ class Policy(Protocol):
         generator: torch.Generator | None = None,
         greedy: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(action (n, A) int64, log_prob (n,), value (n,)) for obs (n, obs_size); writes `state` in place."""
+        """(action (n, A), log_prob (n,), value (n,)) for obs (n, obs_size); writes `state` in place.
+
+        action: int64, or float32 where `ActionSpec.dtype` is.
+        """
 
     def value(self, obs: torch.Tensor, state: Any, *, rows: torch.Tensor | None = None) -> torch.Tensor:
         """The value (n,) of obs (n, obs_size) under `state`, which is left as it is."""
