@@ -12,7 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from league.errors import LeagueError
-from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, MatchBatch, Regrouping, result_dtype
+from league.types import (
+    DRAW,
+    EXTERNAL,
+    SEATS,
+    ActionSpec,
+    FloatArray,
+    GameSpec,
+    MatchBatch,
+    Regrouping,
+    Turns,
+    result_dtype,
+)
 from league.types.spaces import parts_within
 
 if TYPE_CHECKING:
@@ -305,6 +316,8 @@ def _check_controllers(make: Make, rows: int, steps: int, seed: int) -> None:
     batch = make(rows, 1)
     units = _units(batch.spec, steps, rows, seed)
     for bot, name in enumerate(batch.spec.bots):
+        if batch.spec.public_actions:
+            _check_told(batch, bot, units, seed)
         for seat in range(SEATS):
             other = units.copy()
             other[:, :, seat] = _units(batch.spec, steps, rows, seed + 1)[:, :, seat]
@@ -315,6 +328,21 @@ def _check_controllers(make: Make, rows: int, steps: int, seed: int) -> None:
             _need((batch.controllers[:, seat] == bot).all(), "a step changed controllers")
             batch.reset(seed)
             _need(_equal(trace, _play(batch, other)), f"bot {name} in seat {seat} follows `actions`")
+
+
+def _check_told(batch: MatchBatch, bot: int, units: npt.NDArray[np.float64], seed: int) -> None:
+    """What a bot plays is written into `actions`, legal as any other's."""
+    action = batch.spec.action
+    batch.controllers[:] = bot
+    batch.reset(seed)
+    for _ in units[:20]:
+        batch.actions[:] = -(2**20)
+        mask = None if batch.mask is None else batch.mask.copy()
+        decides = batch.to_act.copy() if isinstance(batch, Turns) else np.ones((batch.num_rows, SEATS), np.bool_)
+        batch.step()
+        written = batch.actions != -(2**20)
+        told = written.all(-1) & action.is_legal(np.where(written, batch.actions, 0), mask) | ~decides
+        _need(told.all(), f"public_actions: what bot {batch.spec.bots[bot]} played is not written into `actions`")
 
 
 def _check_state(make: Make, rows: int, steps: int, seed: int) -> None:

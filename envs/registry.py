@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
+from league.envs.lastaction import shows_last_action, with_last_action, wrap
 from league.errors import ConfigError, nearest
 from league.types import GameSpec, GameTree, MatchBatch
 
@@ -106,12 +107,13 @@ def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spec(name: str, options: Mapping[str, Any]) -> GameSpec:
-    """What the game is under `options`.
+    """What the game is under `options`; with the opponent's last action where that is shown (`league.envs.lastaction`).
 
     Raises:
         ConfigError: as `check_options`.
     """
-    return _game(name).spec(_resolve(name, options))
+    found = _game(name).spec(_resolve(name, options))
+    return with_last_action(found) if shows_last_action(found) else found
 
 
 def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> MatchBatch:
@@ -125,7 +127,8 @@ def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> M
         ConfigError: as `check_options`.
     """
     threads = threads or max(1, min(num_cores(), rows // ROWS_A_THREAD))
-    return _game(name).make(rows=rows, threads=threads, options=_resolve(name, options))
+    batch = _game(name).make(rows=rows, threads=threads, options=_resolve(name, options))
+    return wrap(batch) if shows_last_action(batch.spec) else batch
 
 
 def num_cores() -> int:
@@ -167,7 +170,7 @@ def tree(name: str, options: Mapping[str, Any]) -> GameTree | None:
         ConfigError: as `check_options`; or the game has a tree under other options only.
     """
     grow = getattr(_game(name), "tree", None)
-    if grow is None:
+    if grow is None or shows_last_action(_game(name).spec(_resolve(name, options))):  # its nodes show no last action
         return None
     try:
         return cast(GameTree, grow(_resolve(name, options)))

@@ -12,6 +12,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
+from league.errors import ConfigError
 from league.policies.attention import CrossAttention
 from league.policies.heads import make_head
 from league.policies.kernels.linear import Linear
@@ -45,7 +46,18 @@ class Architecture:
 
     @classmethod
     def of(cls, spec: GameSpec, *, history_tokens: int, **sizes: Any) -> Architecture:
-        """The architecture for a game, `sizes` being the rest of the fields."""
+        """The architecture for a game, `sizes` being the rest of the fields.
+
+        Raises:
+            ConfigError: an opponent encoder is wanted, and the game shows nothing of the opponent.
+        """
+        start, stop = spec.opponent_slice
+        if sizes.get("opponent_encoder") and start == stop:
+            raise ConfigError(
+                f"agent.opponent_encoder=true: {spec.name} shows nothing of the opponent"
+                f" (opponent_slice={start, stop}); pass --set agent.opponent_encoder=false, or let its GameSpec name a"
+                " slice or public_actions=True"
+            )
         seen = (spec.obs_size, spec.opponent_slice, spec.action)
         return cls(*seen, history_tokens=history_tokens, observation=spec.observation, **sizes)
 

@@ -49,7 +49,8 @@ class GameSpec:
     """Goes up when behaviour changes, never on a refactor."""
     obs_size: int
     opponent_slice: tuple[int, int]
-    """[start, stop) of the observation that shows the opponent."""
+    """[start, stop) of the observation that shows the opponent, and what else is public: a token of the opponent's
+    encoder. Empty: nothing does; `public_actions` says what may be shown instead."""
     obs_range: tuple[float, float]
     """The least and the greatest number that an observation can hold."""
     action: ActionSpec
@@ -74,6 +75,11 @@ class GameSpec:
     observation: tuple[ObservationPart, ...] | None = field(default=None, compare=False)
     """How the observation's numbers are parts, all of them and in their order. None: they are numbers, one like the
     other. A network made for one reading keeps to it."""
+
+    public_actions: bool = field(default=False, compare=False)
+    """Whether both seats may know every action once it is played. With an empty `opponent_slice` the opponent's last
+    action is then added to what a seat observes (`league.envs.lastaction`); the game writes into `actions` what its
+    native bots played. Not so where a hidden choice would be told, such as which card was laid face down."""
 
     def __post_init__(self) -> None:
         if self.ticks_per_step < 1:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from pydantic import BaseModel, ConfigDict
 
 from league.envs import registry
@@ -71,6 +72,8 @@ class Options(BaseModel):
 
     kind: Literal["box", "tuples", "image", "tokens", "mixture"] = "box"
     rounds: int = 4
+    public: bool = False
+    """Whether the opponent is shown by its actions instead of what the game shows."""
 
 
 def spec(options: Options) -> GameSpec:
@@ -80,7 +83,7 @@ def spec(options: Options) -> GameSpec:
         name="guessing",
         version=1,
         obs_size=SIZES[kind],
-        opponent_slice=SLICES[kind],
+        opponent_slice=(0, 0) if options.public else SLICES[kind],
         obs_range=RANGES[kind],
         action=ACTIONS[kind],
         reward_terms=("right",),
@@ -89,6 +92,7 @@ def spec(options: Options) -> GameSpec:
         bots=("random",),
         tick_rate=1.0,
         observation=PARTS[kind],
+        public_actions=options.public,
     )
 
 
@@ -130,6 +134,8 @@ class GuessingBatch:
         played[by_bot] = self.spec.action.legal_actions(self.mask, self._draws(1)[..., : self.spec.action.num_draws])[
             by_bot
         ]
+        if self._options.public:
+            self.actions[:] = played
         right = self._judge(played)
         self.reward_terms[..., 0] = right
         match = self._match
@@ -245,7 +251,7 @@ class GuessingBatch:
 GAME: Any = SimpleNamespace(Options=Options, spec=spec, make=make)
 
 
-def register() -> str:
-    """The game's name, registered."""
-    registry.register("guessing", GAME)
+def register(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The game's name; it is registered for one test."""
+    monkeypatch.setitem(registry._games, "guessing", GAME)
     return "guessing"
