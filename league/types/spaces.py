@@ -346,7 +346,7 @@ def parts_within(parts: Sequence[ObservationPart], start: int, stop: int) -> tup
 
 def plain_json(data: dict[str, Any]) -> dict[str, Any]:
     """A spec or an architecture as JSON, without fields that older ones do not have where these say nothing."""
-    kept = {name: value for name, value in data.items() if name != "observation" or value is not None}
+    kept = {name: value for name, value in data.items() if name not in ("observation", "public_actions") or value}
     return {**kept, "action": _plain_action(data["action"])}
 
 

@@ -17,11 +17,13 @@ from pettingzoo.test import parallel_api_test
 import league
 import league.gym
 from league.envs import registry
-from league.errors import LeagueError, UsageError
+from league.errors import LeagueError, SnapshotError, UsageError
 from league.play import evaluation, opponents
 from league.play.graphs import StepGraphs
 from league.play.opponents import stacked_shape
 from league.snapshots import Agent
+from league.snapshots.io import save
+from league.snapshots.manifest import About, GameRecord, spec_to_json
 from league.types import EXTERNAL, Origin
 from league.zoo import ParallelMatch
 from tests.helpers import guessing
@@ -152,6 +154,34 @@ def test_an_export_plays_alone(kind: str, tmp_path: Path) -> None:
     agent.reset()
     one = agent.act(batch.obs[0, 0], None if batch.mask is None else batch.mask[0, 0], greedy=True)
     assert one.shape == (batch.spec.action.num_parts,)
+
+
+def test_a_manifest_whose_parts_do_not_fit_is_refused(tmp_path: Path) -> None:
+    """Parts that the spec does not have, others than the weights', or that cut each other: one line, nothing built."""
+    policy = network("guessing", {"kind": "mixture"}, 0)
+    spec = spec_to_json(guessing.spec(guessing.Options(kind="mixture")))
+    sizes = policy.architecture.to_json()
+    record = GameRecord(name="guessing", version=1, game_id="0" * 16, options={"kind": "mixture"})
+
+    def written(name: str, **changes: Any) -> Path:
+        given = {"spec": spec, "architecture": sizes, **changes}
+        about = {"run": "r", "step": 0, "update": 0, "seed": 0, "fingerprint": "ab" * 32, "game": record}
+        save(tmp_path / name, policy.state_dict(), About(**about, **given, config={}, history_tokens=5))
+        return tmp_path / name
+
+    assert Agent.load(written("good")).policy.architecture == policy.architecture
+    huge = [{**part, "count": 2**24} if part["kind"] == "tokens" else part for part in sizes["observation"]]
+    flat = {name: value for name, value in sizes.items() if name != "observation"}
+    for name, changes, rule in (
+        ("flat", {"architecture": flat}, "not made for the observations"),
+        ("huge", {"architecture": {**sizes, "observation": huge}, "spec": {**spec, "observation": huge}}, "not torch"),
+        ("many", {"architecture": {**sizes, "action": {"kind": "box", "bounds": [[0, 1]] * 9}}}, "not made for"),
+        ("kind", {"architecture": {**sizes, "action": {"kind": "bow"}}}, "kind"),
+        ("none", {"architecture": {**sizes, "action": {"kind": "mixture"}}}, "at least one"),
+    ):
+        with pytest.raises(SnapshotError, match=rule) as caught:
+            Agent.load(written(name, **changes))
+        assert "\n" not in str(caught.value)
 
 
 def test_an_agent_refuses_masks_and_tokens_that_cannot_be(tmp_path: Path) -> None:
