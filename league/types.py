@@ -216,7 +216,7 @@ class Turns(Protocol):
     nothing ended in it.
     """
 
-    to_act: BoolArray  # (B, S), who decides in the next step, at least one seat of each row
+    to_act: BoolArray  # (B, S), who decides in the next step, at least one seat of each row; written as `obs` is
     held: BoolArray  # (B,), rows that the next step leaves as they are; written by the engine, at first False
 
 
@@ -326,9 +326,28 @@ class PolicyState(Protocol):
         """Overwrites this state with what `tensors()` gave."""
 
 
+@dataclass(frozen=True)
+class Watched:
+    """What the learner's seats saw while they waited, in a game in turns: W views a row, its earliest first.
+
+    A view is one that followed a decision of the opponent and preceded another one of it. Those of a row belong to the
+    match of the decision that they precede.
+    """
+
+    obs: torch.Tensor  # (W, B, obs_size)
+    before: torch.Tensor  # (W, B) int64, the step whose decision comes next; T where a row has fewer views than W
+
+    def select(self, rows: torch.Tensor) -> Watched:
+        """Those of `rows` (n,)."""
+        return Watched(self.obs.index_select(1, rows), self.before.index_select(1, rows))
+
+
 @dataclass
 class Rollout:
-    """`T` steps of `B` rows as the learner's seat saw them: (T, B) tensors on the device, matches ending anywhere."""
+    """`T` steps of `B` rows as the learner's seat saw them: (T, B) tensors on the device, matches ending anywhere.
+
+    A step is one decision of the learner's. In a game in turns it includes what others decide until the next one.
+    """
 
     obs: torch.Tensor  # (T, B, obs_size)
     mask: torch.Tensor | None  # (T, B, M)
@@ -339,10 +358,14 @@ class Rollout:
     next_value: torch.Tensor
     """Of the state reached, before any reset; 0 where the match terminated."""
     ends: torch.Tensor  # bool, terminated or truncated in this step
-    is_first: torch.Tensor  # bool, a match begins at this step
+    is_first: torch.Tensor
+    """bool, a match begins at this step. In a game in turns not at the first one: what was watched of its match before
+    is in `state`."""
     state: PolicyState
     """The policy's memory of the B rows when the segment began (a copy)."""
     finished: list[MatchResult]
+    watched: Watched | None = None
+    """None where nobody waited for more than one decision of the other."""
 
 
 class Policy(Protocol):
@@ -382,6 +405,12 @@ class Policy(Protocol):
     def value(self, obs: torch.Tensor, state: Any, *, rows: torch.Tensor | None = None) -> torch.Tensor:
         """The value (n,) of obs (n, obs_size) under `state`, which is left as it is."""
 
+    def watch(self, obs: torch.Tensor, state: Any, *, rows: torch.Tensor | None = None) -> None:
+        """Takes in what a seat sees while it waits, obs (n, obs_size), and decides nothing; writes `state` in place.
+
+        A network without a use for it may leave `state` as it is.
+        """
+
     def sequence(
         self,
         obs: torch.Tensor,
@@ -389,10 +418,12 @@ class Policy(Protocol):
         state: Any,
         is_first: torch.Tensor,
         mask: torch.Tensor | None = None,
+        watched: Watched | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """(log_prob, entropy, value), each (B, T), of the stored `action` (B, T, A) in a segment obs (B, T, obs_size).
 
-        state: the memory when the segment began; is_first (B, T): a match begins at this step.
+        state: the memory when the segment began; is_first (B, T): a match begins at this step, or with the first view
+            of `watched` before it, and nothing from before is remembered.
         """
 
 
@@ -426,3 +457,6 @@ class PolicyStack(Protocol):
 
         `rows` may name one row of the state several times; what that row then holds means nothing.
         """
+
+    def watch(self, obs: torch.Tensor, state: Any, *, num_slots: int, rows: torch.Tensor | None = None) -> None:
+        """As `Policy.watch`, for rows as of `step`."""

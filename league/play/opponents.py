@@ -21,6 +21,8 @@ NO_SLOT = -1
 SLOT_STEP, ROW_STEP = 4, 8
 """On CUDA, stacked play is padded to multiples of these, so that its shape, which a CUDA graph is made for, seldom
 changes. Fewer slots than the first are not padded."""
+MAX_GROUPINGS = 64
+"""Sets of rows whose calls are kept; games in turns meet few, again and again."""
 
 
 @dataclass
@@ -151,6 +153,13 @@ class Opponents:
         else:
             action, log_prob, _ = self._stack.step(obs, state, num_slots=group.num_slots, **given)
         return action, torch.isfinite(log_prob)
+
+    def watch(self, group: RowGroup, obs: Tensor, state: PolicyState) -> None:
+        """Shows a group's nets obs (n, obs_size), while they wait."""
+        if group.slot != NO_SLOT or self._stack is None:
+            self._pool.policy(self.agents[group.slot]).watch(obs, state, rows=group.rows)
+        else:
+            self._stack.watch(obs, state, num_slots=group.num_slots, rows=group.rows)
 
     def _to_device(self, rows: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(rows).to(self._device, non_blocking=True)

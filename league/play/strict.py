@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from league.play.checks import BatchError, Entry, Moment, mask_words, place
-from league.types import EXTERNAL, MatchBatch
+from league.types import EXTERNAL, MatchBatch, Turns
 
 
 class StrictMasks:
@@ -46,6 +46,8 @@ class StrictMasks:
         if twin.mask is None:
             return
         played = batch.controllers == EXTERNAL
+        if isinstance(batch, Turns):
+            played &= batch.to_act & ~batch.held[:, None]
         for row, seat in np.argwhere(played & ~batch.spec.action.is_legal(batch.actions, twin.mask)).tolist():
             action = batch.actions[row, seat].tolist()
             text = f"action {action} is not legal{self._masks(row, seat)}; the policy or the game has a bug"
