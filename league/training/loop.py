@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import time
 import traceback
 from collections import deque
@@ -23,7 +24,7 @@ from league.play.moving import Setting, seed_after, told
 from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.payoff_games import measure_payoffs
 from league.pool.pool import Pool
-from league.signals import received
+from league.signals import Interrupted, interrupt, on_signal, received
 from league.store.rows import RewardTerm
 from league.store.store import Store
 from league.training import probe
@@ -212,10 +213,11 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
             ending = ending or pool.ending
 
-        # Evaluate: the newest snapshot plays games of its own.
-        if is_evaluation_due(counters, config, ending == "finished"):
+        # Evaluate: the newest snapshot plays games of its own. What a signal breaks off is played when the run goes on.
+        if is_evaluation_due(counters, config, ending == "finished") and not received():
             with randomness.untouched(run.device):
                 alarms += evaluate_newest(run, pool, counters)
+            ending = "stopped" if received() else ending
 
         # Save: at the end, when others wait for the snapshot, and every few minutes.
         must_stop = bool(alarms) and config.run.on_alarm == "stop" and ending in (None, "reset")
@@ -325,7 +327,8 @@ def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> 
 def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:
     """Plays the newest snapshot against every native bot, its league's others and the step-0 one, once.
 
-    A finished stage without a snapshot of its last weights takes one first; it does not join the pool.
+    A finished stage without a snapshot of its last weights takes one first; it does not join the pool. A signal breaks
+    the games off: then nothing of them is written, and they are due again.
 
     Returns:
         The alarms that it raised.
@@ -334,7 +337,11 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:
     if counters.steps >= config.run.total_steps and counters.newest_steps != counters.steps:
         take_snapshot(run, counters)
     newest = counters.newest
-    alarms = _evaluate(run, pool, counters, newest) if newest != counters.evaluated else []
+    try:
+        alarms = _evaluate(run, pool, counters, newest) if newest != counters.evaluated else []
+    except Interrupted as told:
+        signal.raise_signal(told.number)  # for the run as a whole
+        return []
     counters.evaluated = newest
     if config.run.evaluate_every:
         counters.next_evaluation = (counters.steps // config.run.evaluate_every + 1) * config.run.evaluate_every
@@ -355,13 +362,10 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     contestant = Contestant(newest, run.shelf.load_policy(newest))
     seeds = np.random.SeedSequence([run.seed, counters.update]).generate_state(len(opponents)).tolist()
     games = config.run.evaluate_games
-    results = play(
-        run.make_batch,
-        [Pairing(contestant, opponent, games, seed) for opponent, seed in zip(opponents, seeds, strict=True)],
-        Origin(run.name, run.game_id),
-        update=counters.update,
-        precision=config.learner.precision,
-    )
+    pairings = [Pairing(contestant, opponent, games, seed) for opponent, seed in zip(opponents, seeds, strict=True)]
+    origin = Origin(run.name, run.game_id)
+    with on_signal(interrupt):
+        results = play(run.make_batch, pairings, origin, update=counters.update, precision=config.learner.precision)
     run.store.add_matches(results)
     run.rate(counters.update, {agent for result in results for agent in result.agents})
     alarms: list[Alarm] = []
