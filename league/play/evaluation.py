@@ -299,6 +299,9 @@ class _Family:
         self._finite = torch.ones(num_places + 1, dtype=torch.bool, device=device)
         self._groups: dict[bytes, list[RowGroup]] = {}
 
+    guests: Sequence[str] = ()
+    """See `league.play.opponents.Holder`; a net of another architecture is of another family."""
+
     def policy(self, agent_id: str) -> Policy:
         """The net of that id."""
         return self._nets[agent_id]

@@ -13,7 +13,7 @@ from league.errors import GuardError
 from league.play.checks import BatchError, Entry, check_finite, seed_of
 from league.play.matches import RowMatches
 from league.play.nets import LaneNets, LearnerStep
-from league.play.opponents import Matchmaker
+from league.play.opponents import NO_SLOT, Matchmaker
 from league.play.seats import bot_id, short_name
 from league.play.strict import StrictMasks
 from league.play.turns import MAX_WAIT, LaneTurns, Views
@@ -51,10 +51,11 @@ class Lane:
         matches, frozen = self.matches, self.nets.frozen
         for row in rows.tolist():
             opponent = matches.opponents[row] = pool.draw()
-            slot = frozen.enter(opponent)  # before `leave`: a net that is met again keeps its slot
+            controller = self.batch.controllers[row, 1 - matches.seats[row]] = bot_id(self.batch, opponent)
+            # Before `leave`: a net that is met again keeps its slot.
+            slot = frozen.enter(opponent) if controller == EXTERNAL else NO_SLOT
             frozen.leave(int(matches.slots[row]))
             matches.slots[row] = slot
-            self.batch.controllers[row, 1 - matches.seats[row]] = bot_id(self.batch, opponent)
         self.batch.controllers[rows, matches.seats[rows]] = EXTERNAL
         self.nets.forget(rows)
         matches.begin(rows, updates_made)
@@ -184,12 +185,17 @@ class Lane:
             "batch": self.batch.get_state(),
             "state": self.nets.state.tensors(),
             "opponent_state": self.nets.opponent_state.tensors(),
+            "guests": {agent: state.tensors() for agent, state in self.nets.guest_states.items()},
             **self.matches.state_dict(),
         }
 
     def takes(self, state: dict[str, Any]) -> bool:
         """Whether what the nets remember has the shapes of now, and the game takes its state; if so, it has it then."""
-        pairs = (self.nets.state, state["state"]), (self.nets.opponent_state, state["opponent_state"])
+        guests, pairs = state.get("guests", {}), [(self.nets.state, state["state"])]
+        if guests.keys() != self.nets.guest_states.keys():
+            return False
+        pairs += [(self.nets.opponent_state, state["opponent_state"])]
+        pairs += [(memory, guests[agent]) for agent, memory in self.nets.guest_states.items()]
         for now, saved in pairs:
             if any(name not in saved or saved[name].shape != x.shape for name, x in now.tensors().items()):
                 return False
@@ -203,5 +209,7 @@ class Lane:
         """The inverse of `state_dict`, which `takes` found to fit; the nets must have been restored."""
         self.nets.state.load(state["state"])
         self.nets.opponent_state.load(state["opponent_state"])
+        for agent, memory in self.nets.guest_states.items():
+            memory.load(state["guests"][agent])
         self.matches.load_state_dict(state)
         self.nets.seat(self.matches.seats, self.matches.slots)

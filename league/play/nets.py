@@ -14,7 +14,7 @@ from torch import Tensor
 from league.acts import act
 from league.device import autocast
 from league.play.graphs import StepGraphs
-from league.play.opponents import MAX_GROUPINGS, NO_SLOT, Opponents, RowGroup
+from league.play.opponents import FIRST_GUEST, MAX_GROUPINGS, NO_SLOT, Opponents, RowGroup
 from league.play.seats import SeatView
 from league.types import SEATS, BoolArray, MatchBatch, Policy, PolicyStack, PolicyState
 
@@ -78,6 +78,10 @@ class LaneNets:
             self.state: PolicyState = policy.initial_state(num_rows)
             # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
             self.opponent_state: PolicyState = policy.initial_state(num_rows + 1)
+            self._guest_states = {
+                FIRST_GUEST - i: frozen.guest(FIRST_GUEST - i).initial_state(num_rows)
+                for i in range(len(frozen.guests))
+            }
         # The learner's seats, counted through all seats of all rows.
         self._own = torch.zeros(num_rows, dtype=torch.int64, device=device)
         self._slots = np.full(num_rows, NO_SLOT)
@@ -99,8 +103,16 @@ class LaneNets:
     def forget(self, rows: npt.NDArray[np.int64]) -> None:
         """Clears what both sides remember of `rows` (n,)."""
         index = torch.from_numpy(rows).to(self.device, non_blocking=True)
-        self.state.clear(index)
-        self.opponent_state.clear(index)
+        for state in (self.state, self.opponent_state, *self._guest_states.values()):
+            state.clear(index)
+
+    @property
+    def guest_states(self) -> dict[str, PolicyState]:
+        """What each guest remembers of the rows."""
+        return dict(zip(self.frozen.guests, self._guest_states.values(), strict=True))
+
+    def _memory(self, group: RowGroup) -> PolicyState:
+        return self._guest_states.get(group.slot, self.opponent_state)
 
     def seat(self, seats: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> None:
         """Tells the device who sits where: the learner's seats (B,), and the opponents' slots (B,)."""
@@ -134,7 +146,7 @@ class LaneNets:
         if groups:
             self._others.obs[:-1], _ = self.view.see(self._own ^ 1)
         for group in groups:
-            self.frozen.watch(group, self._others.obs[group.rows], self.opponent_state)
+            self.frozen.watch(group, self._others.obs[group.rows], self._memory(group))
         own = np.flatnonzero(watching[rows, seats])
         if not len(own):
             return None
@@ -152,10 +164,14 @@ class LaneNets:
         if self.graphs is None:
             result = nets(groups)
         else:
-            key = (id(self), name, *(group.shape for group in groups))
-            reads = [*self._reads, *self.frozen.weights(groups)]
-            result, fixed = self.graphs.call(key, nets, groups, reads)
-            self._groups = {who: fixed if known is groups else known for who, known in self._groups.items()}
+            captured = [group for group in groups if group.slot >= NO_SLOT]  # a guest may wait for the device
+            key = (id(self), name, *(group.shape for group in captured))
+            reads = [*self._reads, *self.frozen.weights(captured)]
+            result, fixed = self.graphs.call(key, nets, captured, reads)
+            guests = groups[len(captured) :]
+            self._reply(guests)
+            now = [*fixed, *guests]
+            self._groups = {who: now if known is groups else known for who, known in self._groups.items()}
         self.view.push()
         return result
 
@@ -191,7 +207,7 @@ class LaneNets:
             legal = None if view.mask is None else self._others.legal[group.rows]
             seen = self._others.obs[group.rows]
             with act("frozen_nets"):
-                chosen, is_finite = self.frozen.step(group, seen, self.opponent_state, legal, self._generator)
+                chosen, is_finite = self.frozen.step(group, seen, self._memory(group), legal, self._generator)
             self._others.action[group.rows] = chosen.int()
             self._others.is_finite[group.rows] = is_finite
         view.act(others, self._others.action[:-1], self._others.is_finite[:-1])  # where a bot plays, it is ignored

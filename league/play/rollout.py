@@ -252,7 +252,8 @@ class Collector:
             [lane.num_rows for lane in self.lanes],
             sum(len(lane["opponents"]) for lane in state["lanes"]),
         )
-        lanes = regrouped(state["lanes"], widths, self.lanes[0].batch, self.policy)
+        guests = {agent: self.pool.policy(agent) for agent in self.pool.guests}
+        lanes = regrouped(state["lanes"], widths, self.lanes[0].batch, self.policy, guests)
         if lanes is None or not all(lane.takes(saved) for lane, saved in zip(self.lanes, lanes, strict=True)):
             return Taken(0, num_saved, is_reseeded, is_regrouped=False)
         self.nets.restore(state["nets"], np.concatenate([lane["slots"] for lane in lanes]))

@@ -164,13 +164,22 @@ class Pool:
         config: mix, groups, samplers, number of live nets.
         load: the frozen policy of an agent id, on the device; called once each time a net goes live.
         rng: draws targets and opponents; its state is part of the run's.
+        guests: who of the mix is neither a snapshot nor a native bot (`league.play.opponents.Holder`); they are in
+            memory from first to last.
     """
 
     is_shared = False
     """Whether other learners meet this one's snapshots (`league.pool.league_pool`)."""
 
-    def __init__(self, config: PoolConfig, load: Callable[[str], Policy], rng: np.random.Generator) -> None:
-        self.config = config
+    def __init__(
+        self,
+        config: PoolConfig,
+        load: Callable[[str], Policy],
+        rng: np.random.Generator,
+        guests: Sequence[str] = (),
+    ) -> None:
+        self.config, self.guests = config, guests
+        self._guests: dict[str, Policy] = {}
         self.snapshots: list[str] = []
         self.targets: list[str] = []
         """As often as they are to be drawn; `live_nets` entries in all."""
@@ -260,10 +269,11 @@ class Pool:
         return found | {("pool/win_rate", agent): rate for agent, rate in self._win_rates.items()}
 
     def policy(self, agent_id: str) -> Policy:
-        """The frozen net of a snapshot, loaded when it is first needed."""
-        if agent_id not in self._live:
-            self._live[agent_id] = self._load(agent_id)
-        return self._live[agent_id]
+        """The frozen net of a snapshot, or a guest, loaded when it is first needed."""
+        held = self._guests if agent_id in self.guests else self._live
+        if agent_id not in held:
+            held[agent_id] = self._load(agent_id)
+        return held[agent_id]
 
     def lineage(self) -> tuple[Sequence[str], Mapping[str, str | None] | None]:
         """The snapshots that are rated, the learner's newest last, and their parents, as `Results.ratings` has them."""

@@ -1,6 +1,6 @@
 """Collectors over small games and networks, and their comparison."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,21 @@ def make_collector(
     stack: bool = False,
     precision: str = "float32",
     make_net: Callable[[str, dict[str, Any], int], Any] = network,
+    guests: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Collector:
-    """A collector with a learner, three frozen nets and a bot in its pool, started; `make_net` makes the nets."""
+    """A collector with a learner, three frozen nets, a bot and `guests` in its pool, started.
+
+    make_net: makes the nets. guests: by name, met in half of the matches.
+    """
+    guests = guests or {}
     options = {**(BRAWL if game == "brawl" else {}), **options}
     nets = {f"net-{i}": make_net(game, options, 10 + i).requires_grad_(False) for i in range(3)}
     bot = "random" if "random" in registry.spec(game, options).bots else registry.spec(game, options).bots[0]
-    pool = Pool(pool_config(bot), nets.__getitem__, np.random.default_rng(seed))
+    known = pool_config(bot)
+    if guests:
+        known = pool_config(mix={"self_play": 0.25, f"bot:{bot}": 0.25} | dict.fromkeys(guests, 0.5 / len(guests)))
+    pool = Pool(known, {**nets, **guests}.__getitem__, np.random.default_rng(seed), tuple(guests))
     for agent_id in nets:
         pool.admit(agent_id)
     pool.refresh_targets(set())

@@ -137,7 +137,7 @@ def twin(row: int, seed: int, opponents: list[str], num_steps: int, alternating:
     for opponent in opponents:
         game = relay.make(1, 1, relay.Options(alternating=alternating))
         game.reset(np.array([seed], np.uint64))
-        salt = -1 if opponent.startswith("bot:") else 10 + int(opponent[-1])
+        salt = -1 if opponent == "bot:first" else 10 + int(opponent[-1])
         memory, views, points = [0, 0], list[np.ndarray[Any, Any]](), [0.0, 0.0]
         own, is_first, steps = None, True, 0
         while True:
@@ -192,7 +192,12 @@ def test_a_rollout_is_its_rows_one_by_one(alternating: bool, lanes: int) -> None
     """Observations, actions, memories of both sides, rewards, ends, cut values and views, against bots and nets."""
     rows, steps = 12, (17, 9, 14)
     collector = make_collector(
-        "relay", rows, lanes=lanes, make_net=lambda _game, _options, seed: Digest(seed), alternating=alternating
+        "relay",
+        rows,
+        lanes=lanes,
+        make_net=lambda _game, _options, seed: Digest(seed),
+        guests={"bot:guest-7": Digest(17)},
+        alternating=alternating,
     )
     seeds = [int(x) for lane in collector.lanes for x in lane.batch._matches["seed"]]  # type: ignore[attr-defined]
     opponents: list[list[str]] = [[] for _ in range(rows)]
