@@ -181,7 +181,7 @@ class LeaguePool(Pool):
             return super()._weights(group)
         members, rivals = self._rivals()
         rates = self.results.win_rates(members, *self.lineage())
-        self._win_rates |= dict(zip(members, rates.tolist(), strict=True))
+        self.win_rates |= dict(zip(members, rates.tolist(), strict=True))
         return roles.odds(self.role, rivals, rates, self.config.epsilon)
 
     def _histories(self, role: str) -> dict[str, list[Member]]:
