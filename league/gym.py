@@ -16,7 +16,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from league.duel import RENDER_MODES, Duel, Opponent
+from league.arena.duel import RENDER_MODES, Duel, Opponent
 from league.envs import registry
 from league.errors import UsageError
 from league.types import BoolArray, FloatArray
@@ -31,7 +31,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
 
     The observation is the game's (obs_size,) float32, the action one choice a part, the reward the weighted sum of
     the reward terms. Info has the unweighted `reward_terms` by name and, where the game has one, the `action_mask`
-    (M,) bool; at the end `reward_terms` and the `result` (`league.duel.Matches.last_view`).
+    (M,) bool; at the end `reward_terms` and the `result` (`league.arena.duel.Matches.last_view`).
 
     Args:
         game: The registered game.

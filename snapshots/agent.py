@@ -166,7 +166,12 @@ class Agent:
         self._state.clear(torch.from_numpy(places.astype(np.int64)).to(self.policy.device))
 
     def act(
-        self, obs: npt.ArrayLike, mask: npt.ArrayLike | None = None, *, greedy: bool = False
+        self,
+        obs: npt.ArrayLike,
+        mask: npt.ArrayLike | None = None,
+        *,
+        greedy: bool = False,
+        rows: npt.ArrayLike | None = None,
     ) -> npt.NDArray[np.int64]:
         """The action for what this seat sees now.
 
@@ -174,6 +179,8 @@ class Agent:
             obs: (obs_size,) or (N, obs_size) float, as the game writes it; N may change only after `reset`.
             mask: (M,) or (N, M) bool, what is legal now; None when everything is.
             greedy: the likeliest action instead of a draw.
+            rows: (n,) indices in the stack, each once, of the matches that this decides in, in games in turns; `obs`
+                and `mask` are of these alone, and the others wait. None: all.
 
         Raises:
             UsageError: a shape or type does not fit, an observation is not finite, or a part has no legal choice. The
@@ -185,7 +192,8 @@ class Agent:
         if not np.isfinite(seen).all():
             raise UsageError("obs: every value must be finite; got NaN or infinity")
         legal = None if mask is None else torch.from_numpy(_legal(mask, len(seen), architecture.action))
-        if len(seen) != len(self._state.hidden):
+        which = None if rows is None else self._deciding(rows, len(seen))
+        if which is None and len(seen) != len(self._state.hidden):
             if not self._is_fresh:
                 raise UsageError(
                     f"obs: {len(seen)} rows, but this match began with {len(self._state.hidden)}; call reset() first"
@@ -197,6 +205,7 @@ class Agent:
             torch.from_numpy(seen).to(device),
             self._state,
             mask=None if legal is None else legal.to(device),
+            rows=None if which is None else torch.from_numpy(which).to(device),
             generator=self._generator,
             greedy=greedy,
         )
@@ -211,6 +220,17 @@ class Agent:
         if problem:
             raise SnapshotError(f"{self.manifest.run}@{self.manifest.step}: {problem}; take an earlier snapshot")
         return played[0] if np.ndim(obs) == 1 else played
+
+    def _deciding(self, rows: npt.ArrayLike, num_seen: int) -> npt.NDArray[np.int64]:
+        """`rows` as indices of a stack that is as long as they need."""
+        which = np.asarray(rows)
+        fits = which.shape == (num_seen,) and which.dtype.kind in "iu" and (which >= 0).all()
+        if not fits or len(np.unique(which)) < num_seen:
+            raise UsageError(f"rows={rows!r}: must be one index of 0 or more for each of {num_seen} observations")
+        new = int(which.max()) + 1 - len(self._state.hidden)
+        if new > 0:
+            self._state = self._state.join([self.policy.initial_state(new)])
+        return which.astype(np.int64)
 
 
 def _rows(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, width: int) -> npt.NDArray[Any]:
