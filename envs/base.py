@@ -59,6 +59,17 @@ def check_match_batch(make: Make, *, rows: int = 4, steps: int = 1000, seed: int
     _check_state(make, rows, steps, seed)
 
 
+def check_shapes(batch: MatchBatch, spec: GameSpec, rows: int) -> None:
+    """Holds the figures of `spec` and the arrays of a new batch of `rows` matches to the contract; plays nothing.
+
+    Raises:
+        ContractError: the first rule that is broken.
+    """
+    _check_spec(spec)
+    _need(getattr(batch, "spec", None) == spec, "the batch's spec is not the game's")
+    _check_arrays(batch, rows)
+
+
 def _need(holds: bool | np.bool_, rule: str) -> None:
     if not holds:
         raise ContractError(rule)
@@ -79,11 +90,12 @@ def _check_spec(spec: GameSpec) -> None:
 
 def _check_arrays(batch: MatchBatch, rows: int) -> None:
     spec = batch.spec
-    _need(batch.num_rows == rows, f"num_rows is {batch.num_rows}, asked for {rows}")
+    num_rows = getattr(batch, "num_rows", None)
+    _need(num_rows == rows, f"num_rows is {num_rows}, asked for {rows}")
     expected: dict[str, tuple[tuple[int, ...], Any]] = {
         "obs": ((rows, SEATS, spec.obs_size), np.float32),
         "actions": ((rows, SEATS, spec.action.num_parts), np.int32),
-        "mask": ((rows, SEATS, spec.action.mask_size), np.bool_),
+        "mask": ((rows, SEATS, spec.action.mask_size), spec.action.mask_dtype),
         "reward_terms": ((rows, SEATS, len(spec.reward_terms)), np.float32),
         "terminated": ((rows,), np.bool_),
         "truncated": ((rows,), np.bool_),
@@ -92,11 +104,13 @@ def _check_arrays(batch: MatchBatch, rows: int) -> None:
         "controllers": ((rows, SEATS), np.int16),
     }
     for name, (shape, dtype) in expected.items():
-        array = getattr(batch, name)
+        array = getattr(batch, name, None)
         if name == "mask" and array is None:
             continue
-        _need(isinstance(array, np.ndarray), f"{name} is no numpy array")
-        _need(array.shape == shape, f"{name} has shape {array.shape}, not {shape}")
+        if not isinstance(array, np.ndarray):
+            raise ContractError(f"{name} is no numpy array")
+        seats = f"; {SEATS} is the number of seats" if shape[1:2] == (SEATS,) else ""
+        _need(array.shape == shape, f"{name} has shape {array.shape}, not {shape}{seats}")
         _need(array.dtype == dtype, f"{name} has dtype {array.dtype}, not {np.dtype(dtype)}")
         _need(array.flags.c_contiguous and array.flags.writeable, f"{name} is not C-contiguous and writeable")
 
