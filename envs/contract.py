@@ -110,9 +110,20 @@ def check_arrays(batch: Any, rows: int) -> None:
             continue
         if not isinstance(array, np.ndarray):
             raise ContractError(f"{name} is of type {type(array).__name__}, not a numpy array")
-        need(array.shape == shape, f"{name} has shape {array.shape}, not {shape}")
+        seats = f"; {SEATS} is the number of seats" if shape[1:2] == (SEATS,) else ""
+        need(array.shape == shape, f"{name} has shape {array.shape}, not {shape}{seats}")
         need(array.dtype == dtype, f"{name} has dtype {array.dtype}, not {np.dtype(dtype)}")
         need(array.flags.c_contiguous and array.flags.writeable, f"{name} is not C-contiguous and writeable")
+
+
+def check_shapes(batch: Any, spec: GameSpec, rows: int) -> None:
+    """Holds the figures of `spec` and the arrays of a new batch of `rows` matches to the contract; plays nothing.
+
+    Raises:
+        ContractError: the first rule that is broken.
+    """
+    check_arrays(batch, rows)
+    need(batch.spec == spec, "the batch's spec is not the game's")
 
 
 def turns_of(batch: MatchBatch) -> Turns | None:

@@ -322,6 +322,8 @@ def load(
     overrides: Iterable[str] = (),
     sizes: Layer | None = None,
     layer: Layer | None = None,
+    *,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Config:
     """The resolved settings.
 
@@ -333,29 +335,20 @@ def load(
         overrides: `section.key=value`; a value is a TOML literal, else a string.
         sizes: Laid over the preset: what `league.sessions.sizing` makes of `auto` on a device.
         layer: Laid over the stage: what a league's file says of a learner.
+        defaults: Laid below [game.NAME]: what the game itself brings, section by section.
 
     Raises:
         ConfigError: an unknown stage, preset or key, a value outside its rule, or an unreadable file.
     """
     source = read_toml(SOURCE, "the hyperparameter source")
-    file_layer = _sections(read_toml(Path(config_file), "--config"), f"--config {config_file}") if config_file else {}
-    sets = [_parse_override(text) for text in overrides]
-    for section, key, value in sets:
-        if section == ROLE:
-            raise ConfigError(
-                f"--set role.{key}={value}: [role] is what a league's learners do; pass --league, or leave it out"
-            )
-    if env is not None:
-        sets.insert(0, ("env", "name", env))
-
-    base = _sections({name: source.get(name, {}) for name in SECTIONS}, "base")
+    base = _base(source)
+    file_layer, sets = _said(env, config_file, overrides)
     layer = layer or {}
-    named = [table["env"]["name"] for table in (base, layer, file_layer) if "name" in table.get("env", {})]
-    named += [value for section, key, value in sets if (section, key) == ("env", "name")]
-    game = str(named[-1]) if named else ""
+    game = _game_of(base, layer, file_layer, sets)
 
     merged: Layer = {}
     _merge(merged, base)
+    _merge(merged, _brought(defaults or {}))
     for table in _lineage(source, "game", game) if game in source["game"] else ():
         _merge(merged, table)
     for table in _lineage(source, "preset", preset):
@@ -367,6 +360,87 @@ def load(
     for section, key, value in sets:
         _set(merged, section, key, value)
     return _validate(_nest_env(merged))
+
+
+def game_of(
+    env: str | None = None,
+    config_file: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    layer: Layer | None = None,
+) -> str:
+    """The name of the game that `load` would give settings for; empty where nothing names one.
+
+    Raises:
+        ConfigError: an unreadable file or override.
+    """
+    base = _base(read_toml(SOURCE, "the hyperparameter source"))
+    return _game_of(base, layer or {}, *_said(env, config_file, overrides))
+
+
+def has_game(name: str) -> bool:
+    """Whether the hyperparameter source has settings of a game of this name."""
+    return name in read_toml(SOURCE, "the hyperparameter source")["game"]
+
+
+def verbosity(stage: str, config_file: str | Path | None = None, overrides: Iterable[str] = ()) -> int:
+    """`run.verbosity` of a call, which no game and no preset decides; 1 where it is no such number.
+
+    Raises:
+        ConfigError: an unknown stage, or an unreadable file or override.
+    """
+    source = read_toml(SOURCE, "the hyperparameter source")
+    merged = _base(source)
+    file_layer, sets = _said(None, config_file, overrides)
+    for table in (_stage_layer(source, stage), file_layer):
+        _merge(merged, table)
+    values = [merged["run"].get("verbosity"), *(value for *key, value in sets if key == ["run", "verbosity"])]
+    return values[-1] if values[-1] in (0, 1, 2) else 1
+
+
+def laid_over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Layer:
+    """Two layers of a game as one, key by key."""
+    merged: Layer = {}
+    _merge(merged, _brought(lower))
+    _merge(merged, _brought(upper))
+    return merged
+
+
+def _base(source: Mapping[str, Any]) -> Layer:
+    return _sections({name: source.get(name, {}) for name in SECTIONS}, "base")
+
+
+def _brought(table: Mapping[str, Any]) -> Layer:
+    """What a game brings, as a layer: sections that [game.NAME] may have.
+
+    Raises:
+        ConfigError: another section, or one that is no table.
+    """
+    layer = _sections(table, "DEFAULTS", known=set(SECTIONS) - {"run"})
+    if "name" in layer.get("env", {}):
+        raise ConfigError(
+            f"DEFAULTS: env.name={layer['env']['name']!r}: a game's name is that of its spec; leave it out"
+        )
+    return layer
+
+
+def _said(
+    env: str | None, config_file: str | Path | None, overrides: Iterable[str]
+) -> tuple[Layer, list[tuple[str, str, Any]]]:
+    """The file and the overrides of a call; `env` counts as the first override."""
+    file_layer = _sections(read_toml(Path(config_file), "--config"), f"--config {config_file}") if config_file else {}
+    sets = [_parse_override(text) for text in overrides]
+    for section, key, value in sets:
+        if section == ROLE:
+            raise ConfigError(
+                f"--set role.{key}={value}: [role] is what a league's learners do; pass --league, or leave it out"
+            )
+    return file_layer, [*([] if env is None else [("env", "name", env)]), *sets]
+
+
+def _game_of(base: Layer, layer: Layer, file_layer: Layer, sets: Iterable[tuple[str, str, Any]]) -> str:
+    named = [table["env"]["name"] for table in (base, layer, file_layer) if "name" in table.get("env", {})]
+    named += [value for section, key, value in sets if (section, key) == ("env", "name")]
+    return str(named[-1]) if named else ""
 
 
 def stages() -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from league.arena.duel import RENDER_MODES, Duel, Opponent
+from league.arena.games import enter
 from league.envs import registry
 from league.errors import UsageError
 from league.types import BoolArray, FloatArray
@@ -214,13 +215,19 @@ class MatchVectorEnv(VectorEnv[FloatArray, Any, npt.NDArray[Any]]):
         return list(seed)
 
 
-def register(game: str) -> None:
-    """Adds a game of `league.envs.registry` to Gymnasium, `brawl` as `league/Brawl-v0`."""
+def register(game: object) -> None:
+    """Adds a game to Gymnasium, `brawl` as `league/Brawl-v0`: by its name or address, or the module or class itself.
+
+    Raises:
+        ConfigError: there is no such game.
+    """
+    name = enter(game)
+    assert name is not None, "a game is given"
     gymnasium.register(
-        id=f"league/{game.capitalize()}-v0",
+        id=f"league/{name.capitalize()}-v0",
         entry_point="league.gym:MatchEnv",
         vector_entry_point="league.gym:MatchVectorEnv",
-        kwargs={"game": game},
+        kwargs={"game": name},
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,40 @@ BOT_PREFIX = "bot:"
 
 FloatArray = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
+ActionKind = Literal["multi_binary", "multi_discrete", "legal_tuples"]
 Mask = npt.NDArray[Any]
 """What is legal now, (..., M) of `ActionSpec.mask_dtype`."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a game came from. It is stored with runs and snapshots, and is no part of what the game is."""
+
+    address: str = ""
+    """What `--env` takes: a file's whole path, a module, a scheme or an installed game, with `:NAME` where it has one.
+    Empty: it came with this library, or as an object."""
+    version: str = ""
+    """Of the distribution that it is in; empty where it is in none."""
+    sha256: str = ""
+    """Of its file, in hex; empty where it is no file."""
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, and lists as tuples."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple(_plain(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def _need_numbers(what: str, values: Any, kind: type[int] | type[float]) -> None:
+    """Refuses a number, or one of a tuple, that is not of its kind; a whole number serves as a float.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    for value in values if isinstance(values, tuple) else (values,):
+        if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
+            raise ValueError(f"{what}={values!r} must be {'whole numbers' if kind is int else 'numbers'}")
 
 
 @dataclass(frozen=True)
@@ -43,10 +75,20 @@ class ActionSpec:
     bool, lists the legal actions one after the other, at least one and at most `max_tuples` (N), each once, then -1.
     """
 
-    kind: Literal["multi_binary", "multi_discrete", "legal_tuples"]
+    kind: ActionKind
     choices: tuple[int, ...]
     max_tuples: int = 0
     """N of `legal_tuples`, else 0."""
+
+    def __post_init__(self) -> None:
+        kinds = get_args(ActionKind)
+        if self.kind not in kinds:
+            raise ValueError(f"action kind {self.kind!r} is none of {', '.join(kinds)}")
+        for name in ("choices", "max_tuples"):
+            object.__setattr__(self, name, _plain(getattr(self, name)))
+            _need_numbers(f"action {name}", getattr(self, name), int)
+        if not isinstance(self.choices, tuple):
+            raise ValueError(f"action choices={self.choices!r} must be a tuple: one number of choices for each part")
 
     @property
     def num_parts(self) -> int:
@@ -110,8 +152,11 @@ class ActionSpec:
 class GameSpec:
     """What a game is, for whoever plays it. Two games with equal `name`, `version` and options are the same game.
 
+    NumPy's numbers become Python's, and lists tuples.
+
     Raises:
-        ValueError: less than a tick a step, or an anchor, floor or activity that the game does not have.
+        ValueError: a number that is none, less than a tick a step, or an anchor, floor or activity that the game does
+            not have.
     """
 
     name: str
@@ -143,16 +188,31 @@ class GameSpec:
     """The metric that is 0 where a seat did nothing against its opponent. None: only time-outs tell of passivity."""
 
     def __post_init__(self) -> None:
+        for name in (each.name for each in fields(self)):
+            object.__setattr__(self, name, _plain(getattr(self, name)))
+        for name in ("version", "obs_size", "opponent_slice", "ticks_per_step"):
+            _need_numbers(name, getattr(self, name), int)
+        for name in ("obs_range", "tick_rate"):
+            _need_numbers(name, getattr(self, name), float)
+        for name in ("opponent_slice", "obs_range"):
+            if not isinstance(getattr(self, name), tuple) or len(getattr(self, name)) != 2:
+                raise ValueError(f"{name}={getattr(self, name)!r} must be two numbers")
+        if not isinstance(self.action, ActionSpec):
+            raise ValueError(f"action={self.action!r} must be an ActionSpec")
+        for name in ("reward_terms", "metrics", "end_reasons", "bots"):
+            names = getattr(self, name)
+            if not isinstance(names, tuple) or not all(isinstance(word, str) for word in names):
+                raise ValueError(f"{name}={names!r} must be a tuple of names")
         if self.ticks_per_step < 1:
             raise ValueError(f"ticks_per_step={self.ticks_per_step} must be at least 1")
-        for role, name, known in (
+        for role, named, known in (
             ("anchor", self.anchor, self.bots),
             ("floor", self.floor, self.bots),
             ("activity", self.activity, self.metrics),
         ):
-            if name is not None and name not in known:
+            if named is not None and named not in known:
                 what = "metrics" if role == "activity" else "bots"
-                raise ValueError(f"{role}={name!r} is none of the game's {what} ({', '.join(known) or 'it has none'})")
+                raise ValueError(f"{role}={named!r} is none of the game's {what} ({', '.join(known) or 'it has none'})")
 
 
 def result_dtype(num_metrics: int) -> np.dtype[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league import config
+from league.arena.games import enter, load_settings
 from league.envs import registry
 from league.envs.base import gymnasium_spaces
 from league.errors import UsageError, nearest
@@ -43,7 +44,7 @@ class Matches:
     """Matches of one game side by side.
 
     Args:
-        game: Its registered name.
+        game: Its name or address (docs/games.md), or the module or class itself.
         rows: B, how many matches.
         rewards: Reward term -> weight, in place of the default one.
         render_mode: None or `rgb_array`.
@@ -56,7 +57,7 @@ class Matches:
 
     def __init__(
         self,
-        game: str,
+        game: object,
         rows: int,
         *,
         rewards: Mapping[str, float] | None,
@@ -64,6 +65,8 @@ class Matches:
         options: Mapping[str, Any],
         keywords: Sequence[str],
     ) -> None:
+        game = enter(game)
+        assert game is not None, "a game is given"
         known = registry.options_model(game).model_fields
         for key in options:
             if key not in known:
@@ -74,7 +77,7 @@ class Matches:
         if not isinstance(rewards, Mapping | None):
             raise UsageError(f"rewards={rewards!r}: must map reward terms to weights, such as {{'win': 1.0}}")
 
-        defaults = config.load(env=game)
+        defaults, _ = load_settings(env=game)
         settings = {**config.to_json(defaults), "rewards": {**defaults.rewards, **(rewards or {})}}
         if not any(settings["rewards"].values()):
             raise UsageError(f"rewards={rewards!r}: every weight is 0; give one, such as {{'win': 1.0}}")

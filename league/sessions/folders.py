@@ -219,9 +219,9 @@ def check_state(store: Store, row: RunRow, pool: Sequence[str]) -> None:
 def instead(store: Store, row: RunRow) -> str:
     """What to do about a run whose files are not there: have them back, or begin another."""
     role = next((learner.role for learner in store.learners() if learner.run == row.run), None)
-    words: tuple[str, ...] = ("train", "--fresh", "--env", row.game)
+    words: tuple[str, ...] = ("train", "--fresh", "--env", row.env)
     if role is not None:
-        words = ("exploit", "AGENT") if role == "exploiter" else ("train", "--league", "FILE", "--env", row.game)
+        words = ("exploit", "AGENT") if role == "exploiter" else ("train", "--league", "FILE", "--env", row.env)
     return f"restore its own from a copy, or begin another one with {command(*words, store=store.path)}"
 
 

@@ -12,16 +12,18 @@ from typing import Any
 import torch
 
 from league import config as settings
+from league.arena.fitting import check_mix
+from league.arena.games import load_settings
 from league.config import AUTO, Config, Layer
 from league.device import choose_device, read_memory
 from league.envs import registry
-from league.errors import ConfigError, UsageError, nearest
+from league.errors import ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic
 from league.sessions import sizing
 from league.sessions.shelf import architecture_of
 from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
 from league.store.rows import RunRow
-from league.types import BOT_PREFIX, RUN_NAME, GameSpec
+from league.types import RUN_NAME, GameSpec
 
 
 def settle(
@@ -34,24 +36,24 @@ def settle(
 ) -> tuple[Config, GameSpec, torch.device, str]:
     """The settings of a call: the game's options completed, the device chosen, the preset `auto` sized to it.
 
+    env: a registered game's name (`league.arena.games.enter` gives it).
     layer: laid over the stage, as `league.config.load` has it.
 
-    The last of the four explains the sizes of `auto`; it is empty with another preset.
+    The last of the four explains the sizes of `auto`, and what follows from the game's spec; else it is empty.
     """
 
     def load(sizes: Layer) -> Config:
-        config = settings.load(stage, preset, env, config_file, overrides, sizes, layer)
-        return settings.with_options(config, registry.check_options(config.env.name, config.env.options))
+        return load_settings(stage, preset, env, config_file, overrides, sizes, layer)[0]
 
-    config = load({})
+    config, told = load_settings(stage, preset, env, config_file, overrides, {}, layer)
     spec = registry.spec(config.env.name, config.env.options)
     device = choose_device(config.learner.device)
     if preset != AUTO:
-        return config, spec, device, ""
+        return config, spec, device, told
     sizes, explanation = sizing.auto(
         load, spec, footprint(config, spec, device), device, read_memory(device), registry.num_cores()
     )
-    return load(sizes), spec, device, explanation
+    return load(sizes), spec, device, "; ".join(filter(None, (explanation, told)))
 
 
 def with_overrides(row: RunRow, overrides: Sequence[str]) -> tuple[Config, RunRow]:
@@ -72,8 +74,7 @@ def with_overrides(row: RunRow, overrides: Sequence[str]) -> tuple[Config, RunRo
 
 def sets_for(config: Config, stage: str, preset: str) -> list[str]:
     """The `--set` that give a run of a stage and a preset the settings of `config` that count for its fingerprint."""
-    plain = settings.load(stage, preset, config.env.name)
-    plain = settings.with_options(plain, registry.check_options(plain.env.name, plain.env.options))
+    plain, _ = load_settings(stage, preset, config.env.name)
     base, wanted = _flat(plain), _flat(config)
     return [f"{name}={_toml(value)}" for name, value in wanted.items() if base.get(name) != value]
 
@@ -101,23 +102,12 @@ def check_settings(config: Config, spec: GameSpec) -> None:
     settings.check(config)
     settings.check_rewards(config, spec)
     check_mix(config, spec)
-
-
-def check_mix(config: Config, spec: GameSpec) -> None:
-    """Refuses a `pool.mix` or `pool.groups` that names a bot which the game does not have.
-
-    Raises:
-        ConfigError: with the bots that there are.
-    """
-    bots = [BOT_PREFIX + bot for bot in spec.bots]
-    known = [settings.SELF_PLAY, *config.pool.groups, *bots]
-    for name, share in config.pool.mix.items():
-        if name not in known:
-            raise ConfigError(f"pool.mix.{name}={share:g}: {spec.name} has no such opponent{nearest(name, known)}")
-    for group, members in config.pool.groups.items():
-        for name in members:
-            if name not in bots:
-                raise ConfigError(f"pool.groups.{group} lists {name}: {spec.name} has no such bot{nearest(name, bots)}")
+    start, stop = spec.opponent_slice
+    if config.agent.opponent_encoder and start == stop:
+        raise ConfigError(
+            f"agent.opponent_encoder=true: {spec.name} shows nothing of the opponent (its opponent_slice={start, stop}"
+            f" is empty); --set agent.opponent_encoder=false"
+        )
 
 
 def check_name(run: str | None) -> None:

@@ -60,7 +60,7 @@ class FileShelf:
         self._device = device
         self._paths = dict(elsewhere or {})
         options = registry.check_options(config.env.name, config.env.options)
-        self._game = GameRecord(name=self.spec.name, version=self.spec.version, game_id=row.game_id, options=options)
+        self._game = GameRecord.of(self.spec, row.game_id, options, row.source)
 
     def has_begun(self) -> bool:
         """Whether a state was ever saved, be it lost since."""

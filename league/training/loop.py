@@ -136,6 +136,8 @@ class Run:
     """What matrix products are on the device, as `league.device.products_of` has it."""
     rate: Callable[[int, set[str]], None] = field(default=lambda update, agents: None)
     """Writes down, with the updates made, the ratings of agents that met in an evaluation."""
+    env: str = ""
+    """What `--env` takes for the game; empty: its name."""
     begin: Callable[[], None] = field(default=lambda: None)
     """Called once everything is there that the run plays with, before it plays."""
     counters: Counters = field(default_factory=Counters)
@@ -514,7 +516,7 @@ def _restore(
         raise SnapshotError(
             f"run={run.name}: its state cannot be read by this league ({' '.join(str(error).split())[:200]}); read it"
             f" with the one that wrote it, or begin a new run with"
-            f" {command('train', '--fresh', '--env', run.config.env.name, store=run.store.path)}"
+            f" {command('train', '--fresh', '--env', run.env or run.config.env.name, store=run.store.path)}"
         ) from error
     matches, saved = state.pop("collector"), state.pop("probe", None)
     taken = None
