@@ -122,8 +122,8 @@ def check_shapes(batch: Any, spec: GameSpec, rows: int) -> None:
     Raises:
         ContractError: the first rule that is broken.
     """
+    need(getattr(batch, "spec", None) == spec, "the batch's spec is not the game's")
     check_arrays(batch, rows)
-    need(batch.spec == spec, "the batch's spec is not the game's")
 
 
 def turns_of(batch: MatchBatch) -> Turns | None:

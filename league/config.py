@@ -60,10 +60,12 @@ Option = bool | int | float | str | list[Any]
 Sampler = Literal["recent", "uniform", "latest", "pfsp_hard", "pfsp_var", "pfsp_linear", "quality", "nash", "rating"]
 SELF_PLAY = "self_play"
 """In the mix: this run's own snapshots."""
+AGENT_PREFIX = "agent:"
+"""In the mix: an agent from elsewhere, `agent:NAME`."""
 
 
-def _is_bot(name: str) -> bool:
-    return name.startswith("bot:") and len(name) > len("bot:")
+def _is_member(name: str) -> bool:
+    return any(name.startswith(prefix) and len(name) > len(prefix) for prefix in ("bot:", AGENT_PREFIX))
 
 
 def _as_tuple(value: Any) -> Any:
@@ -159,9 +161,14 @@ class PoolConfig(Section):
     """Who the learner plays, and when it is frozen into a snapshot."""
 
     mix: dict[str, Share]
-    """Group (`self_play` or one of groups) or member (`bot:NAME`) -> its share of the matches; the shares sum to 1."""
+    """Group (`self_play` or one of groups) or member -> its share of the matches; the shares sum to 1.
+
+    A member is a bot (`bot:NAME`) or an agent from elsewhere (`agent:PATH`, `agent:RUN@STEP`), which a run's settings
+    name by its hash."""
     groups: dict[str, list[str]]
-    """Name -> members (`bot:NAME`) that share what the mix gives the name."""
+    """Name -> members that share what the mix gives the name."""
+    agents: dict[str, str]
+    """Hash -> folder of each agent from elsewhere, written when it is found; no part of the fingerprint."""
     sampler: Sampler
     """How a snapshot is drawn inside self_play (docs/league.md)."""
     group_sampler: Sampler
@@ -198,11 +205,11 @@ class PoolConfig(Section):
             shares = " + ".join(f"{name} {share:g}" for name, share in self.mix.items()) or "nothing"
             raise ValueError(f"pool.mix sums to {total:g} ({shares}), not to 1; change a share by {1.0 - total:+g}")
         for name in self.mix:
-            if name not in (SELF_PLAY, *self.groups) and not _is_bot(name):
+            if name not in (SELF_PLAY, *self.groups) and not _is_member(name):
                 groups = ", ".join([SELF_PLAY, *self.groups])
                 raise ValueError(
-                    f"pool.mix names `{name}`, which is no group or member; write {groups} or bot:NAME, or define the"
-                    f" group in pool.groups"
+                    f"pool.mix names `{name}`, which is no group or member; write {groups}, bot:NAME or agent:PATH, or"
+                    f" define the group in pool.groups"
                 )
         return self
 
@@ -210,13 +217,15 @@ class PoolConfig(Section):
     def _groups_are_apart(self) -> PoolConfig:
         homes = {name: "pool.mix" for name, share in self.mix.items() if share and name not in self.groups}
         for group, members in self.groups.items():
-            if group == SELF_PLAY or group.startswith("bot:"):
+            if group == SELF_PLAY or _is_member(group):
                 raise ValueError(f"pool.groups.{group}: the name is taken; call the group something else")
             if not members:
-                raise ValueError(f"pool.groups.{group}=[] has nobody in it; list members as bot:NAME")
+                raise ValueError(f"pool.groups.{group}=[] has nobody in it; list members as bot:NAME or agent:PATH")
             for member in members:
-                if not _is_bot(member):
-                    raise ValueError(f"pool.groups.{group} lists `{member}`, which is no member; write bot:NAME")
+                if not _is_member(member):
+                    raise ValueError(
+                        f"pool.groups.{group} lists `{member}`, which is no member; write bot:NAME or agent:PATH"
+                    )
                 if member in homes:
                     raise ValueError(
                         f"pool.groups.{group} lists `{member}`, which is in {homes[member]} already; keep it in one"
@@ -306,7 +315,8 @@ CHANGEABLE = (
 )
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
 LATER: dict[str, dict[str, Any]] = {
-    "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000}
+    "pool": {"agents": {}},
+    "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000},
 }
 """Settings that the first release did not have, as the constants that they were: an older run is read with these, and
 the fingerprint leaves one out that is still what it was, so that what learned the same before is called the same."""
@@ -535,11 +545,12 @@ def changed(config: Config, overrides: Iterable[str]) -> Config:
 
 
 def fingerprint(config: Config) -> str:
-    """sha256, in hex, of what decides learning: everything but [run], threads, mask checks and the device."""
+    """sha256, in hex, of what decides learning: all but [run], threads, mask checks, the device, and folders."""
     data = to_json(config)
     for section, table in LATER.items():
         data[section] = {key: x for key, x in data[section].items() if key not in table or x != table[key]}
     del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
+    data["pool"].pop("agents", None)
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from league.config import SELF_PLAY, Config, Layer
+from league.config import AGENT_PREFIX, SELF_PLAY, Config, Layer
 from league.errors import ConfigError, nearest
 from league.types import BOT_PREFIX, GameSpec
 
@@ -94,9 +94,9 @@ def check_mix(config: Config, spec: GameSpec) -> None:
     bots = [BOT_PREFIX + bot for bot in spec.bots]
     known = [SELF_PLAY, *config.pool.groups, *bots]
     for name, share in config.pool.mix.items():
-        if name not in known:
+        if name not in known and not name.startswith(AGENT_PREFIX):
             raise ConfigError(f"pool.mix.{name}={share:g}: {spec.name} has no such opponent{nearest(name, known)}")
     for group, members in config.pool.groups.items():
         for name in members:
-            if name not in bots:
+            if name not in bots and not name.startswith(AGENT_PREFIX):
                 raise ConfigError(f"pool.groups.{group} lists {name}: {spec.name} has no such bot{nearest(name, bots)}")

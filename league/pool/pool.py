@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from league.config import SELF_PLAY, PoolConfig
+from league.config import AGENT_PREFIX, SELF_PLAY, PoolConfig
 from league.maths.davidson import Prior
 from league.maths.metagame import Crosstable, shrunk_scores
 from league.maths.ratings import ELO_START, PairCounts, bradley_terry, expected_score
@@ -249,21 +249,22 @@ class Pool:
                 del self._live[agent_id]
 
     def draw(self) -> str:
-        """The opponent of a match that begins: a bot's name (`bot:NAME`) or a target's agent id."""
+        """The opponent of a match that begins: a bot's name (`bot:NAME`), or the agent id of a target or a guest."""
         group = self._groups[int(self._bounds.searchsorted(self._rng.random(), side="right"))]
         if group == SELF_PLAY:
             return self.targets[int(self._rng.integers(len(self.targets)))]
         if group in self.config.groups:
             odds = self.odds[group]
             return str(self._rng.choice(list(odds), p=list(odds.values())))
-        return group
+        return group.removeprefix(AGENT_PREFIX)
 
     def group_of(self, opponent: str) -> str:
         """The group of the mix that an opponent was drawn from."""
-        for group, members in self.config.groups.items():
-            if opponent in members and group in self.config.mix:
+        for group in self.config.groups:
+            if opponent in Pool._members(self, group) and group in self.config.mix:
                 return group
-        return opponent if opponent in self.config.mix else SELF_PLAY
+        named = AGENT_PREFIX + opponent if AGENT_PREFIX + opponent in self.config.mix else opponent
+        return named if named in self.config.mix else SELF_PLAY
 
     def record(self, finished: Iterable[MatchResult], learner: str, steps: int) -> None:
         """Takes in the training matches that ended in one update, and what its `steps` make of the older ones."""
@@ -337,7 +338,9 @@ class Pool:
         self.results.load_state_dict(state["results"])
 
     def _members(self, group: str) -> Sequence[str]:
-        return self.snapshots if group == SELF_PLAY else self.config.groups[group]
+        if group == SELF_PLAY:
+            return self.snapshots
+        return [member.removeprefix(AGENT_PREFIX) for member in self.config.groups[group]]
 
     def _work_out_odds(self) -> None:
         self.win_rates = {}

@@ -76,7 +76,7 @@ def train(
     watcher, say = steady(watcher)
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
     name = enter(env, watcher.say)
-    config, spec, torch_device, explanation = settle(stage, preset, name, config_file, sets)
+    config, spec, torch_device, explanation = settle(stage, preset, name, config_file, sets, store=store)
     check_settings(config, spec)
     check_seed(seed)
     check_name(run)
@@ -86,7 +86,9 @@ def train(
     earlier, reason = find_earlier(opened, config, seed, run, fresh)
     event = ""
     if earlier is None and preset == AUTO and not fresh and run is None:
-        found = find_earlier_auto(opened, config, seed, partial(settle, stage, preset, name, config_file, sets))
+        found = find_earlier_auto(
+            opened, config, seed, partial(settle, stage, preset, name, config_file, sets, store=store)
+        )
         if found is not None:
             config, earlier, reason, event = found
             explanation = event

@@ -21,7 +21,7 @@ import torch
 from league import config as settings
 from league.arena.agents import check_seed
 from league.arena.games import difference, enter, find_again
-from league.config import SELF_PLAY, Config
+from league.config import SELF_PLAY, Config, Layer
 from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import DEFAULT_STORE, ConfigError, StoreError, UsageError, command, nearest
@@ -40,6 +40,7 @@ from league.store.connection import StoreBusy
 from league.store.rows import LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.training.loop import Watcher
+from league.types import GameSpec
 
 STAGE = "league"
 """In place of a stage in the rows of a league's runs: no stage carries them on."""
@@ -96,7 +97,8 @@ def train_league(
     check_seed(seed)
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
     game = enter(env, watcher.say)
-    configs = [_settle(stage, preset, game, config_file, sets, entry, found) for entry in found.learners]
+    settle_here = partial(settle, stage, preset, game, config_file, sets, store=store)
+    configs = [_settle(settle_here, entry, found) for entry in found.learners]
     _need_learner(learner, [entry.name for entry in found.learners])
     check_name(run)
     opened = Store.create(Path(store), say)
@@ -313,16 +315,12 @@ def plan_of(
 
 
 def _settle(
-    stage: str,
-    preset: str,
-    env: str | None,
-    config_file: str | Path | None,
-    overrides: Sequence[str],
+    settle_here: Callable[[Layer], tuple[Config, GameSpec, torch.device, str]],
     learner: roster.RosterEntry,
     found: Roster,
 ) -> Config:
-    """A learner's settings, checked as those of a run."""
-    config, spec, device, _ = settle(stage, preset, env, config_file, overrides, learner.layer)
+    """A learner's settings, checked as those of a run; `settle_here` is `settle` with all but the learner's layer."""
+    config, spec, device, _ = settle_here(learner.layer)
     check_settings(config, spec)
     if not config.pool.mix.get(SELF_PLAY):
         raise ConfigError(

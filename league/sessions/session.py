@@ -237,6 +237,7 @@ class Session:
         """
         with self._store.writing():
             for learner in () if self._has_begun else self._learners:
+                learner.plan.shelf.keep_guests()
                 if learner.plan.found is None:
                     self._store.begin_run(replace(learner.plan.row, status="running"))
                 elif not learner.is_finished:

@@ -17,9 +17,10 @@ from league.arena.games import load_settings
 from league.config import AUTO, Config, Layer
 from league.device import choose_device, read_memory
 from league.envs import registry
-from league.errors import ConfigError, UsageError
+from league.errors import DEFAULT_STORE, ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic
 from league.sessions import sizing
+from league.sessions.guests import resolved
 from league.sessions.shelf import architecture_of
 from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
 from league.store.rows import RunRow
@@ -33,27 +34,29 @@ def settle(
     config_file: str | Path | None,
     overrides: Sequence[str],
     layer: Layer | None = None,
+    store: str | Path = DEFAULT_STORE,
 ) -> tuple[Config, GameSpec, torch.device, str]:
     """The settings of a call: the game's options completed, the device chosen, the preset `auto` sized to it.
 
     env: a registered game's name (`league.arena.games.enter` gives it).
     layer: laid over the stage, as `league.config.load` has it.
+    store: where runs are looked up whose agents `pool.mix` names.
 
     The last of the four explains the sizes of `auto`, and what follows from the game's spec; else it is empty.
     """
 
-    def load(sizes: Layer) -> Config:
-        return load_settings(stage, preset, env, config_file, overrides, sizes, layer)[0]
+    def load(sizes: Layer) -> tuple[Config, str]:
+        found, told = load_settings(stage, preset, env, config_file, overrides, sizes, layer)
+        return resolved(found, registry.game_id(found.env.name, found.env.options), Path(store)), told
 
-    config, told = load_settings(stage, preset, env, config_file, overrides, {}, layer)
+    config, told = load({})
     spec = registry.spec(config.env.name, config.env.options)
     device = choose_device(config.learner.device)
     if preset != AUTO:
         return config, spec, device, told
-    sizes, explanation = sizing.auto(
-        load, spec, footprint(config, spec, device), device, read_memory(device), registry.num_cores()
-    )
-    return load(sizes), spec, device, "; ".join(filter(None, (explanation, told)))
+    needs, memory = footprint(config, spec, device), read_memory(device)
+    sizes, explanation = sizing.auto(lambda sizes: load(sizes)[0], spec, needs, device, memory, registry.num_cores())
+    return load(sizes)[0], spec, device, "; ".join(filter(None, (explanation, told)))
 
 
 def with_overrides(row: RunRow, overrides: Sequence[str]) -> tuple[Config, RunRow]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from league.acts import act
-from league.config import BITS, Config, PoolConfig, next_snapshot_mark, smaller
+from league.config import AGENT_PREFIX, BITS, Config, PoolConfig, next_snapshot_mark, smaller
 from league.device import is_out_of_memory, prepare_training
 from league.errors import GuardError, LeagueError, SnapshotError, StoreError, command
 from league.play import randomness
@@ -94,6 +94,10 @@ class Watcher(Protocol):
 class Shelf(Protocol):
     """Keeps a run's snapshots, states and evidence."""
 
+    @property
+    def guests(self) -> Sequence[str]:
+        """The agent ids of those in the mix that come from elsewhere."""
+
     def load_policy(self, agent_id: str) -> Policy:
         """The frozen policy of an agent id, on the run's device."""
 
@@ -107,8 +111,8 @@ class Shelf(Protocol):
         """Writes a file of what a guard found, and returns words of what shows it."""
 
 
-PoolMaker = Callable[[PoolConfig, Callable[[str], Policy], np.random.Generator], Pool]
-"""Makes a pool of its settings, `Shelf.load_policy` and what draws."""
+PoolMaker = Callable[[PoolConfig, Callable[[str], Policy], np.random.Generator, Sequence[str]], Pool]
+"""Makes a pool of its settings, `Shelf.load_policy`, what draws, and the guests."""
 Ending = Literal["finished", "stopped", "turn over", "reset"]
 """The stage's steps are done; a signal came; the pool's turn is over; the learner goes back to its first weights."""
 
@@ -165,7 +169,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
     learner = Learner(run.policy, config.learner, learner_rng, run.device)
     if config.learner.compile == "compile":
         learner.sequence = compiled(run.policy.sequence, run.watcher.say)
-    pool = run.make_pool(config.pool, run.shelf.load_policy, pool_rng)
+    pool = run.make_pool(config.pool, run.shelf.load_policy, pool_rng, run.shelf.guests)
     is_resumed, has_begun = bool(state), False
     generators = state.pop("generators", None) if state else None
     try:
@@ -327,7 +331,7 @@ def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> 
 
 
 def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:
-    """Plays the newest snapshot against every native bot, its league's others and the step-0 one, once.
+    """Plays the newest snapshot against every native bot, its league's others, its guests and the step-0 one, once.
 
     A finished stage without a snapshot of its last weights takes one first; it does not join the pool. A signal breaks
     the games off: then nothing of them is written, and they are due again.
@@ -356,6 +360,7 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     started = time.perf_counter()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
     nets = pool.rivals() | {pool.snapshots[0]: f"{run.name}@0"}
+    nets |= {agent_id: f"{AGENT_PREFIX}{agent_id[:12]}" for agent_id in run.shelf.guests}
     for agent_id in [agent for agent in nets if agent != newest]:
         try:
             opponents.append(Contestant(agent_id, run.shelf.load_policy(agent_id)))

@@ -306,7 +306,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "missing": (
         "def make(rows, threads, options):\n    it = _Batch(rows, options)\n    del it.final_obs\n    return it\n",
-        r"final_obs is no numpy array",
+        r"the batch has no attribute `final_obs`",
     ),
     "table": ("DEFAULTS = 3\n", r"DEFAULTS=3 must map sections"),
     "section": ("DEFAULTS = {'agnet': {}}\n", r"its DEFAULTS: .*\[agnet\] cannot be set here; did you mean `agent`"),
