@@ -87,6 +87,15 @@ def register(name: str, game: str | Game) -> None:
     _games[name] = game
 
 
+def game(name: str) -> Game:
+    """The module or object that a game is.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    return _game(name)
+
+
 def options_model(name: str) -> type[BaseModel]:
     """The model of a game's options, whose fields describe them.
 
