@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_batch", "check_policy"]
 
 
-def check_game(game: str, options: Mapping[str, Any] | None = None, *, quick: bool = False, seed: int = 1) -> None:
+def check_game(
+    game: str, options: Mapping[str, Any] | None = None, *, quick: bool = False, seed: int = 1
+) -> Checked | None:
     """Plays a registered game in every way that training does, and holds it to the contract of games.
 
     Args:
@@ -36,6 +38,9 @@ def check_game(game: str, options: Mapping[str, Any] | None = None, *, quick: bo
         quick: a few steps only, as before training.
         seed: of the matches and actions.
 
+    Returns:
+        What was played; None in the quick form.
+
     Raises:
         ContractError: the first rule that it breaks, with row, seat, step and column.
         ConfigError: no such game or option.
@@ -43,8 +48,8 @@ def check_game(game: str, options: Mapping[str, Any] | None = None, *, quick: bo
     chosen = _options(game, options)
     if quick:
         check_quickly(game, chosen)
-    else:
-        check_deeply(game, chosen, seed=seed)
+        return None
+    return check_deeply(game, chosen, seed=seed)
 
 
 def check_bot(

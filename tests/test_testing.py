@@ -1,7 +1,10 @@
 """`league.testing`: sound games, bots and networks pass; each thing broken on purpose is found, and where it is."""
 
+import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,6 +13,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import league
+from league.cli import main
 from league.envs import game_checks, registry
 from league.envs.classic import matrix
 from league.envs.classic.matrix import MatrixBatch
@@ -205,6 +210,43 @@ def test_what_is_broken_is_named(
         with pytest.raises(ContractError, match=rule) as caught:
             check_game(name, OPTIONS, quick=quick)
         assert "\n" not in str(caught.value)
+
+
+def test_training_checks_the_game_first(tmp_path: Path) -> None:
+    """Before anything is written: arrays that move, a name unlike the spec's, an encoder with nothing to read."""
+    moves, blind = after_step(move("obs")), type("Keyboard", (Keys,), {"opponent_slice": (0, 0)})
+    moving = SimpleNamespace(
+        Options=matrix.Options, spec=matrix.spec, make=lambda rows, threads, options: moves(rows, options)
+    )
+    for name, game, rule in (
+        ("matrix", moving, "obs moved"),
+        ("stones", matrix, "game stones: its spec says name='matrix'"),
+        ("keyboard", cast(Any, blind).as_game(), "agent.opponent_encoder=true: keyboard shows nothing"),
+    ):
+        registry._games[name] = cast(Any, game)
+        with pytest.raises(LeagueError, match=rule):
+            league.train("smoke", env=name, overrides=["rewards.win=1.0"], store=tmp_path / "s.duckdb")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_says_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sound game in two lines or one document; a broken one is one line on stderr and exit code 1."""
+    spec = broken_spec(name="moves")
+    registry.register("moves", cast(Any, SimpleNamespace(Options=matrix.Options, spec=spec, make=matrix.make)))
+    said = []
+    for arguments in (["matrix", "--quiet"], ["matrix", "--json"], ["moves"], ["matrix", "--set", "env.round=3"]):
+        monkeypatch.setattr(sys, "argv", ["league", "check", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as ending:
+            code = int(ending.code or 0)
+        said.append((code, *capsys.readouterr()))
+    (code, out, err), (_, document, _), broken, unknown = said
+    assert code == 0 and not err and out.splitlines()[0].startswith("matrix: keeps the contract, in runs of ")
+    assert out.splitlines()[1].endswith(": constant, random, biased") and json.loads(document)["longest"] == 10
+    assert broken == (1, "", "error: game moves: the batch's spec is not the one that spec(options) gives\n")
+    assert unknown[0] == 2 and "env.round=3 is not an option" in unknown[2]
 
 
 def test_a_game_that_is_not_there_is_one_line() -> None:

@@ -15,6 +15,7 @@ from league import config as settings
 from league.config import AUTO, Config, Layer
 from league.device import choose_device, read_memory
 from league.envs import registry
+from league.envs.game_checks import check_quickly
 from league.errors import ConfigError, UsageError, nearest
 from league.policies.actor_critic import ActorCritic
 from league.sessions import sizing
@@ -93,14 +94,17 @@ def _toml(value: Any) -> str:
 
 
 def check_settings(config: Config, spec: GameSpec) -> None:
-    """Refuses settings that cannot be run, or do not fit the game.
+    """Refuses settings that cannot be run, or do not fit the game, and a game that breaks the contract of games.
 
     Raises:
         ConfigError: with what would do.
+        ContractError: with the row, seat, step and column.
     """
     settings.check(config)
     settings.check_rewards(config, spec)
     check_mix(config, spec)
+    check_encoder(config, spec)
+    check_quickly(config.env.name, config.env.options)
 
 
 def check_mix(config: Config, spec: GameSpec) -> None:
@@ -118,6 +122,20 @@ def check_mix(config: Config, spec: GameSpec) -> None:
         for name in members:
             if name not in bots:
                 raise ConfigError(f"pool.groups.{group} lists {name}: {spec.name} has no such bot{nearest(name, bots)}")
+
+
+def check_encoder(config: Config, spec: GameSpec) -> None:
+    """Refuses an encoder of the opponent in a game that shows nothing of it.
+
+    Raises:
+        ConfigError: with what would do.
+    """
+    start, stop = spec.opponent_slice
+    if config.agent.opponent_encoder and start == stop:
+        raise ConfigError(
+            f"agent.opponent_encoder=true: {spec.name} shows nothing of the opponent (opponent_slice {start} to"
+            f" {stop}); use --set agent.opponent_encoder=false, or set opponent_slice in the game"
+        )
 
 
 def check_name(run: str | None) -> None:
