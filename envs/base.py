@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.contract import ContractError, Watch, acting, check_arrays, need
+from league.envs.contract import Watch, acting, check_arrays, need, restore
 from league.envs.traces import Step, act, equal, play, shown_mask, units_of
 from league.envs.turn_checks import check_turns
+from league.errors import ContractError
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch, Regrouping, Turns
 
 if TYPE_CHECKING:
@@ -58,17 +59,26 @@ def check_match_batch(make: Make, *, rows: int = 4, steps: int = 1000, seed: int
     _check_state(make, rows, steps, seed)
 
 
-def _check_play(batch: MatchBatch, steps: int, seed: int) -> None:
-    """Ranges, finite values, result of ended rows, arrays that are never reallocated."""
-    rng = np.random.default_rng(seed)
-    batch.reset(seed)
-    watch = Watch(batch)
+def watched(batch: MatchBatch, steps: int, seed: int) -> Watch:
+    """Plays random legal actions from where a batch is, and looks at every step.
+
+    Raises:
+        ContractError: the first rule that a step breaks.
+    """
+    rng, watch = np.random.default_rng(seed), Watch(batch)
     for _ in range(steps):
         watch.before()
         act(batch, rng.random((batch.num_rows, SEATS, batch.spec.action.mask_size)))
         batch.step()
         watch.after()
-    batch.set_state(batch.get_state())
+    return watch
+
+
+def _check_play(batch: MatchBatch, steps: int, seed: int) -> None:
+    """Ranges, finite values, result of ended rows, arrays that are never reallocated."""
+    batch.reset(seed)
+    watch = watched(batch, steps, seed)
+    restore(batch, batch.get_state())
     watch.check_in_place("set_state")
     batch.reset(seed)
     watch.check_in_place("reset")
@@ -166,7 +176,7 @@ def _check_state(make: Make, rows: int, steps: int, seed: int) -> None:
     play(other, units[:1])
     if isinstance(other, Turns):
         other.to_act[:] = ~to_act
-    other.set_state(state)
+    restore(other, state)
     need(np.array_equal(other.obs, obs), "set_state does not write obs")
     if isinstance(other, Turns):
         need(np.array_equal(other.to_act, to_act), "set_state does not write to_act")

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from league.errors import LeagueError
+from league.errors import ContractError
 from league.types import DRAW, SEATS, BoolArray, FloatArray, GameSpec, MatchBatch, Turns, result_dtype
 
 OUTPUTS = ("obs", "mask", "reward_terms", "terminated", "truncated")
@@ -20,10 +20,6 @@ METHODS = ("reset", "step", "get_state", "set_state")
 WIN = "win"
 """The reward term that games give for winning."""
 STALE = "self.NAME = ... makes a new array that nobody reads; write self.NAME[:] = ..."
-
-
-class ContractError(LeagueError, AssertionError):
-    """A game breaks the match-batch contract."""
 
 
 def need(holds: bool | np.bool_, rule: str) -> None:
@@ -135,6 +131,18 @@ def acting(batch: MatchBatch) -> BoolArray:
     """(B, S): who is to act; everybody in a game without turns."""
     turns = turns_of(batch)
     return np.ones((batch.num_rows, SEATS), np.bool_) if turns is None else turns.to_act
+
+
+def restore(batch: MatchBatch, state: bytes) -> None:
+    """Sets a batch to a state that one of its game gave.
+
+    Raises:
+        ContractError: it refuses it.
+    """
+    try:
+        batch.set_state(state)
+    except ValueError as error:
+        raise ContractError(f"set_state() refuses what get_state() gave: {' '.join(str(error).split())}") from None
 
 
 class Watch:

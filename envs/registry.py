@@ -165,9 +165,18 @@ def defaults(name: str) -> Mapping[str, Any]:
     Raises:
         ConfigError: no game has this name.
     """
-    game = _game(name)
+    found = _game(name)
     arrival = _arrivals.get(name)
-    return getattr(game, "DEFAULTS", {}) if arrival is None else arrival.defaults
+    return getattr(found, "DEFAULTS", {}) if arrival is None else arrival.defaults
+
+
+def game(name: str) -> Game:
+    """The module or object that a game is.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    return _game(name)
 
 
 def options_model(name: str) -> type[BaseModel]:

@@ -245,7 +245,9 @@ def _step_again(batch: MatchBatch, found: Evidence) -> tuple[bool | None, bool]:
     is_stale = not np.array_equal(obs, batch.obs[row]) or (
         mask is not None and batch.mask is not None and not np.array_equal(mask, batch.mask[row])
     )
-    return is_same, is_wrong if found.kind == "not_finite" else is_stale
+    low, high = batch.spec.obs_range
+    leaves_range = not ((low <= obs) & (obs <= high)).all()
+    return is_same, is_wrong if found.kind == "not_finite" else is_stale or bool(leaves_range)
 
 
 def _differences(batch: MatchBatch, found: Evidence, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from league.arena.games import load_settings
 from league.config import AUTO, Config, Layer
 from league.device import choose_device, read_memory
 from league.envs import registry
+from league.envs.game_checks import check_quickly
 from league.errors import DEFAULT_STORE, ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic
 from league.sessions import sizing
@@ -97,19 +98,30 @@ def _toml(value: Any) -> str:
 
 
 def check_settings(config: Config, spec: GameSpec) -> None:
-    """Refuses settings that cannot be run, or do not fit the game.
+    """Refuses settings that cannot be run, or do not fit the game, and a game that breaks the contract of games.
 
     Raises:
         ConfigError: with what would do.
+        ContractError: with the row, seat, step and column.
     """
     settings.check(config)
     settings.check_rewards(config, spec)
     check_mix(config, spec)
+    check_encoder(config, spec)
+    check_quickly(config.env.name, config.env.options)
+
+
+def check_encoder(config: Config, spec: GameSpec) -> None:
+    """Refuses an encoder of the opponent in a game that shows nothing of it.
+
+    Raises:
+        ConfigError: with what would do.
+    """
     start, stop = spec.opponent_slice
     if config.agent.opponent_encoder and start == stop:
         raise ConfigError(
-            f"agent.opponent_encoder=true: {spec.name} shows nothing of the opponent (its opponent_slice={start, stop}"
-            f" is empty); --set agent.opponent_encoder=false"
+            f"agent.opponent_encoder=true: {spec.name} shows nothing of the opponent (opponent_slice {start} to"
+            f" {stop}); use --set agent.opponent_encoder=false, or set opponent_slice in the game"
         )
 
 
