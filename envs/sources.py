@@ -28,6 +28,8 @@ from league.errors import ConfigError, LeagueError, plain
 from league.schema import read_file
 from league.types import Source
 
+MAX_LETTERS = 4_096
+"""Of an address; systems take no longer path."""
 MAX_BYTES = 2**24
 """Of a game's file; a module with its tables takes a hundredth of it."""
 HOW = "docs/games.md tells how a game is named"
@@ -72,6 +74,8 @@ def parse(text: str) -> Address:
     """
     if not text or not text.isprintable():
         raise ConfigError(f"env={text!r}: is no game's name, file or module; {HOW}")
+    if len(text) > MAX_LETTERS:
+        raise ConfigError(f"env={text[:40]!r}...: is too long for a game's name, file or module; {HOW}")
     scheme, colon, rest = text.partition(":")
     if colon and scheme in SCHEMES:
         if not rest:
@@ -106,6 +110,10 @@ def locate(address: Address) -> Located:
     assert address.kind != "name", "a name has no file"
     path = _module_file(address) if address.kind == "module" else _whole(address)
     place = address.place if address.kind == "module" else str(path)
+    if not str(path).isprintable():
+        raise ConfigError(
+            f"env={address.text!r}: its path {str(path)!r} cannot be written down; move it to another folder"
+        )
     data = _read(path, address.text)
     text = f"{place}:{address.part}" if address.part else place
     source = Source(text, _version_of(place) if address.kind == "module" else "", hashlib.sha256(data).hexdigest())

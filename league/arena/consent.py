@@ -68,10 +68,9 @@ def named() -> tuple[Consent, ...]:
     return (*(_read(path) if path is not None else ()), *_here)
 
 
-def is_named(source: Source, file: str = "") -> bool:
-    """Whether this user has named this address with this hash, and, of a module, with its file lying there."""
-    wanted = (source.address, source.sha256, file)
-    return any((entry.address, entry.sha256, entry.file) == wanted for entry in named())
+def is_named(game: str, source: Source, file: str = "") -> bool:
+    """Whether this user has named this game at this address with this hash, and, of a module, with its file there."""
+    return Consent(address=source.address, game=game, sha256=source.sha256, file=file) in named()
 
 
 def is_address_named(source: Source) -> bool:

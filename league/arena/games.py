@@ -17,10 +17,12 @@ from league.config import Config, Layer
 from league.envs import adapters, registry
 from league.envs.finding import pick
 from league.envs.sources import GoneError, Located, load, locate, parse
-from league.errors import ConfigError, LeagueError, UsageError, plain
+from league.errors import ConfigError, LeagueError, UsageError, one_line, plain
 from league.types import Source
 
 Say = Callable[[str], None]
+MOST_LETTERS = 1_000
+"""Of an address that is shown."""
 
 
 def enter(env: object, say: Say | None = None) -> str | None:
@@ -75,7 +77,9 @@ def find_again(name: str, then: Source, whose: str, env: object = None, say: Say
     if env is not None:
         given = enter(env, say)
         if given != name:
-            raise UsageError(f"env={_shown(env)}: is the game {given}, and {whose} plays {name}; pass that one's --env")
+            raise UsageError(
+                f"env={_shown(env)}: is the game {given}, and {whose} plays {_told(name)}; leave --env out"
+            )
     elif not registry.is_known(name):
         _open_named(name, then, whose)
     told = difference(name, then, whose)
@@ -93,15 +97,18 @@ def difference(name: str, then: Source, whose: str) -> str:
     if then == now or not then.address:
         return ""
     if not now.address:
-        return f"game {name}: {whose} had it from {then.address}; it is the one registered in this process"
+        return (
+            f"game {_told(name)}: {whose} had it from {_told(then.address)}; it is the one registered in this process"
+        )
     if then.sha256 != now.sha256:
-        marks = f"sha256 {then.sha256[:12] or 'unknown'}, now {now.sha256[:12] or 'unknown'}"
-        return f"game {name}: {now.address} is not what {whose} began with ({marks})"
+        marks = f"sha256 {_told(then.sha256[:12] or 'unknown')}, now {now.sha256[:12] or 'unknown'}"
+        return f"game {_told(name)}: {_told(now.address)} is not what {whose} began with ({marks})"
     if then.address != now.address:
-        return f"game {name}: it came from {then.address} and now comes from {now.address}, unchanged"
-    return (
-        f"game {name}: {now.address} is of version {now.version or 'unknown'}, and was of {then.version or 'unknown'}"
-    )
+        return (
+            f"game {_told(name)}: it came from {_told(then.address)} and now comes from {_told(now.address)}, unchanged"
+        )
+    before, after = (_told(source.version or "unknown") for source in (then, now))
+    return f"game {_told(name)}: {_told(now.address)} is of version {after}, and was of {before}"
 
 
 def load_settings(
@@ -157,14 +164,16 @@ def _open_named(name: str, then: Source, whose: str) -> None:
     Raises:
         UsageError: he has not, or it is gone.
     """
-    again = f"pass --env {plain(then.address)}"
+    again = f"pass --env {_told(then.address)}"
     try:
         address = parse(then.address) if then.address else None
         found = None if address is None or address.kind == "name" else locate(address)
     except GoneError:
         found = None
     except ConfigError as error:
-        raise UsageError(f"{whose}: its game {name} came from {then.address}, which cannot be used: {error}") from None
+        raise UsageError(
+            f"{whose}: its game {_told(name)} came from {_told(then.address)}, which cannot be used: {error}"
+        ) from None
     found = found or _named_elsewhere(name, then)
     if found is None:
         if not then.address:
@@ -172,19 +181,21 @@ def _open_named(name: str, then: Source, whose: str) -> None:
         elif address is not None and address.kind == "name":
             reason = "is not installed here; install what brings it, or pass --env ADDRESS"
         else:
-            reason = f"came from {then.address}, which is gone; put it back, or pass --env with where it is now"
-        raise UsageError(f"{whose}: its game {name} {reason}")
-    if not consent.is_named(found.source, _file_of(found)):
+            reason = f"came from {_told(then.address)}, which is gone; put it back, or pass --env with where it is now"
+        raise UsageError(f"{whose}: its game {_told(name)} {reason}")
+    if not consent.is_named(name, found.source, _file_of(found)):
         if consent.is_address_named(found.source):
             reason = "has changed since you named it; look at it, and to run it as it is now"
         else:
             reason = "was never named here by you; its code runs only if you do: if you trust it,"
-        raise UsageError(f"{whose}: its game {name} comes from {found.source.address}, which {reason} {again}")
+        raise UsageError(
+            f"{whose}: its game {_told(name)} comes from {_told(found.source.address)}, which {reason} {again}"
+        )
     own = _open(found)
     if own != name:
         raise UsageError(
-            f"{whose}: its game {name} came from {found.source.address}, which has the game {own} now;"
-            f" pass the --env of {name}"
+            f"{whose}: its game {_told(name)} came from {_told(found.source.address)}, which has the game {own} now;"
+            f" pass the --env of {_told(name)}"
         )
 
 
@@ -197,7 +208,7 @@ def _named_elsewhere(name: str, then: Source) -> Located | None:
             found = None if address.kind == "name" else locate(address)
         except ConfigError:
             continue
-        if found is not None and consent.is_named(found.source, _file_of(found)):
+        if found is not None and consent.is_named(name, found.source, _file_of(found)):
             return found
     return None
 
@@ -217,7 +228,7 @@ def _check_defaults(name: str, where: str) -> None:
         settings.check_rewards(config, spec)
         check_mix(config, spec)
     except ConfigError as error:
-        problem = str(error).partition("; change it with --set")[0]
+        problem = one_line(str(error)).partition("; change it with --set")[0].removeprefix("DEFAULTS: ")
         raise ConfigError(f"env={where}: its DEFAULTS: {problem}; mend them there") from None
 
 
@@ -230,6 +241,11 @@ def _hint(name: str) -> str:
         return plain(address) if (address := consent.address_of(name)) else ""
     except LeagueError:
         return ""
+
+
+def _told(text: str) -> str:
+    """What a store or a manifest says, as it can be shown in a line."""
+    return plain(one_line(text)[:MOST_LETTERS])
 
 
 def _shown(env: object) -> str:

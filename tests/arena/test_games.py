@@ -89,7 +89,8 @@ def test_an_address_is_taken_apart(text: str, parts: tuple[str, str, str]) -> No
         ("league.envs.nothing:X", "no module"),
         ("sys:path", "no file of code"),
         ("kuhm", "did you mean `kuhn`"),
-        ("x" * 5_000 + ".py", "File name too long"),
+        ("x" * 300 + ".py", "File name too long"),
+        ("openspiel:" + "x" * 5_000, "is too long"),
     ],
 )
 def test_what_is_no_address_is_one_line(text: str, words: str) -> None:
@@ -264,6 +265,17 @@ def test_what_is_hashed_is_what_runs() -> None:
     assert cached and path.stat().st_size == stat.st_size
     assert games.enter("game.py") == "duel" and times_run(Path(".")) == 1
     assert not Path("evil").exists()
+
+
+def test_a_path_that_cannot_be_written_down_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Letters that no list could hold, in the folder itself or behind a link."""
+    for name in (b"a\xff", b"a\nb"):
+        folder = Path(os.fsdecode(name))
+        write_game(folder / "game.py")
+        Path("link.py").unlink(missing_ok=True)
+        Path("link.py").symlink_to(folder / "game.py")
+        assert "cannot be written down" in refusal(lambda: games.enter("link.py"))
+        assert times_run(folder) == 0
 
 
 # What is refused
@@ -510,7 +522,7 @@ def test_without_a_home_it_is_remembered_for_this_process(monkeypatch: pytest.Mo
         games.enter("game.py", said.append)
         assert len(said) == 1 and "for this process only (this user has no home folder)" in said[0]
         then = registry.source("duel")
-        assert consent.is_named(then)
+        assert consent.is_named("duel", then)
         games.enter("game.py", said.append)
         assert len(said) == 1
         forget()
