@@ -61,7 +61,13 @@ DeviceOption = Annotated[str | None, typer.Option("--device", help="auto, cuda, 
 PlayDeviceOption = Annotated[str, typer.Option("--device", help="auto, cuda, mps or cpu.")]
 PlaySeedOption = Annotated[int, typer.Option("--seed", help="Random seed of the matches and actions.")]
 GreedyOption = Annotated[bool, typer.Option("--greedy", help="All play their likeliest action instead of sampling.")]
-BotsGameOption = Annotated[str | None, typer.Option("--env", help="The game; needed only between bots.")]
+BotsGameOption = Annotated[
+    str | None,
+    typer.Option("--env", metavar="GAME", help="The game; needed between bots, or to name its code again."),
+]
+AgainOption = Annotated[
+    str | None, typer.Option("--env", metavar="GAME", help="Where the game is, to name its code again.")
+]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="One setting; repeatable.")]
 GreedyGamesOption = Annotated[bool, typer.Option("--greedy", help="Use greedy games instead of sampled ones.")]
 GATE_FAILED, GATE_UNDECIDED = 3, 4
@@ -75,7 +81,8 @@ def train(
     stage: Annotated[str, typer.Option(help="How long: smoke, test50k or 10m.")] = "test50k",
     preset: Annotated[str, typer.Option(help="How wide: fast, heavy, beast or auto (by the device).")] = "fast",
     env: Annotated[
-        str | None, typer.Option(help="The game, such as brawl, matrix or kuhn; `brawl` if not given.")
+        str | None,
+        typer.Option(metavar="GAME", help="The game: a name such as kuhn, game.py[:NAME] or package.module[:NAME]."),
     ] = None,
     run: Annotated[str | None, typer.Option(help="The run's name; the next free GAME-N if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
@@ -106,7 +113,7 @@ def train(
     if fresh and league is not None:
         raise UsageError("--fresh: a league of a new name begins at step 0 anyway; leave it out, or pass another --run")
     sets = settings.role_sets(overrides or ())[0] if league is not None else overrides or ()
-    verbosity = settings.load(stage, preset, env, config, sets).run.verbosity
+    verbosity = settings.verbosity(stage, config, sets)
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
         if league is not None:
             done = train_league(
@@ -144,6 +151,7 @@ def train(
 @app.command()
 def resume(
     run: Annotated[str, typer.Argument(help="A stopped run, league or exploiter, or a learner LEAGUE.NAME.")],
+    env: AgainOption = None,
     device: DeviceOption = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="A setting that may change; repeatable.")
@@ -166,17 +174,17 @@ def resume(
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
         if "exploiter" in roles.values():
             _finish_exploit(
-                resume_exploit(run, device=device, overrides=overrides or (), store=store, watcher=watcher),
+                resume_exploit(run, env=env, device=device, overrides=overrides or (), store=store, watcher=watcher),
                 store,
                 as_json,
                 quiet,
             )
             return
         if roles:
-            done = resume_league(run, device=device, overrides=overrides or (), store=store, watcher=watcher)
+            done = resume_league(run, env=env, device=device, overrides=overrides or (), store=store, watcher=watcher)
             _finish_league(done, store, as_json, quiet)
             return
-        result = resume(run, device=device, overrides=overrides or (), store=store, watcher=watcher)
+        result = resume(run, env=env, device=device, overrides=overrides or (), store=store, watcher=watcher)
     _finish_training(result, store, as_json, quiet)
 
 
@@ -477,7 +485,9 @@ def exploit(
     games: Annotated[int, typer.Option(help="Matches that measure the result, an even number.")] = 400,
     run: Annotated[str | None, typer.Option(help="The exploiter's name; that of a stopped one continues it.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    env: Annotated[str | None, typer.Option(help="The game; needed if A is a bot.")] = None,
+    env: Annotated[
+        str | None, typer.Option(metavar="GAME", help="The game; needed if A is a bot, or to name its code again.")
+    ] = None,
     preset: Annotated[str, typer.Option(help="Preset, if A is a bot; else that of A's run.")] = "fast",
     device: DeviceOption = None,
     overrides: SetOption = None,
@@ -721,6 +731,7 @@ def replay(
     out: Annotated[
         Path | None, typer.Option(help="A new file: .png draws the match there, .gif also the step before.")
     ] = None,
+    env: AgainOption = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -729,7 +740,7 @@ def replay(
     from league.sessions.failures import replay
 
     del store  # the file has all that is needed
-    result = replay(file, out)
+    result = replay(file, out, env=env, say=lambda message: say(message, quiet))
     if as_json:
         print_json(result)
         return
@@ -920,7 +931,7 @@ def snapshots_prune(
 
 @bench_app.command("env")
 def bench_env(
-    env: Annotated[str, typer.Option(help="The game.")] = "brawl",
+    env: Annotated[str, typer.Option(metavar="GAME", help="The game, as for `league train`.")] = "brawl",
     rows: Annotated[int, typer.Option(help="Matches side by side.")] = 1024,
     threads: Annotated[int, typer.Option(help="Threads that step them.")] = 1,
     seconds: Annotated[float, typer.Option(help="How long to measure.")] = 3.0,
@@ -966,6 +977,32 @@ def bench_ratings(
     from league.bench import bench_ratings
 
     print_bench(bench_ratings(agents, matches, repeats=repeats, seed=seed), as_json)
+
+
+@app.command()
+def check(
+    game: Annotated[str, typer.Argument(help="The game, such as brawl, matrix or kuhn.")],
+    overrides: SetOption = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the matches and actions.")] = 1,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Hold a game to what training takes for granted: play it in every way, and name the first rule that it breaks."""
+    from league import config as settings
+    from league.testing import check_bot, check_game
+
+    options = settings.load(env=game, overrides=overrides or ()).env.options
+    found = check_game(game, options, seed=seed)
+    assert found is not None, "a deep check says what it found"
+    for bot in found.spec.bots:
+        say(f"{game} keeps the contract; now bot {bot}", quiet)
+        check_bot(game, bot, options, seed=seed)
+    if as_json:
+        print_json(found)
+        return
+    bots = ", ".join(found.spec.bots) or "none"
+    show(f"{game}: keeps the contract, in runs of {found.steps:,} steps, with matches of up to {found.longest:,}")
+    show(f"bots that play one match from one seed, in both seats: {bots}")
 
 
 def _open(store: Path, quiet: bool) -> Store:

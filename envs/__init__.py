@@ -1,2 +1,9 @@
+"""Games: the contract, the registry, the games, and the base class for a game of your own."""
+
 if __name__ == "envs":
     raise ImportError("import league.envs, not envs")
+
+from league.envs.match import Match
+from league.envs.row import MatchError
+
+__all__ = ["Match", "MatchError"]

@@ -11,32 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from league.errors import LeagueError
-from league.types import (
-    DRAW,
-    EXTERNAL,
-    SEATS,
-    ActionSpec,
-    FloatArray,
-    GameSpec,
-    MatchBatch,
-    Regrouping,
-    Turns,
-    result_dtype,
-)
-from league.types.spaces import parts_within
+from league.envs.contract import Watch, acting, check_arrays, need, restore
+from league.envs.traces import Step, Units, act, equal, play, shown_mask, units_of
+from league.envs.turn_checks import check_turns
+from league.errors import ContractError
+from league.types import EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, MatchBatch, Regrouping, Turns
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
+__all__ = ["ContractError", "check_match_batch", "gymnasium_spaces", "show_observation"]
+
 Make = Callable[[int, int], MatchBatch]
 """(rows, threads) -> a new batch."""
-OUTPUTS = ("obs", "mask", "reward_terms", "terminated", "truncated")
-ARRAYS = (*OUTPUTS, "actions", "final_obs", "result", "controllers")
-
-
-class ContractError(LeagueError, AssertionError):
-    """A game breaks the match-batch contract."""
 
 
 def gymnasium_spaces(spec: GameSpec) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
@@ -84,7 +71,7 @@ def show_observation(spec: GameSpec, obs: FloatArray) -> Any:
 
 
 def check_match_batch(make: Make, *, rows: int = 4, steps: int = 1000, seed: int = 1) -> None:
-    """Plays a game and holds it to the contract of `league.types.MatchBatch`.
+    """Plays a game and holds it to the contract of `league.types.MatchBatch`, and `Turns` where it has them.
 
     Args:
         make: (rows, threads) -> a new batch of the game.
@@ -96,273 +83,158 @@ def check_match_batch(make: Make, *, rows: int = 4, steps: int = 1000, seed: int
         ContractError: the first rule that the game breaks.
     """
     batch = make(rows, 1)
-    _check_spec(batch.spec)
-    _check_arrays(batch, rows)
+    check_arrays(batch, rows)
     _check_play(make(rows, 1), steps, seed)
+    if isinstance(batch, Turns):
+        check_turns(make, rows, steps, seed)
     _check_equal_runs(make, rows, steps, seed)
     _check_seeds(make, rows, steps, seed)
     _check_controllers(make, rows, steps, seed)
     _check_state(make, rows, steps, seed)
 
 
-def _need(holds: bool | np.bool_, rule: str) -> None:
-    if not holds:
-        raise ContractError(rule)
+def watched(batch: MatchBatch, steps: int, seed: int) -> Watch:
+    """Plays random legal actions from where a batch is, and looks at every step.
 
-
-def _check_spec(spec: GameSpec) -> None:
-    start, stop = spec.opponent_slice
-    _need(0 <= start <= stop <= spec.obs_size, f"opponent_slice {spec.opponent_slice} leaves obs_size={spec.obs_size}")
-    try:
-        parts_within(spec.observation or (), start, stop)
-    except ValueError as error:
-        _need(False, str(error))
-    low, high = spec.obs_range
-    _need(-np.inf < low < high < np.inf, f"obs_range {spec.obs_range} is not from a number to a greater one")
-    has_choice = all(leaf.kind == "box" or min(leaf.choices, default=0) > 1 for leaf in spec.action.leaves)
-    _need(has_choice, f"no choice in action {spec.action}")
-    for name in ("reward_terms", "metrics", "end_reasons", "bots"):
-        names = getattr(spec, name)
-        _need(len(set(names)) == len(names), f"{name} has a name twice: {names}")
-    _need(bool(spec.reward_terms) and bool(spec.end_reasons), "reward_terms and end_reasons may not be empty")
-    _need(spec.tick_rate > 0, f"tick_rate={spec.tick_rate} must be positive")
-
-
-def _check_arrays(batch: MatchBatch, rows: int) -> None:
-    spec = batch.spec
-    _need(batch.num_rows == rows, f"num_rows is {batch.num_rows}, asked for {rows}")
-    expected: dict[str, tuple[tuple[int, ...], Any]] = {
-        "obs": ((rows, SEATS, spec.obs_size), np.float32),
-        "actions": ((rows, SEATS, spec.action.num_parts), spec.action.dtype),
-        "mask": ((rows, SEATS, spec.action.mask_size), spec.action.mask_dtype),
-        "reward_terms": ((rows, SEATS, len(spec.reward_terms)), np.float32),
-        "terminated": ((rows,), np.bool_),
-        "truncated": ((rows,), np.bool_),
-        "final_obs": ((rows, SEATS, spec.obs_size), np.float32),
-        "result": ((rows,), result_dtype(len(spec.metrics))),
-        "controllers": ((rows, SEATS), np.int16),
-    }
-    for name, (shape, dtype) in expected.items():
-        array = getattr(batch, name)
-        if name == "mask" and array is None:
-            _need(spec.action.kind != "legal_tuples", "mask is None; of legal_tuples it lists the legal actions")
-            continue
-        _need(isinstance(array, np.ndarray), f"{name} is no numpy array")
-        _need(array.shape == shape, f"{name} has shape {array.shape}, not {shape}")
-        _need(array.dtype == dtype, f"{name} has dtype {array.dtype}, not {np.dtype(dtype)}")
-        _need(array.flags.c_contiguous and array.flags.writeable, f"{name} is not C-contiguous and writeable")
-
-
-def _held(batch: MatchBatch) -> dict[str, npt.NDArray[Any]]:
-    """The arrays; while they are held, no other array can lie at their addresses."""
-    arrays = {name: getattr(batch, name) for name in ARRAYS}
-    return {name: array for name, array in arrays.items() if array is not None}
-
-
-def _check_in_place(batch: MatchBatch, held: dict[str, npt.NDArray[Any]]) -> None:
-    for name, array in _held(batch).items():
-        stays = name in held and array.ctypes.data == held[name].ctypes.data
-        _need(stays, f"{name} moved: reset, step and set_state must write in place")
+    Raises:
+        ContractError: the first rule that a step breaks.
+    """
+    rng, watch = np.random.default_rng(seed), Watch(batch)
+    for _ in range(steps):
+        watch.before()
+        act(batch, rng.random((batch.num_rows, SEATS, batch.spec.action.num_draws)))
+        batch.step()
+        watch.after()
+    return watch
 
 
 def _check_play(batch: MatchBatch, steps: int, seed: int) -> None:
     """Ranges, finite values, result of ended rows, arrays that are never reallocated."""
-    rng, held, ends = np.random.default_rng(seed), _held(batch), np.zeros(batch.num_rows, np.int64)
-    is_last_shown = is_varied = False
     batch.reset(seed)
-    start = batch.obs.copy()
-    for _ in range(steps):
-        _check_shown(batch)
-        unit = rng.random((batch.num_rows, SEATS, batch.spec.action.num_draws))
-        batch.actions[:] = batch.spec.action.legal_actions(batch.mask, unit)
-        batch.final_obs[:] = np.nan
-        batch.reward_terms[:] = np.nan
-        batch.step()
-        _check_in_place(batch, held)
-        _need(np.isfinite(batch.reward_terms).all(), "reward_terms is not finite, or not written in every step")
-        _need(not (batch.terminated & batch.truncated).any(), "a row is both terminated and truncated")
-        ended = batch.terminated | batch.truncated
-        _need(np.isfinite(batch.final_obs[ended]).all(), "final_obs of an ended row is not finite, or not written")
-        _check_range(batch.spec, "final_obs", batch.final_obs[ended])
-        _check_results(batch, ended)
-        is_last_shown |= not np.array_equal(batch.final_obs[ended], batch.obs[ended])
-        is_varied |= not np.array_equal(batch.obs, start)
-        ends += ended
-    batch.set_state(batch.get_state())
-    _check_in_place(batch, held)
-    _need(is_last_shown or not is_varied, "final_obs is the next match's first observation, not the last of its own")
-    _need(ends.max() >= 2, f"no row finished two matches in {steps} steps; pass more steps or a shorter match")
-
-
-def _check_shown(batch: MatchBatch) -> None:
-    _need(np.isfinite(batch.obs).all(), "obs is not finite")
-    _check_range(batch.spec, "obs", batch.obs)
-    if batch.mask is not None:
-        problem = batch.spec.action.mask_problem(batch.mask)
-        _need(not problem, f"mask: {problem}")
-
-
-def _check_range(spec: GameSpec, name: str, obs: FloatArray) -> None:
-    low, high = spec.obs_range
-    _need(((low <= obs) & (obs <= high)).all(), f"{name} leaves obs_range {spec.obs_range}")
-    for part in spec.observation or ():
-        problem = part.problem(obs)
-        _need(not problem, f"{name}: {problem}")
-
-
-def _check_results(batch: MatchBatch, ended: npt.NDArray[np.bool_]) -> None:
-    result = batch.result[ended]
-    _need(np.isin(result["winner"], (0, 1, DRAW)).all(), "a winner is neither a seat nor DRAW")
-    reasons = len(batch.spec.end_reasons)
-    _need(((result["end_reason"] >= 0) & (result["end_reason"] < reasons)).all(), "an end_reason is not in the spec")
-    _need((result["ticks"] > 0).all(), "a match ended after no ticks")
-    _need(np.isfinite(result["metrics"]).all(), "a metric is not finite")
-
-
-def _outputs(batch: MatchBatch) -> list[npt.NDArray[Any]]:
-    """Copies of what a step shows, with final_obs and result of the ended rows only."""
-    ended = batch.terminated | batch.truncated
-    shown = [getattr(batch, name).copy() for name in OUTPUTS if getattr(batch, name) is not None]
-    return [
-        *shown,
-        np.where(ended[:, None, None], batch.final_obs, 0),
-        np.where(ended, batch.result, np.zeros_like(batch.result)),
-    ]
-
-
-def _play(batch: MatchBatch, units: npt.NDArray[np.float64]) -> list[list[npt.NDArray[Any]]]:
-    """The outputs of each step under the legal actions that `units` (T, B, S, U) picks."""
-    trace = []
-    for unit in units:
-        batch.actions[:] = batch.spec.action.legal_actions(batch.mask, unit)
-        batch.step()
-        trace.append(_outputs(batch))
-    return trace
-
-
-def _equal(a: list[list[npt.NDArray[Any]]], b: list[list[npt.NDArray[Any]]], order: Any = slice(None)) -> bool:
-    """Whether trace `a`, its rows taken in `order`, is trace `b` bit for bit."""
-    pairs = ((x[order], y) for left, right in zip(a, b, strict=True) for x, y in zip(left, right, strict=True))
-    return all(np.ascontiguousarray(x).tobytes() == y.tobytes() for x, y in pairs)
-
-
-def _units(spec: GameSpec, steps: int, rows: int, seed: int) -> npt.NDArray[np.float64]:
-    """Random numbers (T, B, S, U) that pick actions."""
-    return np.random.default_rng(seed).random((steps, rows, SEATS, spec.action.num_draws))
+    watch = watched(batch, steps, seed)
+    restore(batch, batch.get_state())
+    watch.check_in_place("set_state")
+    batch.reset(seed)
+    watch.check_in_place("reset")
+    watch.finish()
+    need(watch.ends.max() >= 2, f"no row finished two matches in {steps} steps; pass more steps or a shorter match")
 
 
 def _check_equal_runs(make: Make, rows: int, steps: int, seed: int) -> None:
     """A seed gives one run: again, in a new batch, and under any number of threads."""
     batch = make(rows, 1)
-    units = _units(batch.spec, steps, rows, seed)
+    units = units_of(batch.spec, steps, rows, seed)
     batch.reset(seed)
-    first = _play(batch, units)
+    first = play(batch, units)
     batch.reset(seed)
-    _need(_equal(first, _play(batch, units)), "reset with the same seed plays differently the second time")
+    need(equal(first, play(batch, units)), "reset with the same seed plays differently the second time")
     other = make(rows, 2)
     other.reset(seed)
-    _need(_equal(first, _play(other, units)), "two threads play differently from one")
+    need(equal(first, play(other, units)), "two threads play differently from one")
     for seat in range(SEATS):
         changed = units.copy()
-        changed[:, :, seat] = _units(batch.spec, steps, rows, seed + 1)[:, :, seat]
+        changed[:, :, seat] = units_of(batch.spec, steps, rows, seed + 1)[:, :, seat]
         batch.reset(seed)
-        _need(not _equal(first, _play(batch, changed)), f"seat {seat} is EXTERNAL and does not follow `actions`")
+        need(not equal(first, play(batch, changed)), f"seat {seat} is EXTERNAL and does not follow `actions`")
 
 
 def _check_seeds(make: Make, rows: int, steps: int, seed: int) -> None:
     """Row seeds: taken as given, independent of the row's index, followed by seeds of their own, fresh first views."""
     batch, seeds = make(rows, 1), np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(7919) + np.uint64(seed)
     batch.controllers[:, 1] = 0 if batch.spec.bots else EXTERNAL
-    units = _units(batch.spec, steps, rows, seed)
+    units = units_of(batch.spec, steps, rows, seed)
     batch.reset(seeds)
-    trace = _play(batch, units)
+    trace = play(batch, units)
     order = np.roll(np.arange(rows), 1)
     batch.reset(seeds[order])
-    _need(_equal(trace, _play(batch, units[:, order]), order), "a row plays differently at another index")
+    need(equal(trace, play(batch, units[:, order]), order), "a row plays differently at another index")
     batch.reset(np.full(rows, seed, np.uint64))
-    same = _play(batch, np.repeat(units[:, :1], rows, axis=1))
-    _need(_equal(same, same, np.roll(np.arange(rows), 1)), "rows with one seed and the same actions play differently")
+    same = play(batch, np.repeat(units[:, :1], rows, axis=1))
+    need(equal(same, same, np.roll(np.arange(rows), 1)), "rows with one seed and the same actions play differently")
 
     row, played, fresh = _two_matches(trace)
-    _need(played[0] == seeds[row], "the first match's result does not carry the seed given to reset")
-    _need(played[0] != played[1], "the second match has the first one's seed")
+    need(played[0] == seeds[row], "the first match's result does not carry the seed given to reset")
+    need(played[0] != played[1], "the second match has the first one's seed")
     batch.reset(np.full(rows, played[1], np.uint64))
-    _need(
-        np.array_equal(batch.obs[row], fresh), "after an end, obs is not the next match's first (same-step autoreset)"
-    )
+    need(np.array_equal(batch.obs[row], fresh), "after an end, obs is not the next match's first (same-step autoreset)")
     batch.reset(seed)
-    firsts = _first_seeds(_play(batch, units))
-    _need(len(set(firsts)) == len(firsts), "reset with one number starts two rows from the same seed")
+    firsts = _first_seeds(play(batch, units))
+    need(len(set(firsts)) == len(firsts), "reset with one number starts two rows from the same seed")
 
 
-def _first_seeds(trace: list[list[npt.NDArray[Any]]]) -> list[int]:
+def _first_seeds(trace: list[Step]) -> list[int]:
     """The seed of the first match of each row that finished one."""
     results = np.stack([line[-1] for line in trace])
     ended = results["ticks"] > 0
     return [int(results["seed"][ended[:, row].argmax(), row]) for row in np.flatnonzero(ended.any(axis=0))]
 
 
-def _two_matches(trace: list[list[npt.NDArray[Any]]]) -> tuple[int, list[np.uint64], npt.NDArray[np.float32]]:
+def _two_matches(trace: list[Step]) -> tuple[int, list[np.uint64], npt.NDArray[np.float32]]:
     """A row that finished two matches, their seeds, and its obs right after the first."""
     results = np.stack([line[-1] for line in trace])
     row = int((results["ticks"] > 0).sum(axis=0).argmax())
     ends = np.flatnonzero(results["ticks"][:, row])
-    _need(len(ends) >= 2, f"no row finished two matches in {len(trace)} steps; pass more steps or a shorter match")
+    need(len(ends) >= 2, f"no row finished two matches in {len(trace)} steps; pass more steps or a shorter match")
     return row, [results["seed"][end, row] for end in ends[:2]], trace[ends[0]][0][row]
 
 
 def _check_controllers(make: Make, rows: int, steps: int, seed: int) -> None:
     """A native bot plays its seat whatever `actions` says there, and every bot can play either seat."""
     batch = make(rows, 1)
-    units = _units(batch.spec, steps, rows, seed)
+    units = units_of(batch.spec, steps, rows, seed)
     for bot, name in enumerate(batch.spec.bots):
         if batch.spec.public_actions:
-            _check_told(batch, bot, units, seed)
+            _check_told(batch, bot, units[:20], seed)
         for seat in range(SEATS):
             other = units.copy()
-            other[:, :, seat] = _units(batch.spec, steps, rows, seed + 1)[:, :, seat]
+            other[:, :, seat] = units_of(batch.spec, steps, rows, seed + 1)[:, :, seat]
             batch.controllers[:] = EXTERNAL
             batch.controllers[:, seat] = bot
             batch.reset(seed)
-            trace = _play(batch, units)
-            _need((batch.controllers[:, seat] == bot).all(), "a step changed controllers")
+            trace = play(batch, units)
+            need((batch.controllers[:, seat] == bot).all(), "a step changed controllers")
             batch.reset(seed)
-            _need(_equal(trace, _play(batch, other)), f"bot {name} in seat {seat} follows `actions`")
+            need(equal(trace, play(batch, other)), f"bot {name} in seat {seat} follows `actions`")
 
 
-def _check_told(batch: MatchBatch, bot: int, units: npt.NDArray[np.float64], seed: int) -> None:
+def _check_told(batch: MatchBatch, bot: int, units: Units, seed: int) -> None:
     """What a bot plays is written into `actions`, legal as any other's."""
-    action = batch.spec.action
+    action, unwritten = batch.spec.action, -(2**20)
     batch.controllers[:] = bot
     batch.reset(seed)
-    for _ in units[:20]:
-        batch.actions[:] = -(2**20)
+    for _ in units:
+        batch.actions[:] = unwritten
         mask = None if batch.mask is None else batch.mask.copy()
-        decides = batch.to_act.copy() if isinstance(batch, Turns) else np.ones((batch.num_rows, SEATS), np.bool_)
+        decides = acting(batch).copy()
         batch.step()
-        written = batch.actions != -(2**20)
+        written = batch.actions != unwritten
         told = written.all(-1) & action.is_legal(np.where(written, batch.actions, 0), mask) | ~decides
-        _need(told.all(), f"public_actions: what bot {batch.spec.bots[bot]} played is not written into `actions`")
+        need(told.all(), f"public_actions: what bot {batch.spec.bots[bot]} played is not written into `actions`")
 
 
 def _check_state(make: Make, rows: int, steps: int, seed: int) -> None:
     """A restored state continues alike, in another batch too; a damaged one is a ValueError."""
     batch, other = make(rows, 1), make(rows, 1)
-    units = _units(batch.spec, steps, rows, seed)
+    units = units_of(batch.spec, steps, rows, seed)
     batch.controllers[0, 1] = 0 if batch.spec.bots else EXTERNAL
     batch.reset(seed)
-    _play(batch, units[: steps // 3])
+    play(batch, units[: steps // 3])
     state = batch.get_state()
-    obs, mask = batch.obs.copy(), None if batch.mask is None else batch.mask.copy()
-    trace = _play(batch, units[steps // 3 :])
+    obs, mask = batch.obs.copy(), shown_mask(batch)
+    to_act = acting(batch).copy()
+    trace = play(batch, units[steps // 3 :])
     other.reset(seed + 1)
-    _play(other, units[:1])
-    other.set_state(state)
-    _need(np.array_equal(other.obs, obs), "set_state does not write obs")
-    _need(mask is None or other.mask is None or np.array_equal(other.mask, mask), "set_state does not write mask")
-    _need(np.array_equal(other.controllers, batch.controllers), "set_state does not restore controllers")
-    _need(other.get_state() == state, "get_state after set_state is not the same state")
-    _need(_equal(trace, _play(other, units[steps // 3 :])), "a restored state does not continue alike")
+    play(other, units[:1])
+    if isinstance(other, Turns):
+        other.to_act[:] = ~to_act
+    restore(other, state)
+    need(np.array_equal(other.obs, obs), "set_state does not write obs")
+    if isinstance(other, Turns):
+        need(np.array_equal(other.to_act, to_act), "set_state does not write to_act")
+    need(np.array_equal(shown_mask(other), mask), "set_state does not write mask")
+    need(np.array_equal(other.controllers, batch.controllers), "set_state does not restore controllers")
+    need(other.get_state() == state, "get_state after set_state is not the same state")
+    need(equal(trace, play(other, units[steps // 3 :])), "a restored state does not continue alike")
     if isinstance(batch, Regrouping):
         _check_regrouping(make, other, state, rows)
     for what, blob in {
@@ -379,6 +251,11 @@ def _check_state(make: Make, rows: int, steps: int, seed: int) -> None:
         raise ContractError(f"{what} is taken by set_state; it must be a ValueError")
 
 
+def _seen(batch: MatchBatch) -> dict[str, npt.NDArray[Any]]:
+    """What a restored batch shows."""
+    return {"obs": batch.obs, "mask": shown_mask(batch), "to_act": acting(batch), "controllers": batch.controllers}
+
+
 def _check_regrouping(make: Make, batch: MatchBatch, state: bytes, rows: int) -> None:
     """Parts of a state fit smaller batches, which see and hold what its rows do; put together they are the state."""
     assert isinstance(batch, Regrouping)
@@ -390,12 +267,12 @@ def _check_regrouping(make: Make, batch: MatchBatch, state: bytes, rows: int) ->
         for part, blob in zip(parts, states, strict=True):
             smaller = make(part, 1)
             smaller.set_state(blob)
-            for name in ("obs", "mask", "controllers"):
-                whole, here = getattr(batch, name), getattr(smaller, name)
-                same = here is None or np.array_equal(here, whole[start : start + part])
-                _need(same, f"regroup: {name} of a part is not that of its rows")
+            wholes, heres = (_seen(x) for x in (batch, smaller))
+            for name, whole in wholes.items():
+                same = np.array_equal(heres[name], whole[start : start + part])
+                need(same, f"regroup: {name} of a part is not that of its rows")
             start += part
-        _need(batch.regroup(states, [rows]) == [state], "regroup: the parts put together are not the state")
+        need(batch.regroup(states, [rows]) == [state], "regroup: the parts put together are not the state")
     except ValueError as error:
         raise ContractError(f"regroup refuses a state of its own game: {error}") from None
     for what, blobs in {"a damaged state": [state[:-1]], "too few rows": states[:1]}.items():

@@ -16,7 +16,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.types import SEATS, ActionSpec, GameSpec, MatchBatch, ObservationPart, Regrouping, Turns
+from league.types import (
+    SEATS,
+    ActionSpec,
+    BoolArray,
+    FloatArray,
+    GameSpec,
+    Mask,
+    MatchBatch,
+    ObservationPart,
+    Regrouping,
+    Turns,
+)
 
 PART = "opponent_last_action"
 HEADER = struct.Struct("<8sIIQ")
@@ -24,9 +35,9 @@ HEADER = struct.Struct("<8sIIQ")
 MAGIC = b"lastact1"
 
 
-def shows_last_action(spec: GameSpec) -> bool:
+def shows_last_action(spec: GameSpec | None) -> bool:
     """Whether the opponent's last action is to be added to the observation."""
-    return spec.public_actions and spec.opponent_slice[0] == spec.opponent_slice[1]
+    return isinstance(spec, GameSpec) and spec.public_actions and spec.opponent_slice[0] == spec.opponent_slice[1]
 
 
 def shown_size(action: ActionSpec) -> int:
@@ -74,16 +85,21 @@ def wrap(batch: MatchBatch) -> MatchBatch:
 
 
 class LastActions:
-    """`MatchBatch` of the wrapped game; all arrays but the observations are the game's own."""
+    """`MatchBatch` of the wrapped game; all arrays but the observations are the game's own, wherever these lie."""
+
+    actions: npt.NDArray[Any]
+    mask: Mask | None
+    reward_terms: FloatArray
+    terminated: BoolArray
+    truncated: BoolArray
+    result: npt.NDArray[Any]
+    controllers: npt.NDArray[np.int16]
 
     def __init__(self, batch: MatchBatch) -> None:
         self._batch, self.num_rows = batch, batch.num_rows
         self.spec, self._width = with_last_action(batch.spec), batch.spec.obs_size
         self.obs = np.zeros((batch.num_rows, SEATS, self.spec.obs_size), np.float32)
         self.final_obs = np.zeros_like(self.obs)
-        self.actions, self.mask, self.reward_terms = batch.actions, batch.mask, batch.reward_terms
-        self.terminated, self.truncated = batch.terminated, batch.truncated
-        self.result, self.controllers = batch.result, batch.controllers
         # What each seat played last in its match, as numbers; zero before it acted.
         self._last = np.zeros((batch.num_rows, SEATS, self.spec.obs_size - self._width), np.float32)
         self._observe()
@@ -135,10 +151,8 @@ class LastActions:
 class _Turns(LastActions):
     """Of a game in turns: who is not to act, or in a row that is held, has acted before."""
 
-    def __init__(self, batch: MatchBatch) -> None:
-        super().__init__(batch)
-        assert isinstance(batch, Turns)
-        self.to_act, self.held = batch.to_act, batch.held
+    to_act: BoolArray
+    held: BoolArray
 
     def _acting(self) -> npt.NDArray[np.bool_]:
         return np.asarray(self.to_act & ~self.held[:, None], np.bool_)

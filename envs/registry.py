@@ -1,46 +1,44 @@
-"""Games by name: their options checked, their identity, their match batches.
+"""Games by name: what is registered, what came through the door, their options checked, their match batches.
 
 A game is a module (or any object) with three attributes: `Options`, a frozen pydantic model that forbids unknown
 keys, whose values are checked strictly (neither a string nor a bool is a number); `spec(options) -> GameSpec`;
 `make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be drawn; `KEYS`, which names
 the keys of its actions; `tree(options) -> GameTree`, if it is small enough to be solved; `slow() -> str`, which says
-what makes it slow on this machine. Modules are imported when first asked for.
+what makes it slow on this machine; `DEFAULTS`, sections of settings as `[game.NAME]` of the hyperparameter source has
+them. Modules are imported when they are first used.
+
+Everything goes by the game's own name, `spec(Options()).name`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Protocol, cast
+from types import ModuleType
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
+from league.envs import entry_points
+from league.envs.finding import Game, as_game, checked, spec_of
 from league.envs.lastaction import shows_last_action, with_last_action, wrap
+from league.envs.options import COMMON_ENV_KEYS, resolve
+from league.envs.sources import failing
 from league.errors import ConfigError, nearest
-from league.types import GameSpec, GameTree, MatchBatch
+from league.types import GameSpec, GameTree, MatchBatch, Source
 
-COMMON_ENV_KEYS = ("name", "rows", "threads", "strict_masks")
-"""The keys of [env] that every game has; named when a misspelt option may mean one of them."""
-
+__all__ = ["COMMON_ENV_KEYS", "Game", "as_game"]
+ENTRY_POINTS = "league.games"
+Value = TypeVar("Value")
 
 ROWS_A_THREAD = 512
-
-
-class Game(Protocol):
-    """What a game's module offers."""
-
-    Options: type[BaseModel]
-
-    def spec(self, options: Any) -> GameSpec:
-        """What the game is under `options`."""
-
-    def make(self, rows: int, threads: int, options: Any) -> MatchBatch:
-        """`rows` matches side by side, stepped by `threads` threads (at least 1)."""
 
 
 class Render(Protocol):
@@ -64,12 +62,27 @@ class Render(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Arrival:
+    """What is known of a game that came through the door."""
+
+    source: Source = field(default_factory=Source)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Sections of settings that its module or class carries."""
+    kind: tuple[str, str] = ("", "")
+    """Module and name of an object's class or module: one of the same kind takes its place, as in a notebook."""
+
+
 _games: dict[str, str | Game] = {
     "brawl": "league.envs.brawl.env",
     "matrix": "league.envs.classic.matrix",
     "kuhn": "league.envs.classic.kuhn",
     "leduc": "league.envs.classic.leduc",
 }
+_arrivals: dict[str, Arrival] = {}
+"""Of the games that this library does not bring."""
+_checked_paths: set[tuple[str, str]] = set()
+"""Names and dotted paths of `_games` that were compared."""
 
 
 def games() -> tuple[str, ...]:
@@ -77,15 +90,94 @@ def games() -> tuple[str, ...]:
     return tuple(_games)
 
 
+def is_known(name: str) -> bool:
+    """Whether a game of that name is registered, or offered by an installed distribution."""
+    return name in _games or name in entry_points.names(ENTRY_POINTS)
+
+
 def register(name: str, game: str | Game) -> None:
     """Adds a game: the dotted path of its module, or the module or object itself.
 
     Raises:
-        ConfigError: another game has this name.
+        ConfigError: another game has this name, or the game calls itself otherwise. A dotted path is imported, and its
+            name looked at, when it is first used.
     """
-    if _games.get(name, game) != game:
-        raise ConfigError(f"env.name={name!r} is already registered for another game; register it under a new name")
+    _need_free(name, game)
+    if not isinstance(game, str):
+        _need_name(name, game)
     _games[name] = game
+
+
+def adopt(
+    found: Any,
+    where: str,
+    source: Source | None = None,
+    module: ModuleType | None = None,
+    check: Callable[[str], None] = lambda name: None,
+) -> str:
+    """Takes in a game that was found somewhere, under its own name, which is returned.
+
+    Its options, its spec and the arrays of one match are held to the contract; nothing is played.
+
+    Args:
+        found: a game, or something that gives one (`as_game`).
+        where: how errors call it.
+        source: where it came from; the same source, or an object of the same kind, takes the place of an earlier one.
+        module: where it was found, which may carry its `DEFAULTS`.
+        check: is given its name once it is registered; what it raises undoes that.
+
+    Raises:
+        ConfigError: it is no game, breaks the contract, or another game has its name.
+    """
+    game = as_game(found, where)
+    name = checked(game, where).name
+    if name in _games and _game(name) is game:
+        return name
+    carriers = [game, found, *([] if module is None else [module])]
+    brought: Any = next((x.DEFAULTS for x in carriers if getattr(x, "DEFAULTS", None) is not None), {})
+    if not isinstance(brought, Mapping):
+        raise ConfigError(
+            f"env={where}: DEFAULTS={brought!r} must map sections to settings, such as {{'agent': {{...}}}}"
+        )
+    arrival = Arrival(source or Source(), brought, _kind_of(found))
+    if not _is_again(_arrivals.get(name), arrival):
+        _need_free(name, game, where)
+    before = _games.get(name), _arrivals.get(name)
+    _games[name], _arrivals[name] = game, arrival
+    try:
+        check(name)
+    except BaseException:
+        _leave(name)
+        if before[0] is not None and before[1] is not None:
+            _games[name], _arrivals[name] = before[0], before[1]
+        raise
+    return name
+
+
+def source(name: str) -> Source:
+    """Where the game came from; all of it empty where this library brings it, or it came as an object."""
+    _game(name)
+    return _arrivals.get(name, Arrival()).source
+
+
+def defaults(name: str) -> Mapping[str, Any]:
+    """The sections of settings that the game's module or class carries.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    found = _game(name)
+    arrival = _arrivals.get(name)
+    return getattr(found, "DEFAULTS", {}) if arrival is None else arrival.defaults
+
+
+def game(name: str) -> Game:
+    """The module or object that a game is.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    return _game(name)
 
 
 def options_model(name: str) -> type[BaseModel]:
@@ -112,7 +204,7 @@ def spec(name: str, options: Mapping[str, Any]) -> GameSpec:
     Raises:
         ConfigError: as `check_options`.
     """
-    found = _game(name).spec(_resolve(name, options))
+    found = _guarded(name, lambda game: game.spec(_resolve(name, options)))
     return with_last_action(found) if shows_last_action(found) else found
 
 
@@ -127,8 +219,8 @@ def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> M
         ConfigError: as `check_options`.
     """
     threads = threads or max(1, min(num_cores(), rows // ROWS_A_THREAD))
-    batch = _game(name).make(rows=rows, threads=threads, options=_resolve(name, options))
-    return wrap(batch) if shows_last_action(batch.spec) else batch
+    batch = _guarded(name, lambda game: game.make(rows=rows, threads=threads, options=_resolve(name, options)))
+    return wrap(batch) if shows_last_action(getattr(batch, "spec", None)) else batch
 
 
 def num_cores() -> int:
@@ -170,7 +262,9 @@ def tree(name: str, options: Mapping[str, Any]) -> GameTree | None:
         ConfigError: as `check_options`; or the game has a tree under other options only.
     """
     grow = getattr(_game(name), "tree", None)
-    if grow is None or shows_last_action(_game(name).spec(_resolve(name, options))):  # its nodes show no last action
+    if grow is None:
+        return None
+    if shows_last_action(_guarded(name, lambda game: game.spec(_resolve(name, options)))):  # its nodes do not show it
         return None
     try:
         return cast(GameTree, grow(_resolve(name, options)))
@@ -191,39 +285,72 @@ def game_id(name: str, options: Mapping[str, Any]) -> str:
 
 def _game(name: str) -> Game:
     if name not in _games:
-        raise ConfigError(f"env.name={name!r} is not a registered game{nearest(name, _games)}")
+        offered = entry_points.load(ENTRY_POINTS, name)
+        if offered is None:
+            known = nearest(name, [*_games, *entry_points.names(ENTRY_POINTS)])
+            raise ConfigError(f"env.name={name!r} is not a registered game{known}")
+        own = adopt(offered.found, name, offered.source)
+        if own != name:
+            _leave(own)
+            raise ConfigError(f"env.name={name!r}: that entry point's game calls itself {own!r}; rename one of the two")
     game = _games[name]
-    return cast(Game, import_module(game)) if isinstance(game, str) else game
+    if not isinstance(game, str):
+        return game
+    module = cast(Game, import_module(game))
+    if (name, game) not in _checked_paths:
+        _need_name(name, module)
+        _checked_paths.add((name, game))
+    return module
 
 
 def _resolve(name: str, options: Mapping[str, Any]) -> BaseModel:
-    """The game's options, each of the type that its model names: what is given are JSON values, wherever from."""
-    model = options_model(name)
-    for key, value in options.items():
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except (TypeError, ValueError):
-            kind = type(value).__name__
-            raise ConfigError(
-                f"env.{key}={value!r}: must be a number, a string, a bool or a list of these, not of type {kind};"
-                f" change it with --set env.{key}=VALUE or in --config"
-            ) from None
-    try:
-        return model.model_validate_json(json.dumps(dict(options)), strict=True)
-    except ValidationError as errors:
-        raise ConfigError(_explain(name, model, options, errors)) from None
+    return resolve(name, options_model(name), options)
 
 
-def _explain(name: str, model: type[BaseModel], options: Mapping[str, Any], errors: ValidationError) -> str:
-    """The first problem on one line: the option, its value, the rule, the next step."""
-    error = errors.errors(include_url=False)[0]
-    rule = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
-    if not error["loc"]:
-        return " ".join(rule.split())
-    key = str(error["loc"][0])
-    if error["type"] == "extra_forbidden":
-        known = nearest(key, [*model.model_fields, *COMMON_ENV_KEYS])
-        return " ".join(f"env.{key}={options[key]!r} is not an option of {name}{known}".split())
-    meaning = model.model_fields[key].description if key in model.model_fields else None
-    line = f"env.{key}={options.get(key)!r}: {rule}" + (f" ({meaning.rstrip('.')})" if meaning else "")
-    return " ".join(f"{line}; change it with --set env.{key}=VALUE or in --config".split())
+def _guarded(name: str, call: Callable[[Game], Value]) -> Value:
+    """What a game's own code gives. A game from elsewhere that fails is one line; one of ours is a bug.
+
+    Raises:
+        ConfigError: it fails, or its spec cannot be.
+    """
+    game = _game(name)
+    if name in _arrivals:
+        with failing(_arrivals[name].source.address or name):
+            return call(game)
+    return call(game)
+
+
+def _leave(name: str) -> None:
+    _games.pop(name, None)
+    _arrivals.pop(name, None)
+
+
+def _is_again(earlier: Arrival | None, arrival: Arrival) -> bool:
+    """Whether it is the same game that comes once more, changed perhaps."""
+    if earlier is None:
+        return False
+    a, b = earlier.source, arrival.source
+    is_same_source = (a.address == b.address != "") or (a.sha256 == b.sha256 != "")
+    return is_same_source or (earlier.kind == arrival.kind and a.address == b.address)
+
+
+def _need_free(name: str, game: str | Game, where: str = "") -> None:
+    if _games.get(name, game) == game:
+        return
+    other = _arrivals.get(name, Arrival()).source.address
+    by = f" (from {other})" if other else ""
+    begin = f"env={where}: another game called {name!r}" if where else f"env.name={name!r}"
+    raise ConfigError(f"{begin} is already registered for another game{by}; give one of them a new name")
+
+
+def _need_name(name: str, game: Game) -> None:
+    own = spec_of(game, name).name
+    if own != name:
+        raise ConfigError(f"env.name={name!r}: the game calls itself {own!r}; register it under that name")
+
+
+def _kind_of(found: Any) -> tuple[str, str]:
+    if inspect.ismodule(found):
+        return found.__name__, ""
+    home = found if inspect.isclass(found) else type(found)
+    return home.__module__, home.__qualname__

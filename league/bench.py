@@ -17,6 +17,7 @@ import torch
 
 from league import config as settings
 from league.acts import act, listening
+from league.arena.games import enter, load_settings
 from league.config import Config
 from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
@@ -43,9 +44,7 @@ ENV_ROUNDS = 7
 """Turns that each variant of the game takes in `bench_env`."""
 
 
-def bench_env(
-    env: str | None, *, rows: int, threads: int, seconds: float, overrides: Iterable[str] = ()
-) -> dict[str, Any]:
+def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides: Iterable[str] = ()) -> dict[str, Any]:
     """Ticks a second of `rows` matches of the game alone, with random actions for both seats.
 
     Beside the figure at the settings stand those at one tick a step and with twice the threads, where the game and the
@@ -58,8 +57,8 @@ def bench_env(
     check_number("rows", rows, 1, MAX_ROWS, "matches side by side")
     check_number("threads", threads, 0, MAX_THREADS, "threads that step them, 0 to choose")
     check_number("seconds", seconds, 1e-3, MOST_SECONDS, "seconds to measure for")
-    config = settings.load(env=env, overrides=overrides)
-    options = registry.check_options(config.env.name, config.env.options)
+    config, _ = load_settings(env=enter(env), overrides=overrides)
+    options = config.env.options
     ticks = registry.spec(config.env.name, options).ticks_per_step
     variants = {"": (options, threads)}
     if ticks > 1 and "ticks_per_step" in options:

@@ -60,10 +60,12 @@ Option = bool | int | float | str | list[Any]
 Sampler = Literal["recent", "uniform", "latest", "pfsp_hard", "pfsp_var", "pfsp_linear", "quality", "nash", "rating"]
 SELF_PLAY = "self_play"
 """In the mix: this run's own snapshots."""
+AGENT_PREFIX = "agent:"
+"""In the mix: an agent from elsewhere, `agent:NAME`."""
 
 
-def _is_bot(name: str) -> bool:
-    return name.startswith("bot:") and len(name) > len("bot:")
+def _is_member(name: str) -> bool:
+    return any(name.startswith(prefix) and len(name) > len(prefix) for prefix in ("bot:", AGENT_PREFIX))
 
 
 def _as_tuple(value: Any) -> Any:
@@ -159,9 +161,14 @@ class PoolConfig(Section):
     """Who the learner plays, and when it is frozen into a snapshot."""
 
     mix: dict[str, Share]
-    """Group (`self_play` or one of groups) or member (`bot:NAME`) -> its share of the matches; the shares sum to 1."""
+    """Group (`self_play` or one of groups) or member -> its share of the matches; the shares sum to 1.
+
+    A member is a bot (`bot:NAME`) or an agent from elsewhere (`agent:PATH`, `agent:RUN@STEP`), which a run's settings
+    name by its hash."""
     groups: dict[str, list[str]]
-    """Name -> members (`bot:NAME`) that share what the mix gives the name."""
+    """Name -> members that share what the mix gives the name."""
+    agents: dict[str, str]
+    """Hash -> folder of each agent from elsewhere, written when it is found; no part of the fingerprint."""
     sampler: Sampler
     """How a snapshot is drawn inside self_play (docs/league.md)."""
     group_sampler: Sampler
@@ -198,11 +205,11 @@ class PoolConfig(Section):
             shares = " + ".join(f"{name} {share:g}" for name, share in self.mix.items()) or "nothing"
             raise ValueError(f"pool.mix sums to {total:g} ({shares}), not to 1; change a share by {1.0 - total:+g}")
         for name in self.mix:
-            if name not in (SELF_PLAY, *self.groups) and not _is_bot(name):
+            if name not in (SELF_PLAY, *self.groups) and not _is_member(name):
                 groups = ", ".join([SELF_PLAY, *self.groups])
                 raise ValueError(
-                    f"pool.mix names `{name}`, which is no group or member; write {groups} or bot:NAME, or define the"
-                    f" group in pool.groups"
+                    f"pool.mix names `{name}`, which is no group or member; write {groups}, bot:NAME or agent:PATH, or"
+                    f" define the group in pool.groups"
                 )
         return self
 
@@ -210,13 +217,15 @@ class PoolConfig(Section):
     def _groups_are_apart(self) -> PoolConfig:
         homes = {name: "pool.mix" for name, share in self.mix.items() if share and name not in self.groups}
         for group, members in self.groups.items():
-            if group == SELF_PLAY or group.startswith("bot:"):
+            if group == SELF_PLAY or _is_member(group):
                 raise ValueError(f"pool.groups.{group}: the name is taken; call the group something else")
             if not members:
-                raise ValueError(f"pool.groups.{group}=[] has nobody in it; list members as bot:NAME")
+                raise ValueError(f"pool.groups.{group}=[] has nobody in it; list members as bot:NAME or agent:PATH")
             for member in members:
-                if not _is_bot(member):
-                    raise ValueError(f"pool.groups.{group} lists `{member}`, which is no member; write bot:NAME")
+                if not _is_member(member):
+                    raise ValueError(
+                        f"pool.groups.{group} lists `{member}`, which is no member; write bot:NAME or agent:PATH"
+                    )
                 if member in homes:
                     raise ValueError(
                         f"pool.groups.{group} lists `{member}`, which is in {homes[member]} already; keep it in one"
@@ -306,7 +315,8 @@ CHANGEABLE = (
 )
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
 LATER: dict[str, dict[str, Any]] = {
-    "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000}
+    "pool": {"agents": {}},
+    "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000},
 }
 """Settings that the first release did not have, as the constants that they were: an older run is read with these, and
 the fingerprint leaves one out that is still what it was, so that what learned the same before is called the same."""
@@ -322,6 +332,8 @@ def load(
     overrides: Iterable[str] = (),
     sizes: Layer | None = None,
     layer: Layer | None = None,
+    *,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Config:
     """The resolved settings.
 
@@ -333,29 +345,20 @@ def load(
         overrides: `section.key=value`; a value is a TOML literal, else a string.
         sizes: Laid over the preset: what `league.sessions.sizing` makes of `auto` on a device.
         layer: Laid over the stage: what a league's file says of a learner.
+        defaults: Laid below [game.NAME]: what the game itself brings, section by section.
 
     Raises:
         ConfigError: an unknown stage, preset or key, a value outside its rule, or an unreadable file.
     """
     source = read_toml(SOURCE, "the hyperparameter source")
-    file_layer = _sections(read_toml(Path(config_file), "--config"), f"--config {config_file}") if config_file else {}
-    sets = [_parse_override(text) for text in overrides]
-    for section, key, value in sets:
-        if section == ROLE:
-            raise ConfigError(
-                f"--set role.{key}={value}: [role] is what a league's learners do; pass --league, or leave it out"
-            )
-    if env is not None:
-        sets.insert(0, ("env", "name", env))
-
-    base = _sections({name: source.get(name, {}) for name in SECTIONS}, "base")
+    base = _base(source)
+    file_layer, sets = _said(env, config_file, overrides)
     layer = layer or {}
-    named = [table["env"]["name"] for table in (base, layer, file_layer) if "name" in table.get("env", {})]
-    named += [value for section, key, value in sets if (section, key) == ("env", "name")]
-    game = str(named[-1]) if named else ""
+    game = _game_of(base, layer, file_layer, sets)
 
     merged: Layer = {}
     _merge(merged, base)
+    _merge(merged, _brought(defaults or {}))
     for table in _lineage(source, "game", game) if game in source["game"] else ():
         _merge(merged, table)
     for table in _lineage(source, "preset", preset):
@@ -367,6 +370,87 @@ def load(
     for section, key, value in sets:
         _set(merged, section, key, value)
     return _validate(_nest_env(merged))
+
+
+def game_of(
+    env: str | None = None,
+    config_file: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    layer: Layer | None = None,
+) -> str:
+    """The name of the game that `load` would give settings for; empty where nothing names one.
+
+    Raises:
+        ConfigError: an unreadable file or override.
+    """
+    base = _base(read_toml(SOURCE, "the hyperparameter source"))
+    return _game_of(base, layer or {}, *_said(env, config_file, overrides))
+
+
+def has_game(name: str) -> bool:
+    """Whether the hyperparameter source has settings of a game of this name."""
+    return name in read_toml(SOURCE, "the hyperparameter source")["game"]
+
+
+def verbosity(stage: str, config_file: str | Path | None = None, overrides: Iterable[str] = ()) -> int:
+    """`run.verbosity` of a call, which no game and no preset decides; 1 where it is no such number.
+
+    Raises:
+        ConfigError: an unknown stage, or an unreadable file or override.
+    """
+    source = read_toml(SOURCE, "the hyperparameter source")
+    merged = _base(source)
+    file_layer, sets = _said(None, config_file, overrides)
+    for table in (_stage_layer(source, stage), file_layer):
+        _merge(merged, table)
+    values = [merged["run"].get("verbosity"), *(value for *key, value in sets if key == ["run", "verbosity"])]
+    return values[-1] if values[-1] in (0, 1, 2) else 1
+
+
+def laid_over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Layer:
+    """Two layers of a game as one, key by key."""
+    merged: Layer = {}
+    _merge(merged, _brought(lower))
+    _merge(merged, _brought(upper))
+    return merged
+
+
+def _base(source: Mapping[str, Any]) -> Layer:
+    return _sections({name: source.get(name, {}) for name in SECTIONS}, "base")
+
+
+def _brought(table: Mapping[str, Any]) -> Layer:
+    """What a game brings, as a layer: sections that [game.NAME] may have.
+
+    Raises:
+        ConfigError: another section, or one that is no table.
+    """
+    layer = _sections(table, "DEFAULTS", known=set(SECTIONS) - {"run"})
+    if "name" in layer.get("env", {}):
+        raise ConfigError(
+            f"DEFAULTS: env.name={layer['env']['name']!r}: a game's name is that of its spec; leave it out"
+        )
+    return layer
+
+
+def _said(
+    env: str | None, config_file: str | Path | None, overrides: Iterable[str]
+) -> tuple[Layer, list[tuple[str, str, Any]]]:
+    """The file and the overrides of a call; `env` counts as the first override."""
+    file_layer = _sections(read_toml(Path(config_file), "--config"), f"--config {config_file}") if config_file else {}
+    sets = [_parse_override(text) for text in overrides]
+    for section, key, value in sets:
+        if section == ROLE:
+            raise ConfigError(
+                f"--set role.{key}={value}: [role] is what a league's learners do; pass --league, or leave it out"
+            )
+    return file_layer, [*([] if env is None else [("env", "name", env)]), *sets]
+
+
+def _game_of(base: Layer, layer: Layer, file_layer: Layer, sets: Iterable[tuple[str, str, Any]]) -> str:
+    named = [table["env"]["name"] for table in (base, layer, file_layer) if "name" in table.get("env", {})]
+    named += [value for section, key, value in sets if (section, key) == ("env", "name")]
+    return str(named[-1]) if named else ""
 
 
 def stages() -> tuple[str, ...]:
@@ -461,11 +545,12 @@ def changed(config: Config, overrides: Iterable[str]) -> Config:
 
 
 def fingerprint(config: Config) -> str:
-    """sha256, in hex, of what decides learning: everything but [run], threads, mask checks and the device."""
+    """sha256, in hex, of what decides learning: all but [run], threads, mask checks, the device, and folders."""
     data = to_json(config)
     for section, table in LATER.items():
         data[section] = {key: x for key, x in data[section].items() if key not in table or x != table[key]}
     del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
+    data["pool"].pop("agents", None)
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -50,6 +50,10 @@ class SnapshotError(LeagueError):
     """A snapshot is missing, damaged or does not fit."""
 
 
+class ContractError(LeagueError, AssertionError):
+    """A game, bot or network that somebody brings breaks a rule that the engine relies on."""
+
+
 class GuardError(LeagueError):
     """Something in a run cannot be, so it must stop.
 

@@ -16,7 +16,8 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from league.duel import RENDER_MODES, Duel, Opponent, first_of
+from league.arena.duel import RENDER_MODES, Duel, Opponent, first_of
+from league.arena.games import enter
 from league.envs import registry
 from league.errors import UsageError
 from league.types import BoolArray
@@ -33,7 +34,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
     is of the space that `league.envs.base.gymnasium_spaces` makes of the game's `ActionSpec`, the reward the weighted
     sum of the reward terms. Info has the unweighted `reward_terms` by name and, where the game has one, the
     `action_mask` (M,), bool, or of `legal_tuples` int16 as the game lists them; at the end `reward_terms` and the
-    `result` (`league.duel.Matches.last_view`).
+    `result` (`league.arena.duel.Matches.last_view`).
 
     Args:
         game: The registered game.
@@ -216,13 +217,19 @@ class MatchVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         return list(seed)
 
 
-def register(game: str) -> None:
-    """Adds a game of `league.envs.registry` to Gymnasium, `brawl` as `league/Brawl-v0`."""
+def register(game: object) -> None:
+    """Adds a game to Gymnasium, `brawl` as `league/Brawl-v0`: by its name or address, or the module or class itself.
+
+    Raises:
+        ConfigError: there is no such game.
+    """
+    name = enter(game)
+    assert name is not None, "a game is given"
     gymnasium.register(
-        id=f"league/{game.capitalize()}-v0",
+        id=f"league/{name.capitalize()}-v0",
         entry_point="league.gym:MatchEnv",
         vector_entry_point="league.gym:MatchVectorEnv",
-        kwargs={"game": game},
+        kwargs={"game": name},
     )
 
 

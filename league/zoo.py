@@ -1,4 +1,7 @@
-"""The games as PettingZoo parallel environments: both seats are played from outside."""
+"""The games as PettingZoo environments, parallel and, for games in turns, one agent after the other (AEC).
+
+Both seats are played from outside.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.utils import seeding
 
-from league.duel import Matches, flat_actions
+from league.arena.duel import Matches, flat_actions
 from league.envs.base import gymnasium_spaces, show_observation
 from league.errors import UsageError
-from league.types import SEATS
+from league.types import SEATS, ActionSpec, Mask
 
 try:
-    from pettingzoo import ParallelEnv
+    from pettingzoo import AECEnv, ParallelEnv
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "league.zoo needs PettingZoo; install it with: pip install 'league-engine[pettingzoo]'"
@@ -50,6 +53,8 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         self._matches = Matches(
             game, 1, rewards=rewards, render_mode=render_mode, options=options, keywords=("rewards", "render_mode")
         )
+        if self._matches.turns is not None:
+            raise UsageError(f"game={game!r}: it is played in turns; use league.zoo.TurnMatch")
         self.render_mode = render_mode
         self.metadata = {**self._matches.metadata, "name": f"league_{game}_v0", "is_parallelizable": True}
         self.possible_agents = [f"player_{seat}" for seat in range(SEATS)]
@@ -123,3 +128,165 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         mask = batch.mask
         infos: Infos = {a: {} if mask is None else {"action_mask": mask[0, seat].copy()} for seat, a in players}
         return obs, infos
+
+
+class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
+    """One match at a time of a game in turns; `player_0` is seat 0, `player_1` seat 1. Any other game will do, too.
+
+    Actions are as PettingZoo's own games have them: a number where there is one choice in an action, else an array.
+    What is legal is the `action_mask` of the info of the agent that is to decide, as `sample` of its action space takes
+    it; of legal tuples it is `legal_tuples`, a list. Where both decide at once, `player_0` is asked first, and does not
+    see what the other does. Observations, rewards and the last info are those of `league.gym.MatchEnv`.
+
+    Args:
+        game: The registered game.
+        rewards: Reward term -> weight, in place of that of `hyperparameters.toml`.
+        render_mode: None, or `rgb_array` where the game can be drawn.
+        options: The game's options, in place of those of `hyperparameters.toml`.
+
+    Raises:
+        UsageError: an argument, or later an action, breaks its rule.
+    """
+
+    def __init__(
+        self,
+        game: str,
+        rewards: Mapping[str, float] | None = None,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self._matches = Matches(
+            game, 1, rewards=rewards, render_mode=render_mode, options=options, keywords=("rewards", "render_mode")
+        )
+        self.render_mode = render_mode
+        self.metadata = {**self._matches.metadata, "name": f"league_{game}_v0", "is_parallelizable": False}
+        self.possible_agents = [f"player_{seat}" for seat in range(SEATS)]
+        self.agents: list[str] = []
+        spec = self._matches.spec
+        self.observation_spaces = {agent: gymnasium_spaces(spec)[0] for agent in self.possible_agents}
+        self.action_spaces = {
+            agent: spaces.Discrete(spec.action.choices[0]) if _is_number(spec.action) else gymnasium_spaces(spec)[1]
+            for agent in self.possible_agents
+        }
+        self._rng: np.random.Generator | None = None
+        self._is_next_ready = False  # the batch starts the next match in the step that ends one
+        self.agent_selection: str = self.possible_agents[0]
+        self._waiting: list[str] = []
+        self._views: dict[str, Any] = {}
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """What `agent` sees; always the same object."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """What `agent` may do; always the same object."""
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """Begins a match: with `seed` a reproducible one, after an end the next, else one that the generator draws.
+
+        `options` has no effect; PettingZoo's own test passes some.
+        """
+        if seed is not None or self._rng is None:
+            self._rng = seeding.np_random(seed)[0]
+        if seed is not None or not self._is_next_ready:
+            self._matches.start([self._rng])
+        self.agents, self._is_next_ready = list(self.possible_agents), False
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self._look()
+
+    def observe(self, agent: str) -> Any:
+        """What `agent` sees now; after the end its last view of the match."""
+        view = self._views[agent]
+        return {name: part.copy() for name, part in view.items()} if isinstance(view, dict) else view.copy()
+
+    def step(self, action: Any) -> None:
+        """One decision of `agent_selection`.
+
+        Raises:
+            UsageError: no match is being played, or the action is not one of the action space; nothing has moved.
+        """
+        if not self.agents:
+            raise UsageError("step: no match is being played; call reset() first")
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        batch, spec = self._matches.batch, self._matches.spec.action
+        is_one = _is_number(spec) and spec.kind != "discrete" and np.ndim(action) == 0
+        given = np.asarray(action).reshape(1) if is_one else action
+        batch.actions[0, self.possible_agents.index(agent)] = flat_actions(f"{agent}'s action", given, (), spec)
+        self._cumulative_rewards[agent] = 0.0
+        self._clear_rewards()
+        self._waiting.remove(agent)
+        if self._waiting:
+            self._accumulate_rewards()
+            self.agent_selection = self._waiting[0]
+            return
+        batch.step()
+        rewards = self._matches.reward(batch.reward_terms[0]).tolist()
+        for seat, name in enumerate(self.agents):
+            self.rewards[name] = rewards[seat]
+            self.terminations[name], self.truncations[name] = bool(batch.terminated[0]), bool(batch.truncated[0])
+            if batch.terminated[0] or batch.truncated[0]:
+                self._views[name], self.infos[name] = self._matches.last_view(0, seat)
+                self._is_next_ready = True
+        if not self._is_next_ready:
+            self._look()
+            for seat, name in enumerate(self.agents):
+                self.infos[name]["reward_terms"] = self._matches.named_terms(batch.reward_terms[0, seat].copy())
+        self._accumulate_rewards()
+        self._deads_step_first()
+
+    def render(self) -> npt.NDArray[np.uint8] | None:
+        """The picture (height, width, 3), after an end of the next match's start; None without a render mode."""
+        return None if self.render_mode is None else self._matches.frame(0)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _look(self) -> None:
+        """Takes over what both see, who is to decide, and what is legal for them."""
+        batch, turns, spec = self._matches.batch, self._matches.turns, self._matches.spec
+        self._views = {agent: show_observation(spec, batch.obs[0, seat]) for seat, agent in enumerate(self.agents)}
+        self._waiting = [agent for seat, agent in enumerate(self.agents) if turns is None or turns.to_act[0, seat]]
+        self.agent_selection = self._waiting[0]
+        self.infos: Infos = {agent: {} for agent in self.agents}
+        if batch.mask is not None:
+            for agent in self._waiting:
+                mask = batch.mask[0, self.possible_agents.index(agent)]
+                self.infos[agent] = _aec_info(spec.action, mask)
+
+
+def _is_number(action: ActionSpec) -> bool:
+    """Whether there is one choice in an action, which is then a number."""
+    return action.num_parts == 1 and action.kind in ("discrete", "multi_discrete", "legal_tuples")
+
+
+def _aec_info(action: ActionSpec, mask: Mask) -> dict[str, Any]:
+    """What a mask (M,) allows: a list of legal tuples, or what `sample` of the action space takes."""
+    if action.kind == "legal_tuples":
+        tuples = action.tuples(mask)
+        return {"legal_tuples": [tuple(x) for x in tuples[tuples[:, 0] >= 0].tolist()]}
+    if not action.mask_size:
+        return {}
+    sampling = _sampling_mask(action, mask)
+    return {"action_mask": sampling[0] if _is_number(action) and action.kind != "discrete" else sampling}
+
+
+def _sampling_mask(action: ActionSpec, mask: Mask) -> Any:
+    """A mask (M,) as `sample` of the space of `league.envs.base.gymnasium_spaces` takes it."""
+    if action.kind == "box":
+        return None
+    if action.kind == "mixture":
+        own = np.split(mask, np.cumsum([part.mask_size for part in action.parts])[:-1])
+        parts = [_sampling_mask(part, seen) for part, seen in zip(action.parts, own, strict=True)]
+        return dict(zip(action.names, parts, strict=True)) if action.names else tuple(parts)
+    if action.kind == "multi_binary":
+        return np.where(mask, 2, 0).astype(np.int8)  # 2 is for: 0 or 1
+    choices = tuple(part.astype(np.int8) for part in action.split(mask))
+    return choices[0] if action.kind == "discrete" else choices

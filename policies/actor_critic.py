@@ -18,9 +18,9 @@ from league.policies.heads import make_head
 from league.policies.kernels.linear import Linear
 from league.policies.kernels.lstm import lstm_cell, lstm_segment
 from league.policies.kernels.ring import EncoderMemory
-from league.policies.opponent_encoder import OpponentEncoder
+from league.policies.opponent_encoder import OpponentEncoder, Stream
 from league.policies.parts import embed
-from league.types import ActionSpec, GameSpec, ObservationPart
+from league.types import ActionSpec, GameSpec, ObservationPart, Watched
 from league.types.spaces import parts_within, plain_json
 
 
@@ -220,8 +220,21 @@ class ActorCritic(nn.Module):
         result: Tensor = self.critic(features)[:, 0]
         return result
 
+    @torch.no_grad()
+    def watch(self, obs: Tensor, state: PolicyState, *, rows: Tensor | None = None) -> None:
+        """See `Policy.watch`: the encoder reads it, the LSTM goes on with decisions alone."""
+        if self.encoder is not None:
+            assert state.memory is not None
+            self.encoder.step(self._token(obs), state.memory, rows)
+
     def sequence(
-        self, obs: Tensor, action: Tensor, state: PolicyState, is_first: Tensor, mask: Tensor | None = None
+        self,
+        obs: Tensor,
+        action: Tensor,
+        state: PolicyState,
+        is_first: Tensor,
+        mask: Tensor | None = None,
+        watched: Watched | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `Policy.sequence`."""
         if self.encoder is None:
@@ -229,7 +242,12 @@ class ActorCritic(nn.Module):
         else:
             assert state.memory is not None
             seen = self.observe(obs)
-            met = self.cross(seen, self.encoder.sequence(self._token(obs), state.memory, is_first))
+            if watched is None:
+                latents = self.encoder.sequence(self._token(obs), state.memory, is_first)
+            else:
+                stream = Stream.of(self._token(obs), is_first, self._token(watched.obs), watched.before)
+                latents = stream.at_decisions(self.encoder.sequence(stream.tokens, state.memory, stream.is_first))
+            met = self.cross(seen, latents)
             x = torch.cat([seen.transpose(0, 1), met.transpose(0, 1)], -1)
         # The LSTM and the heads go step by step: (T, B, ...).
         features = lstm_segment(x, state.hidden, state.cell, is_first.t(), self.lstm)

@@ -1,6 +1,7 @@
 """The streaming opponent encoder: a causal Transformer over the opponent's recent past that encodes each frame once.
 
-A token is what the observation shows of the opponent at one decision. Every layer keeps the keys and values of the
+A token is what the observation shows of the opponent at one decision, or at one look while its seat waits for its turn.
+Every layer keeps the keys and values of the
 last `H` tokens of the match in a ring (`EncoderMemory`), so play costs one token a step; learning runs a whole segment
 against the stored ring and itself. Positions are rotary (arXiv:2104.09864), counted from the match's start: a rotated
 key stays valid in the ring, and scores depend only on how long ago a token was. As in Transformer-XL (arXiv:1901.02860)
@@ -11,6 +12,7 @@ Token t sees the tokens t-H+1 ... t of its own match, in play and in learning al
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -19,6 +21,43 @@ from torch import Tensor, nn
 from league.policies.kernels.linear import Linear
 from league.policies.kernels.ring import EncoderMemory, ring_of
 from league.policies.kernels.segment import segment_of
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The tokens of a segment in the order in which they came: those of decisions, and those that were watched between.
+
+    N = T + W; rows that watched fewer than W are filled up at their end, where nothing looks back on it.
+    """
+
+    tokens: Tensor  # (B, N, token_size)
+    is_first: Tensor  # (B, N)
+    decisions: Tensor  # (B, T), the index of each decision's token
+
+    @classmethod
+    def of(cls, tokens: Tensor, is_first: Tensor, watched: Tensor, before: Tensor) -> Stream:
+        """Decisions' tokens (B, T, token_size), of which some begin a match (B, T), and what was `watched`.
+
+        watched, before: (W, B, token_size) and (W, B), as of `league.types.Watched`.
+        """
+        num_rows, num_steps, size = tokens.shape
+        before, step = before.t().contiguous(), torch.arange(num_steps, device=tokens.device).expand(num_rows, -1)
+        step = step.contiguous()
+        decisions = step + torch.searchsorted(before, step, right=True)
+        begins = step + torch.searchsorted(before, step)  # a decision's own views come first
+        views = torch.arange(before.shape[1], device=tokens.device) + before
+        length = num_steps + before.shape[1]
+        where = torch.cat([decisions, views], 1)
+        together = torch.cat([tokens, watched.transpose(0, 1)], 1)
+        return cls(
+            torch.zeros_like(together).scatter(1, where[..., None].expand(-1, -1, size), together),
+            is_first.new_zeros(num_rows, length).scatter(1, begins, is_first),
+            decisions,
+        )
+
+    def at_decisions(self, latents: Tensor) -> Tensor:
+        """Of latents (B, N, latents, width) those of the decisions, (B, T, latents, width)."""
+        return latents.gather(1, self.decisions[..., None, None].expand(-1, -1, *latents.shape[2:]))
 
 
 class Past(Protocol):

@@ -113,10 +113,17 @@ class StackedPolicy:
         greedy: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `PolicyStack.step`."""
-        net = self._nets.get(num_slots)
-        if net is None:
-            net = self._nets[num_slots] = self._first(num_slots)
-        return net.step(obs, state, mask=mask, rows=rows, generator=generator, greedy=greedy)
+        return self._net(num_slots).step(obs, state, mask=mask, rows=rows, generator=generator, greedy=greedy)
+
+    @torch.no_grad()
+    def watch(self, obs: Tensor, state: Any, *, num_slots: int, rows: Tensor | None = None) -> None:
+        """See `PolicyStack.watch`."""
+        self._net(num_slots).watch(obs, state, rows=rows)
+
+    def _net(self, num_slots: int) -> ActorCritic:
+        if num_slots not in self._nets:
+            self._nets[num_slots] = self._first(num_slots)
+        return self._nets[num_slots]
 
     def _first(self, num_slots: int) -> ActorCritic:
         """The network whose weights are those of the first slots: views, so that `put` changes them too."""

@@ -171,7 +171,14 @@ class Agent:
             raise UsageError(f"rows={rows!r}: must be integers from 0 to {num_rows - 1}")
         self._state.clear(torch.from_numpy(places.astype(np.int64)).to(self.policy.device))
 
-    def act(self, obs: npt.ArrayLike, mask: npt.ArrayLike | None = None, *, greedy: bool = False) -> npt.NDArray[Any]:
+    def act(
+        self,
+        obs: npt.ArrayLike,
+        mask: npt.ArrayLike | None = None,
+        *,
+        greedy: bool = False,
+        rows: npt.ArrayLike | None = None,
+    ) -> npt.NDArray[Any]:
         """The action for what this seat sees now, int64, or float32 where it has real numbers.
 
         Args:
@@ -179,6 +186,8 @@ class Agent:
             mask: (M,) or (N, M) bool, what is legal now; None when everything is. Of `legal_tuples` the legal actions,
                 int16, as the game lists them.
             greedy: the likeliest action instead of a draw.
+            rows: (n,) indices in the stack, each once, of the matches that this decides in, in games in turns; `obs`
+                and `mask` are of these alone, and the others wait. None: all.
 
         Raises:
             UsageError: a shape or type does not fit, an observation is not finite, a token unknown, or a part has no
@@ -194,7 +203,8 @@ class Agent:
             if problem:
                 raise UsageError(f"obs: {problem}")
         legal = _legal(mask, len(seen), architecture.action)
-        if len(seen) != len(self._state.hidden):
+        which = None if rows is None else self._deciding(rows, len(seen))
+        if which is None and len(seen) != len(self._state.hidden):
             if not self._is_fresh:
                 raise UsageError(
                     f"obs: {len(seen)} rows, but this match began with {len(self._state.hidden)}; call reset() first"
@@ -206,6 +216,7 @@ class Agent:
             torch.from_numpy(seen).to(device),
             self._state,
             mask=None if legal is None else legal.to(device),
+            rows=None if which is None else torch.from_numpy(which).to(device),
             generator=self._generator,
             greedy=greedy,
         )
@@ -221,6 +232,17 @@ class Agent:
         if problem:
             raise SnapshotError(f"{self.manifest.run}@{self.manifest.step}: {problem}; take an earlier snapshot")
         return played[0] if np.ndim(obs) == 1 else played
+
+    def _deciding(self, rows: npt.ArrayLike, num_seen: int) -> npt.NDArray[np.int64]:
+        """`rows` as indices of a stack that is as long as they need."""
+        which = np.asarray(rows)
+        fits = which.shape == (num_seen,) and which.dtype.kind in "iu" and (which >= 0).all()
+        if not fits or len(np.unique(which)) < num_seen:
+            raise UsageError(f"rows={rows!r}: must be one index of 0 or more for each of {num_seen} observations")
+        new = int(which.max()) + 1 - len(self._state.hidden)
+        if new > 0:
+            self._state = self._state.join([self.policy.initial_state(new)])
+        return which.astype(np.int64)
 
 
 def _rows(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, width: int) -> npt.NDArray[Any]:

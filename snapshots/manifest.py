@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError, field_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_serializer,
+)
 
 from league import __version__
 from league.errors import SnapshotError
 from league.schema import MAX_HISTORY, FrozenModel, Natural
-from league.types import RUN_NAME, GameSpec
+from league.types import RUN_NAME, GameSpec, Source
 from league.types.spaces import plain_json
 
 FORMAT: Literal[3] = 3
+MAX_ADDRESS = 2**13
+"""Letters of where a game came from; a path has at most half."""
 _SPEC = TypeAdapter(GameSpec)
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -27,6 +36,14 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+class SourceRecord(FrozenModel):
+    """Where a game came from: `league.types.Source`, which says what the fields are."""
+
+    address: Annotated[str, Field(max_length=MAX_ADDRESS)]
+    version: Annotated[str, Field(max_length=MAX_ADDRESS)] = ""
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+
+
 class GameRecord(FrozenModel):
     """Which game an agent plays."""
 
@@ -35,6 +52,24 @@ class GameRecord(FrozenModel):
     game_id: str
     """Hash of name, version and options: ratings never mix two."""
     options: dict[str, Any]
+    source: SourceRecord | None = None
+    """Where it came from; None where it came with the library, or is not known. It is no part of what the game is."""
+
+    @classmethod
+    def of(cls, spec: GameSpec, game_id: str, options: dict[str, Any], source: Source) -> GameRecord:
+        """The record of a game with these options."""
+        record = SourceRecord(**asdict(source)) if source.address else None
+        return cls(name=spec.name, version=spec.version, game_id=game_id, options=options, source=record)
+
+    @property
+    def came_from(self) -> Source:
+        """`source` as the games have it."""
+        return Source() if self.source is None else Source(**self.source.model_dump())
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `source` where there is none: earlier leagues read it, too."""
+        return {key: value for key, value in write(self).items() if key != "source" or value is not None}
 
 
 class About(FrozenModel):

@@ -7,12 +7,15 @@ import gc
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 os.environ["OMP_NUM_THREADS"] = "1"
+_HOME = tempfile.TemporaryDirectory(prefix="league-config-")
+os.environ["XDG_CONFIG_HOME"] = _HOME.name  # the list of games that a user has named
 for name in ("SIGINT", "SIGTERM", "SIGHUP"):
     number = getattr(signal, name, None)
     if number is not None and signal.getsignal(number) is signal.SIG_IGN:

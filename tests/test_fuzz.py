@@ -31,6 +31,7 @@ from hypothesis import strategies as st
 
 import league
 from league import config
+from league.arena import games
 from league.cli import app, main
 from league.envs import registry
 from league.envs.brawl.state import HEADER_SIZE
@@ -43,6 +44,8 @@ from league.snapshots.state import load_state, save_state
 from league.store.exchange import import_matches
 from league.store.formats import COLUMNS, FORMATS
 from league.store.store import Store
+from league.types import Source
+from tests.helpers.games import forget, new_user, times_run, write_game
 from tests.helpers.sizes import TINY
 
 CPU_SECONDS = 30
@@ -611,6 +614,63 @@ def option_edges(world: World, draw: st.DataObject) -> None:
         raise UsageError("refused")
 
 
+PIECES = [
+    *("game.py", "./game.py", "agent/../game.py", "game.py:Duel", "game", "kuhn", "matrix", "r", "agent", "runs/x.py"),
+    *(
+        "openspiel",
+        "pettingzoo",
+        "gymnasium",
+        "league.envs.classic.matrix",
+        "league",
+        "json.tool",
+        "no.such",
+        "../",
+        "~",
+    ),
+    *(":", "::", ".", ".py", "/", "\\", "\0", " ", "%", "-", "spec", "Options", "make", "__file__", "é", "\ud800"),
+]
+
+
+def address(world: World, draw: st.DataObject) -> None:
+    """What `--env` takes, and what a store or manifest says of a game: taken or refused, and nothing strange runs.
+
+    The file in the folder is a game, whose code leaves a trace: it may run where it was typed, else never.
+    """
+    with new_user(world.folder) as named:
+        named.unlink(missing_ok=True)
+        write_game(world.folder / "game.py")
+        (world.folder / "runs.txt").unlink(missing_ok=True)
+        text = draw.draw(st.one_of(st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join), TEXTS))
+        if draw.draw(st.booleans()):
+            name = games.enter(text)
+            assert name is not None and registry.make(name, rows=2, threads=1, options={}).num_rows == 2
+        else:
+            mark = draw.draw(st.sampled_from(["", "ab" * 32, hashlib.sha256(Path("game.py").read_bytes()).hexdigest()]))
+            name = draw.draw(st.sampled_from(["duel", "kuhn", "nobody", text]))
+            try:
+                games.find_again(name, Source(text, "", mark), "run r")
+            finally:
+                assert times_run(world.folder) == 0
+
+
+def defaults(world: World, draw: st.DataObject) -> None:
+    """A game's `DEFAULTS`: any values in known and unknown sections and keys."""
+    sections = st.sampled_from([*config.SECTIONS, "game", ""])
+    fields = [key for model in config.SECTIONS.values() if model for key in model.model_fields]
+    keys = st.one_of(st.sampled_from([*fields, "rounds", "payoff", "win", "self_play"]), TEXTS)
+    tables = st.dictionaries(keys, JSONS | st.sampled_from([(1,), {1}, b"x", np.int64(3), float("nan")]), max_size=3)
+    brought: Any = draw.draw(st.dictionaries(sections | TEXTS, tables | JSONS, max_size=3) | JSONS)
+    with new_user(world.folder):
+        write_game(world.folder / "game.py", "DEFAULTS = {}\n")
+        found = games.enter("game.py")
+        assert found == "duel"
+        game = registry._games["duel"]
+        forget()
+        game.DEFAULTS = brought  # type: ignore[union-attr]
+        name = games.enter(game)
+        resolve("smoke", "fast", name, None, ())
+
+
 SETTINGS = [f"{name}.{key}" for name, model in config.SECTIONS.items() if model for key in model.model_fields]
 
 TARGETS: dict[str, tuple[Callable[[World, st.DataObject], None], int, int]] = {
@@ -624,8 +684,10 @@ TARGETS: dict[str, tuple[Callable[[World, st.DataObject], None], int, int]] = {
     "query": (statement, 25, 700),
     "command line": (command_line, 30, 1_000),
     "option edges": (option_edges, 30, 2_000),
+    "address": (address, 40, 2_000),
+    "defaults": (defaults, 20, 1_000),
 }
-"""Name -> target, cases always, cases in the slow part: together 390 and 13,400."""
+"""Name -> target, cases always, cases in the slow part: together 450 and 16,400."""
 
 
 def fuzz(target: Callable[[World, st.DataObject], None], world: World, cases: int) -> tuple[int, int]:

@@ -80,7 +80,7 @@ TRAINING = "before = look(False)\nimport league\nleague.train, league.exploit\nc
 EVERYTHING = """
 libraries()
 before = look()
-import league, league.gym, league.zoo, league.duel, league.arena.agents, league.sessions.app, league.bench
+import league, league.gym, league.zoo, league.arena.duel, league.arena.agents, league.sessions.app, league.bench
 from league.envs import registry
 [registry.spec(name, {}) for name in registry.games()]
 compare(before, look())

@@ -2,17 +2,19 @@
 
 import ast
 import hashlib
+import importlib.util
 import io
 import json
 import os
 import pickle  # noqa: TID251  # the attack itself
+import py_compile
 import re
 import shutil
 import subprocess
 import sys
 import textwrap
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from typer.testing import CliRunner
 
 import league
 from league import config
+from league.arena import games
 from league.cli import app
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError, visible
 from league.snapshots import Agent
@@ -34,6 +37,7 @@ from league.store import apart, formats
 from league.store.exchange import import_matches
 from league.store.store import Store
 from tests.helpers.cases import cases
+from tests.helpers.games import forget, new_user, times_run, write_game
 from tests.helpers.sizes import TINY
 from tests.helpers.stores import empty_store
 
@@ -521,6 +525,124 @@ def test_a_value_that_cannot_be_shown_is_one_line(statement: str, words: str, st
     assert words in refusal(lambda: store.query(statement), UsageError)
 
 
+# Games
+
+UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
+EVIL = "open({!r}, 'a').write('ran ')\n"
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder from elsewhere, the current one: a store with a run, its export, and files that leave a mark if run."""
+    folder = tmp_path / "theirs"
+    shutil.copytree(trained, folder)
+    monkeypatch.chdir(folder)
+    evil = EVIL.format(str(tmp_path / "mark"))
+    write_game(folder / "evil.py", evil)
+    for package in ("pack", "pack/inner"):
+        write_game(folder / package / "game.py", evil)
+        (folder / package / "__init__.py").write_text(evil)
+    (folder / "link.py").symlink_to("evil.py")
+    (folder / "deep").mkdir()
+    (folder / "deep" / "link.py").symlink_to("../link.py")
+    (folder / "lib").symlink_to(folder)
+    monkeypatch.syspath_prepend(str(folder))  # as `python -m league` has it
+    with new_user(tmp_path):
+        yield folder
+
+
+def claim(folder: Path, address: str, sha256: str | None = None) -> None:
+    """Makes the export say that its game, `duel`, came from there."""
+    mark = hashlib.sha256((folder / "evil.py").read_bytes()).hexdigest() if sha256 is None else sha256
+    path = folder / "agent" / MANIFEST
+    told = json.loads(path.read_text())
+    told["game"] |= {"name": "duel", "source": {"address": address, "version": "", "sha256": mark}}
+    path.write_text(json.dumps(told))
+
+
+def evaluate() -> object:
+    """Plays the export against a bot, without a store."""
+    return league.evaluate("./agent", "bot:random", games=2, store="none.duckdb")
+
+
+ADDRESSES = [
+    *("{}/evil.py", "evil.py", "./evil.py", "deep/../evil.py", "{}/deep/../evil.py", "{}/lib/evil.py"),
+    *("link.py", "{}/link.py", "deep/link.py", "{}/evil.py:Whole", "pack.game", "pack.inner.game:spec"),
+    *("evil:spec", "gymnasium:evil:Env-v0", "gymnasium:pack.game/Env", "openspiel:evil", "evil", ""),
+    *("\x1b[2J", "a\nb.py", "\0.py"),
+]
+
+
+def test_no_agent_makes_a_games_code_run(stranger: Path) -> None:
+    """Whatever a manifest says of where its game is: a file that was never named is not run, nor its package."""
+    before = set(sys.modules)
+    for address in ADDRESSES:
+        claim(stranger, address.format(stranger))
+        message = refusal(evaluate, UsageError)
+        assert "--env" in message or "cannot be used" in message, message
+        assert not set(message) & set("\x1b\0")
+    Agent.load("agent")
+    league.export("./agent", "copy")
+    assert not (stranger.parent / "mark").exists() and times_run(stranger) == 0
+    assert not [name for name in set(sys.modules) - before if name.split(".")[0] in ("pack", "evil")]
+
+
+@pytest.mark.parametrize("address", cases("{}/evil.py", slow=ADDRESSES[1:]))
+def test_no_store_makes_a_games_code_run(address: str, stranger: Path) -> None:
+    """Nor whatever a run's row says: not by any command that plays what the store tells of."""
+    place = address.format(stranger)
+    with duckdb.connect(stranger / "runs" / "league.duckdb") as con:
+        con.execute("UPDATE run SET game = 'duel', game_address = ?, status = 'stopped'", [place])
+        con.execute("UPDATE run SET config = replace(config, '\"matrix\"', '\"duel\"')")
+    claim(stranger, place)
+    for path in (stranger / "runs").rglob(MANIFEST):
+        told = json.loads(path.read_text())
+        told["game"] = json.loads((stranger / "agent" / MANIFEST).read_text())["game"]
+        path.write_text(json.dumps(told))
+    for call in (
+        lambda: league.resume("r"),
+        lambda: league.evaluate("r", "bot:random", games=2),
+        lambda: league.tournament(["r", "r@0"], games=2),
+        lambda: league.gate("r", "bot:random", max_games=2),
+        lambda: league.watch("r", "bot:random", "x.png"),
+        lambda: league.exploit("r", 32, games=2),
+    ):
+        refusal(call, UsageError)
+    league.leaderboard(store="runs/league.duckdb")
+    assert not (stranger.parent / "mark").exists() and times_run(stranger) == 0
+
+
+def test_what_was_named_runs_as_it_was_named_only(stranger: Path) -> None:
+    """A stranger who edits a file that was named, or leads a link or a path elsewhere, makes nothing of it run."""
+    mine = write_game(stranger.parent / "mine" / "game.py")
+    assert games.enter(str(mine)) == "duel" and times_run(mine.parent) == 1
+    forget()
+    good = hashlib.sha256(mine.read_bytes()).hexdigest()
+    evil = (stranger / "evil.py").read_bytes()
+
+    def refused(address: object) -> None:
+        claim(stranger, str(address), good)
+        refusal(evaluate, UsageError)
+        assert times_run(mine.parent) == 1 and not (stranger.parent / "mark").exists()
+
+    mine.rename(mine.with_name("kept.py"))
+    mine.symlink_to(stranger / "evil.py")  # the address is as it was named, what lies there is not
+    refused(mine)
+    mine.unlink()
+    mine.write_bytes(evil)
+    refused(mine)
+    refused(mine.parent / ".." / "mine" / "game.py")
+    mine.unlink()
+    refused("evil.py")
+    mine.with_name("kept.py").rename(mine)
+    cached = Path(importlib.util.cache_from_source(str(mine)))
+    cached.parent.mkdir(exist_ok=True)
+    py_compile.compile(str(stranger / "evil.py"), cfile=str(cached), invalidation_mode=UNCHECKED)
+    claim(stranger, str(mine), good)
+    assert "plays duel version 1" in refusal(evaluate, UsageError)  # it was found, and is not what the agent knows
+    assert times_run(mine.parent) == 2 and not (stranger.parent / "mark").exists()
+
+
 # The code
 
 BANNED = {
@@ -552,9 +674,13 @@ SOURCES = [
 ]
 ALLOWED = {
     (file, "importlib.import_module")
-    for file in ("league/__init__.py", "envs/registry.py", "benchmarks/peers/__main__.py")
+    for file in (
+        *("league/__init__.py", "envs/registry.py", "envs/adapters/__init__.py", "benchmarks/peers/__main__.py"),
+        "envs/sources.py",
+    )
 }
-"""Modules that import by a name of their own tables, so that a library is loaded only when it is used."""
+"""Modules that import by a name of their own tables, so that a library is loaded only when it is used; and the door for
+games, whose code runs only where its user has named it."""
 
 
 def offences(source: str) -> list[str]:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from league import config as settings
 from league.acts import act
 from league.arena import film
+from league.arena.games import enter, find_again, load_settings
 from league.boards.headtohead import Matchup
 from league.boards.headtohead import matchup as compare
 from league.boards.standings import Leaderboard, find_named
@@ -156,7 +156,7 @@ def evaluate(
     *,
     seed: int = 0,
     greedy: bool = False,
-    env: str | None = None,
+    env: object = None,
     device: str = "auto",
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
@@ -168,7 +168,7 @@ def evaluate(
         games: an even number.
         seed: of the matches and of the actions drawn.
         greedy: both sides play their likeliest action; otherwise both sample, as in training.
-        env: the game, needed only between two bots.
+        env: the game (docs/games.md); needed between two bots, and where its code must be named again.
         device: where nets run.
         store: the DuckDB file.
         say: is told when play begins, everything having been checked.
@@ -182,7 +182,7 @@ def evaluate(
     check_games(games)
     check_seed(seed)
     opened = store_for(store, a, against, say=say)
-    meeting = meet(opened, a, against, env, device)
+    meeting = meet(opened, a, against, env, device, say)
     first, second = meeting.sides
     check_different(a, against, meeting)
     if say is not None:
@@ -209,7 +209,7 @@ def watch(
     boxes: bool = False,
     seed: int = 0,
     greedy: bool = False,
-    env: str | None = None,
+    env: object = None,
     device: str = "auto",
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
@@ -230,7 +230,7 @@ def watch(
     path = Path(out)
     film.check(path, seconds)
     check_seed(seed)
-    meeting = meet(store_for(store, a, against, say=say), a, against, env, device)
+    meeting = meet(store_for(store, a, against, say=say), a, against, env, device, say)
     game, spec = meeting.game, meeting.spec
     draw = registry.renderer(game.name)
     if draw is None:
@@ -314,24 +314,35 @@ def store_for(store: str | Path, *names: str, say: Callable[[str], None] | None 
     return Store.open(path, say) if needs or os.path.lexists(path) else None
 
 
-def meet(store: Store | None, a: str, against: str, env: str | None, device: str) -> Meeting:
+def meet(
+    store: Store | None,
+    a: str,
+    against: str,
+    env: object,
+    device: str,
+    say: Callable[[str], None] | None = None,
+) -> Meeting:
     """Finds and loads both agents, and the game that both play as this league has it.
+
+    say: is told where the game is not what an agent began with.
 
     Raises:
         UsageError, SnapshotError: as `evaluate`.
     """
-    return gather((find_agent(store, a), find_agent(store, against)), env, device)
+    return gather((find_agent(store, a), find_agent(store, against)), env, device, say)
 
 
-def gather(sides: tuple[Named, ...], env: str | None, device: str) -> Meeting:
+def gather(sides: tuple[Named, ...], env: object, device: str, say: Callable[[str], None] | None = None) -> Meeting:
     """Loads the agents, and the game that all play as this league has it.
+
+    say: as for `meet`.
 
     Raises:
         UsageError, SnapshotError: as `evaluate`.
     """
     torch_device = choose_device(device)
     nets = {n.agent_id: load_policy(n.folder, torch_device, n.agent_id) for n in sides if n.folder is not None}
-    game = _common_game([manifest.game for manifest, _ in nets.values()], env)
+    game = _common_game([manifest for manifest, _ in nets.values()], env, say)
     spec = registry.spec(game.name, game.options)
     for manifest, _ in nets.values():
         if game.game_id != registry.game_id(game.name, game.options) or spec_from_json(manifest.spec) != spec:
@@ -417,21 +428,19 @@ def introduce(store: Store, meeting: Meeting) -> None:
             store.add_agent(AgentRow(named.agent_id, kind, named.label, meeting.game.game_id))
 
 
-def _common_game(games: Sequence[GameRecord], env: str | None) -> GameRecord:
-    """The one game of all the agents; between bots, `env` with the options of the hyperparameter source."""
-    if len({game.game_id for game in games}) > 1:
-        names = " and ".join(dict.fromkeys(f"{game.name} {game.game_id[:8]}" for game in games))
+def _common_game(nets: Sequence[Manifest], env: object, say: Callable[[str], None] | None) -> GameRecord:
+    """The one game of all the agents, registered; between bots, `env` with its options by default."""
+    if len({net.game.game_id for net in nets}) > 1:
+        names = " and ".join(dict.fromkeys(f"{net.game.name} {net.game.game_id[:8]}" for net in nets))
         raise UsageError(f"the agents play different games ({names}), so they cannot meet; name agents of one game")
-    if games and env not in (None, games[0].name):
-        raise UsageError(f"env={env}: the agents named play {games[0].name}; leave --env out")
-    if games:
-        return games[0]
-    config = settings.load(env=env)
-    options = registry.check_options(config.env.name, config.env.options)
-    spec = registry.spec(config.env.name, options)
-    return GameRecord(
-        name=spec.name, version=spec.version, game_id=registry.game_id(spec.name, options), options=options
-    )
+    for net in nets:
+        find_again(net.game.name, net.game.came_from, f"{net.run}@{net.step}", env, say)
+        env, say = None, None
+    if nets:
+        return nets[0].game
+    config, _ = load_settings(env=enter(env, say))
+    options, name = config.env.options, config.env.name
+    return GameRecord.of(registry.spec(name, options), registry.game_id(name, options), options, registry.source(name))
 
 
 def check_seed(seed: int) -> None:

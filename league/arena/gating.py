@@ -84,7 +84,7 @@ def gate(
     max_games: int = MAX_GAMES,
     seed: int = 0,
     greedy: bool = False,
-    env: str | None = None,
+    env: object = None,
     device: str = "auto",
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
@@ -120,7 +120,7 @@ def gate(
         incumbent = _incumbent(opened, snapshot)
     if b is None:
         b = _opponent(opened, a, snapshot, incumbent)
-    meeting = meet(opened, a, b, env, device)
+    meeting = meet(opened, a, b, env, device, say)
     check_different(a, b, meeting)
     is_at_stake = incumbent is not None and meeting.sides[1].agent_id == incumbent.agent_id
     row = _first_row(meeting, snapshot.run if snapshot and is_at_stake else None, test, seed, greedy)

@@ -6,6 +6,7 @@ import hashlib
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -135,7 +136,7 @@ def tournament(
     max_games: int | None = None,
     seed: int = 0,
     greedy: bool = False,
-    env: str | None = None,
+    env: object = None,
     device: str = "auto",
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
@@ -159,7 +160,7 @@ def tournament(
         max_games: at most so many in all (1,000), an even number.
         seed: of the matches and of the actions drawn.
         greedy: both sides play their likeliest action; otherwise both sample, as in training.
-        env: the game, needed only between bots.
+        env: the game (docs/games.md); needed between bots, and where its code must be named again.
         device, store: as for `league.arena.agents.evaluate`.
         say: is told of the beginning and of every batch.
 
@@ -171,7 +172,7 @@ def tournament(
     check_options(format, given)
     check_seed(seed)
     opened = store_for(store, *agents, *(between or ()), *([f"{run}@" for run in runs]), say=say)
-    meeting = _enter(opened, agents, runs, newest, bots, env, device)
+    meeting = _enter(opened, agents, runs, newest, bots, partial(gather, env=env, device=device, say=say))
     objective = None
     if format == "adaptive":
         chosen = None if between is None else _both(opened, between, meeting)
@@ -236,10 +237,12 @@ def _enter(
     runs: Sequence[str],
     newest: int | None,
     bots: bool,
-    env: str | None,
-    device: str,
+    load: Callable[[tuple[Named, ...]], Meeting],
 ) -> Meeting:
-    """Finds and loads all entrants, in the order named: agents, snapshots of runs, bots."""
+    """Finds and loads all entrants, in the order named: agents, snapshots of runs, bots.
+
+    load: gathers those that are no bots.
+    """
     if newest is not None and (newest < 1 or not runs):
         raise UsageError(
             f"newest={newest}: so many snapshots of each --run, at least 1; pass --run, and another --newest"
@@ -253,7 +256,7 @@ def _enter(
             raise UsageError(f"run={run}: no snapshot of it has its files; train it, or name other agents")
         rows = kept if newest is None else kept[-newest:]
         found += [Named(row.agent_id, f"{run}@{row.step}", store.path.parent / row.path) for row in rows]
-    meeting = gather(tuple({named.agent_id: named for named in found}.values()), env, device)
+    meeting = load(tuple({named.agent_id: named for named in found}.values()))
     if bots:
         names = [BOT_PREFIX + bot for bot in meeting.spec.bots]
         there = {named.agent_id for named in meeting.sides}

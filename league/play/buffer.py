@@ -9,6 +9,7 @@ from torch import Tensor
 
 from league.play.lanes import Lane
 from league.play.nets import LearnerStep
+from league.play.turns import Views
 from league.types import (
     MatchResult,
     PolicyState,
@@ -27,6 +28,7 @@ class RolloutBuffer:
         self._last_value = torch.zeros(num_rows, device=device)
         self._reward = np.zeros(self._shape, np.float32)
         self._ends, self._is_first = np.zeros(self._shape, np.bool_), np.zeros(self._shape, np.bool_)
+        self.views = Views(num_steps, num_rows)
 
     def keep(self, t: int, lane: Lane, step: LearnerStep) -> None:
         """The nets' step number t."""
@@ -37,7 +39,8 @@ class RolloutBuffer:
             if name not in self._there:
                 self._there[name] = x.new_empty((*self._shape, *x.shape[1:]))
             self._there[name][t, rows] = x
-        self._is_first[t, rows] = lane.matches.is_first
+        if t or lane.turns is None:
+            self._is_first[t, rows] = lane.matches.is_first
 
     def keep_game(
         self,
@@ -47,9 +50,10 @@ class RolloutBuffer:
         ends: npt.NDArray[np.bool_],
         cut_values: tuple[Tensor, Tensor] | None,
     ) -> None:
-        """The game's step number t."""
+        """What a step of the game brought to the learner's step number t."""
         rows = lane.rows
-        self._reward[t, rows], self._ends[t, rows] = reward, ends
+        self._reward[t, rows] += reward
+        self._ends[t, rows] |= ends
         if cut_values is not None:
             self._cut_value[t, lane.first_row + cut_values[0]] = cut_values[1]
 
@@ -76,4 +80,5 @@ class RolloutBuffer:
             is_first=is_first,
             state=self._state,
             finished=self.finished,
+            watched=self.views.watched(),
         )

@@ -13,16 +13,29 @@ import torch
 from league.device import autocast
 from league.errors import SnapshotError, UsageError
 from league.maths.record import Record
-from league.play.opponents import NO_SLOT, Opponents, RowGroup, stacked_shape
+from league.play.opponents import MAX_GROUPINGS, NO_SLOT, Opponents, RowGroup, stacked_shape
 from league.play.seats import SeatView, bot_id, match_result, short_name
 from league.schema import MAX_GAMES, check_number
-from league.types import EXTERNAL, SEATS, MatchBatch, MatchResult, Origin, Policy, PolicyStack, PolicyState
+from league.types import (
+    EXTERNAL,
+    SEATS,
+    BoolArray,
+    MatchBatch,
+    MatchResult,
+    Origin,
+    Policy,
+    PolicyStack,
+    PolicyState,
+    Turns,
+)
 
 MAX_PAIRS = 32
 """Pairs of matches of one pairing that are played side by side."""
 MAX_PADDING = 1.25
 """On a CPU nets are stacked where that plays at most so many times their rows, each slot having as many as the fullest
 net. A stacked row takes 0.7 to 0.8 of the time (docs/lab/performance.md); on CUDA rows count for less than calls."""
+MAX_STEPS = 1_000_000
+"""Of a match; of brawl they are 28 hours."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,7 @@ def play(
         make_stack: what plays several nets like this one in one call; None, or a None from it, plays net by net.
 
     Raises:
-        UsageError: a pairing's games are odd or not positive.
+        UsageError: a pairing's games are odd or not positive, or a match does not end.
         SnapshotError: a net plays what is not legal, or gives no finite numbers.
     """
     for pairing in pairings:
@@ -104,26 +117,33 @@ def play(
     view = SeatView(batch, generator.device)
     for row, agents in enumerate(plan.agents):
         batch.controllers[row] = [bot_id(batch, agent) for agent in agents]
-    is_net = batch.controllers == EXTERNAL
     batch.reset(plan.seeds)
+    seats = _Seats(batch)
     played, steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
     sums = np.zeros(batch.reward_terms.shape, np.float64)
     results: list[MatchResult] = []
     with autocast(generator.device, precision):
         families = _families(pairings, plan, view, generator, greedy, make_stack)
         while (playing := played < plan.quota).any():
+            acting = seats.acting(playing)
             view.pull()
             for family in families:
-                family.act(playing)
+                family.act(acting)
             view.push()
             view.wait()
-            fault = view.fault(playing[:, None] & is_net)
+            fault = view.fault(acting)
             if fault is not None:
                 row, seat, problem = fault
                 raise SnapshotError(_refused(pairings, plan.agents[row][seat], problem))
-            batch.step()
+            seats.step()
             steps += 1
+            _need_ends(batch, steps, playing)
             sums += batch.reward_terms
+            watching = seats.watching()
+            if watching.any():
+                view.pull()
+                for family in families:
+                    family.watch(watching)
             ended = np.flatnonzero((batch.terminated | batch.truncated) & playing)
             for row in ended.tolist():
                 result = match_result(
@@ -145,6 +165,54 @@ def play(
             for family in families:
                 family.clear(ended)
     return sorted(results, key=lambda result: (result.row, result.ordinal))
+
+
+class _Seats:
+    """Who decides in a step of a batch, and who looks on."""
+
+    def __init__(self, batch: MatchBatch) -> None:
+        self._batch, self._turns = batch, batch if isinstance(batch, Turns) else None
+        self._is_net: BoolArray = batch.controllers == EXTERNAL
+        self._playing = np.ones(batch.num_rows, np.bool_)
+        self._deciding = np.ones_like(self._is_net)
+
+    def acting(self, playing: BoolArray) -> BoolArray:
+        """(B, S): the nets' seats that decide in the next step; rows that are not `playing` (B,) have nothing to do."""
+        self._playing = playing
+        if self._turns is not None:
+            self._deciding = self._turns.to_act & playing[:, None]
+            self._turns.held[:] = ~playing
+        return np.asarray(self._deciding & playing[:, None] & self._is_net)
+
+    def step(self) -> None:
+        """The games' step. Where nobody can be held, rows that have nothing to do play on, by legal actions."""
+        idle = ~self._playing
+        if self._turns is None and idle.any():
+            spec, mask = self._batch.spec.action, self._batch.mask
+            numbers = np.ones((int(idle.sum()), SEATS, spec.num_draws))
+            self._batch.actions[idle] = spec.legal_actions(None if mask is None else mask[idle], numbers)
+        self._batch.step()
+
+    def watching(self) -> BoolArray:
+        """(B, S): the nets' seats that wait on after the other's decision, which their own next one would not show."""
+        if self._turns is None:
+            return np.zeros_like(self._is_net)
+        is_over = self._batch.terminated | self._batch.truncated
+        return np.asarray(self._deciding[:, ::-1] & ~self._turns.to_act & ~is_over[:, None] & self._is_net)
+
+
+def _need_ends(batch: MatchBatch, steps: npt.NDArray[np.int64], playing: BoolArray) -> None:
+    """Refuses a match that does not end: `steps` (B,) made of those in play.
+
+    Raises:
+        UsageError: one has taken more than `MAX_STEPS`.
+    """
+    if (steps * playing).max() > MAX_STEPS:
+        row = int((steps * playing).argmax())
+        raise UsageError(
+            f"game {batch.spec.name}: the match in row {row} has not ended after {MAX_STEPS:,} steps; give the game a"
+            f" limit after which a match is over"
+        )
 
 
 def _device_of(pairings: Sequence[Pairing]) -> torch.device:
@@ -223,30 +291,48 @@ class _Family:
         self._slots = np.array([self._played.enter(agent) for agent in agents])
         # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
         self._place_rows = np.array([row for row, _, _ in found])
+        self._place_seats = np.array([seat for _, seat, _ in found])
         seats = [row * SEATS + seat for row, seat, _ in found]
         self._seats = torch.tensor([*seats, 0], device=device)
         self._state: PolicyState = like.initial_state(num_places + 1)
         self._chosen = torch.zeros(num_places + 1, view.actions.shape[-1], dtype=view.actions.dtype, device=device)
         self._finite = torch.ones(num_places + 1, dtype=torch.bool, device=device)
-        self._playing: npt.NDArray[np.bool_] | None = None
-        self._groups: list[RowGroup] = []
+        self._groups: dict[bytes, list[RowGroup]] = {}
+
+    guests: Sequence[str] = ()
+    """See `league.play.opponents.Holder`; a net of another architecture is of another family."""
 
     def policy(self, agent_id: str) -> Policy:
         """The net of that id."""
         return self._nets[agent_id]
 
-    def act(self, playing: npt.NDArray[np.bool_]) -> None:
-        """Writes the actions of its seats in the rows that are still `playing` (B,)."""
-        if self._playing is None or not np.array_equal(playing, self._playing):
-            self._playing = playing
-            self._groups = self._played.groups(np.where(playing[self._place_rows], self._slots, NO_SLOT))
+    def act(self, acting: BoolArray) -> None:
+        """Writes the actions of its seats that are `acting` (B, S)."""
         view = self._view
-        for group in self._groups:
+        for group in self._groups_of(acting):
             obs, mask = view.see(self._seats[group.rows])
             action, is_finite = self._played.step(group, obs, self._state, mask, self._generator, greedy=self._greedy)
             self._chosen[group.rows] = action.to(self._chosen.dtype)
             self._finite[group.rows] = is_finite
         view.act(self._seats[:-1], self._chosen[:-1], self._finite[:-1])
+
+    def watch(self, watching: BoolArray) -> None:
+        """Shows its seats that are `watching` (B, S) what they see while they wait."""
+        for group in self._groups_of(watching):
+            obs, _ = self._view.see(self._seats[group.rows])
+            self._played.watch(group, obs, self._state)
+
+    def _groups_of(self, chosen: BoolArray) -> list[RowGroup]:
+        """The calls that play its seats among those that are chosen (B, S)."""
+        own = chosen[self._place_rows, self._place_seats]
+        if not own.any():
+            return []
+        key = own.tobytes()
+        if key not in self._groups:
+            if len(self._groups) >= MAX_GROUPINGS:
+                self._groups.clear()
+            self._groups[key] = self._played.groups(np.where(own, self._slots, NO_SLOT))
+        return self._groups[key]
 
     def clear(self, ended: npt.NDArray[np.int64]) -> None:
         """Forgets what belonged to the matches that ended in these rows."""

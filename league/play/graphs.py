@@ -140,7 +140,8 @@ class StepGraphs(Generic[Result]):
         fixed = known.groups
         if fixed is not groups:
             for there, now in zip(fixed, groups, strict=True):
-                there.rows.copy_(now.rows)
+                if there is not now:
+                    there.rows.copy_(now.rows)
         if known.captured is None:
             try:
                 known.captured = self._recorder.capture(lambda: nets(fixed))

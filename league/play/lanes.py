@@ -10,13 +10,14 @@ from torch import Tensor
 
 from league.acts import act
 from league.errors import GuardError
-from league.play.checks import BatchError, check_finite, seed_of
+from league.play.checks import BatchError, Entry, check_finite, seed_of
 from league.play.matches import RowMatches
-from league.play.nets import LaneNets
-from league.play.opponents import Matchmaker
+from league.play.nets import LaneNets, LearnerStep
+from league.play.opponents import NO_SLOT, Matchmaker
 from league.play.seats import bot_id, short_name
 from league.play.strict import StrictMasks
-from league.types import EXTERNAL, MatchBatch, MatchResult, Origin
+from league.play.turns import MAX_WAIT, LaneTurns, Views
+from league.types import EXTERNAL, BoolArray, MatchBatch, MatchResult, Origin, Turns
 
 
 class Lane:
@@ -32,6 +33,8 @@ class Lane:
     def __init__(self, batch: MatchBatch, first_row: int, nets: LaneNets, strict: StrictMasks | None) -> None:
         self.batch, self.first_row, self.nets, self._strict = batch, first_row, nets, strict
         self.matches = RowMatches(batch.num_rows, batch.spec)
+        self.turns = LaneTurns(batch) if isinstance(batch, Turns) else None
+        """Of a game in turns."""
 
     @property
     def num_rows(self) -> int:
@@ -48,14 +51,62 @@ class Lane:
         matches, frozen = self.matches, self.nets.frozen
         for row in rows.tolist():
             opponent = matches.opponents[row] = pool.draw()
-            slot = frozen.enter(opponent)  # before `leave`: a net that is met again keeps its slot
+            controller = self.batch.controllers[row, 1 - matches.seats[row]] = bot_id(self.batch, opponent)
+            # Before `leave`: a net that is met again keeps its slot.
+            slot = frozen.enter(opponent) if controller == EXTERNAL else NO_SLOT
             frozen.leave(int(matches.slots[row]))
             matches.slots[row] = slot
-            self.batch.controllers[row, 1 - matches.seats[row]] = bot_id(self.batch, opponent)
         self.batch.controllers[rows, matches.seats[rows]] = EXTERNAL
         self.nets.forget(rows)
         matches.begin(rows, updates_made)
         self.nets.seat(matches.seats, matches.slots)
+
+    def decide(self) -> LearnerStep:
+        """A decision of every row's learner, and of the opponents who are to act in the same step."""
+        if self.turns is None:
+            return self.nets.step()
+        self.turns.decide()
+        return self.nets.step(self._acting_opponents(self.turns))
+
+    def waits(self) -> bool:
+        """Whether some row's learner is not to act.
+
+        Raises:
+            BatchError: one has not been to act for very long.
+        """
+        if self.turns is None:
+            return False
+        waiting = self.turns.waiting(self.matches.seats)
+        if self.turns.waited > MAX_WAIT and waiting.any():
+            row = int(waiting.argmax())
+            entry = Entry(row, int(self.matches.seats[row]), "to_act", None)
+            text = f"it has not been to act for {MAX_WAIT:,} steps; the game has a bug"
+            raise BatchError(text, self.batch, entry, kind="no_turn", is_played=False, before=None)
+        return bool(waiting.any())
+
+    def reply(self) -> None:
+        """A decision of the others in the rows whose learner waits."""
+        assert self.turns is not None
+        self.turns.reply(self.matches.seats)
+        self.nets.reply(self._acting_opponents(self.turns))
+
+    def _acting_opponents(self, turns: LaneTurns) -> BoolArray:
+        return turns.acting[np.arange(self.num_rows), 1 - self.matches.seats]
+
+    def count(self) -> BoolArray:
+        """Counts the step that the games have just made; (B,) where a match ended."""
+        return self.matches.add(self.batch, None if self.turns is None else self.turns.held)
+
+    def watch(self, before: int, ended: BoolArray, views: Views) -> None:
+        """Who waits after a step looks on; `views` keep what the learner sees before its step number `before`."""
+        turns = self.turns
+        assert turns is not None
+        turns.is_pending &= ~ended
+        views.forget(before, self.first_row + np.flatnonzero(ended))
+        watching = turns.watching(ended) & (self.batch.controllers == EXTERNAL)
+        seen = self.nets.watch(watching, self.matches.seats) if watching.any() else None
+        if seen is not None:
+            views.add(before, self.first_row + seen[0], seen[1])
 
     def play(self) -> None:
         """The game's step, once it has the actions; may run in another thread."""
@@ -75,6 +126,8 @@ class Lane:
         """
         played = self.batch.controllers == EXTERNAL
         played[np.arange(self.num_rows), self.matches.seats] = False
+        if self.turns is not None:
+            played &= self.turns.acting
         fault = self.nets.view.fault(played)
         if fault is not None:
             row, _, problem = fault
@@ -82,8 +135,12 @@ class Lane:
             raise GuardError(f"opponent {name}: {problem}; leave it out, or take an earlier snapshot", "bad_opponent")
 
     def cut_values(self) -> tuple[Tensor, Tensor] | None:
-        """Rows (n,) of matches that were cut, and the values (n,) of their last states under the memory they had."""
-        cut = np.flatnonzero(self.batch.truncated & ~self.batch.terminated)
+        """Rows (n,) of matches that were cut, and the values (n,) of their last states under the memory they had.
+
+        Those in which the learner has decided nothing yet are left out.
+        """
+        is_cut = self.batch.truncated & ~self.batch.terminated
+        cut = np.flatnonzero(is_cut if self.turns is None else is_cut & self.turns.is_pending)
         return self.nets.last_value(self.batch.final_obs[cut, self.matches.seats[cut]], cut) if len(cut) else None
 
     def finish_matches(self, rows: npt.NDArray[np.int64], origin: Origin, update: int) -> list[MatchResult]:
@@ -128,12 +185,17 @@ class Lane:
             "batch": self.batch.get_state(),
             "state": self.nets.state.tensors(),
             "opponent_state": self.nets.opponent_state.tensors(),
+            "guests": {agent: state.tensors() for agent, state in self.nets.guest_states.items()},
             **self.matches.state_dict(),
         }
 
     def takes(self, state: dict[str, Any]) -> bool:
         """Whether what the nets remember has the shapes of now, and the game takes its state; if so, it has it then."""
-        pairs = (self.nets.state, state["state"]), (self.nets.opponent_state, state["opponent_state"])
+        guests, pairs = state.get("guests", {}), [(self.nets.state, state["state"])]
+        if guests.keys() != self.nets.guest_states.keys():
+            return False
+        pairs += [(self.nets.opponent_state, state["opponent_state"])]
+        pairs += [(memory, guests[agent]) for agent, memory in self.nets.guest_states.items()]
         for now, saved in pairs:
             if any(name not in saved or saved[name].shape != x.shape for name, x in now.tensors().items()):
                 return False
@@ -147,5 +209,7 @@ class Lane:
         """The inverse of `state_dict`, which `takes` found to fit; the nets must have been restored."""
         self.nets.state.load(state["state"])
         self.nets.opponent_state.load(state["opponent_state"])
+        for agent, memory in self.nets.guest_states.items():
+            memory.load(state["guests"][agent])
         self.matches.load_state_dict(state)
         self.nets.seat(self.matches.seats, self.matches.slots)

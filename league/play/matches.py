@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from league.play.opponents import NO_SLOT
 from league.play.seats import match_result
-from league.types import SEATS, GameSpec, MatchBatch, MatchResult, Origin
+from league.types import SEATS, BoolArray, GameSpec, MatchBatch, MatchResult, Origin
 
 ARRAYS = ("slots", "seats", "is_first", "begun_update", "steps", "sums")
 """What of them a run's state holds, beside the opponents' names."""
@@ -26,11 +26,11 @@ class RowMatches:
         self.slots = np.full(num_rows, NO_SLOT)
         """(B,): the opponents' nets' (`league.play.opponents`)."""
         self.is_first = np.ones(num_rows, np.bool_)
-        """(B,): whether the next decision is its match's first."""
+        """(B,): whether the learner's next decision is its match's first."""
         self.begun_update = np.zeros(num_rows, np.int64)
         """(B,): updates that the learner had made when it began."""
         self.steps = np.zeros(num_rows, np.int64)
-        """(B,): decisions made."""
+        """(B,): steps of the game made."""
         self.sums = np.zeros((num_rows, SEATS, len(spec.reward_terms)), np.float64)
         """(B, S, R): the reward terms, unweighted."""
         self.ordinals = np.zeros(num_rows, np.int64)
@@ -42,12 +42,17 @@ class RowMatches:
         self.steps[rows] = 0
         self.sums[rows] = 0
 
-    def add(self, batch: MatchBatch) -> npt.NDArray[np.bool_]:
-        """Counts the step that the batch has just made; (B,) where a match ended with it."""
-        self.steps += 1
+    def decide(self) -> None:
+        """The learner of every row decides."""
+        self.is_first[:] = False
+
+    def add(self, batch: MatchBatch, held: BoolArray | None = None) -> BoolArray:
+        """Counts the step that the batch has just made, but for rows that were `held`; (B,) where a match ended."""
+        self.steps += 1 if held is None else ~held
         self.sums += batch.reward_terms
-        self.is_first = batch.terminated | batch.truncated
-        return self.is_first
+        ended: BoolArray = batch.terminated | batch.truncated
+        self.is_first |= ended
+        return ended
 
     def finish(self, row: int, batch: MatchBatch, first_row: int, origin: Origin, update: int) -> MatchResult:
         """The result of the match that ended; the learner takes the other seat next."""

@@ -66,7 +66,11 @@ def seed_after(seed: int, update: int, *more: int) -> int:
 
 
 def regrouped(
-    lanes: Sequence[Mapping[str, Any]], num_rows: Sequence[int], batch: MatchBatch, policy: Policy
+    lanes: Sequence[Mapping[str, Any]],
+    num_rows: Sequence[int],
+    batch: MatchBatch,
+    policy: Policy,
+    guests: Mapping[str, Policy],
 ) -> list[dict[str, Any]] | None:
     """Saved lanes as lanes of `num_rows` rows each, the rows in the same order.
 
@@ -75,14 +79,18 @@ def regrouped(
         num_rows: of each lane now.
         batch: any batch of the game.
         policy: makes the states that the nets' memories are put together in.
+        guests: by agent id; each makes those of its own.
 
     Returns:
-        None where that cannot be: there are more or fewer rows in all, or the game cannot regroup its matches.
+        None where that cannot be: there are more or fewer rows in all, other guests, or the game cannot regroup its
+        matches.
     """
     saved_rows = [len(lane["opponents"]) for lane in lanes]
     if saved_rows == list(num_rows):
         return [dict(lane) for lane in lanes]
     if sum(saved_rows) != sum(num_rows) or not isinstance(batch, Regrouping):
+        return None
+    if any(lane.get("guests", {}).keys() != guests.keys() for lane in lanes):
         return None
     try:
         batches = batch.regroup([lane["batch"] for lane in lanes], num_rows)
@@ -90,13 +98,18 @@ def regrouped(
         return None
     starts = list(pairwise([0, *np.cumsum(num_rows).tolist()]))
     parts: dict[str, list[Any]] = {"batch": batches}
-    for name in [name for name in lanes[0] if name not in ("batch", "state", "opponent_state")]:
+    for name in [name for name in lanes[0] if name not in ("batch", "state", "opponent_state", "guests")]:
         values = [lane[name] for lane in lanes]
         is_array = isinstance(values[0], np.ndarray)
         whole = np.concatenate(values) if is_array else [x for part in values for x in part]
         parts[name] = [whole[a:b] for a, b in starts]
     for name, num_spare in (("state", 0), ("opponent_state", 1)):
         parts[name] = _regrouped_states([lane[name] for lane in lanes], saved_rows, starts, num_spare, policy)
+    memories = {
+        agent: _regrouped_states([lane["guests"][agent] for lane in lanes], saved_rows, starts, 0, guest)
+        for agent, guest in guests.items()
+    }
+    parts["guests"] = [{agent: states[i] for agent, states in memories.items()} for i in range(len(starts))]
     return [{name: values[i] for name, values in parts.items()} for i in range(len(starts))]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,9 +14,9 @@ from torch import Tensor
 from league.acts import act
 from league.device import autocast
 from league.play.graphs import StepGraphs
-from league.play.opponents import Opponents, RowGroup
+from league.play.opponents import FIRST_GUEST, MAX_GROUPINGS, NO_SLOT, Opponents, RowGroup
 from league.play.seats import SeatView, mask_type
-from league.types import SEATS, MatchBatch, Policy, PolicyStack, PolicyState
+from league.types import SEATS, BoolArray, MatchBatch, Policy, PolicyStack, PolicyState
 
 
 class LearnerStep(NamedTuple):
@@ -50,7 +51,7 @@ class NetCalls:
     generator: torch.Generator
     precision: str = "float32"
     stack: PolicyStack | None = None
-    graphs: StepGraphs[LearnerStep] | None = None
+    graphs: StepGraphs[LearnerStep | None] | None = None
 
 
 class LaneNets:
@@ -77,9 +78,14 @@ class LaneNets:
             self.state: PolicyState = policy.initial_state(num_rows)
             # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
             self.opponent_state: PolicyState = policy.initial_state(num_rows + 1)
+            self._guest_states = {
+                FIRST_GUEST - i: frozen.guest(FIRST_GUEST - i).initial_state(num_rows)
+                for i in range(len(frozen.guests))
+            }
         # The learner's seats, counted through all seats of all rows.
         self._own = torch.zeros(num_rows, dtype=torch.int64, device=device)
-        self._groups: list[RowGroup] = []
+        self._slots = np.full(num_rows, NO_SLOT)
+        self._groups: dict[bytes, list[RowGroup]] = {}
         self._others = _Others(
             torch.zeros(num_rows + 1, spec.obs_size, device=device),
             torch.ones(num_rows + 1, spec.action.mask_size, dtype=mask_type(spec.action), device=device),
@@ -97,26 +103,86 @@ class LaneNets:
     def forget(self, rows: npt.NDArray[np.int64]) -> None:
         """Clears what both sides remember of `rows` (n,)."""
         index = torch.from_numpy(rows).to(self.device, non_blocking=True)
-        self.state.clear(index)
-        self.opponent_state.clear(index)
+        for state in (self.state, self.opponent_state, *self._guest_states.values()):
+            state.clear(index)
+
+    @property
+    def guest_states(self) -> dict[str, PolicyState]:
+        """What each guest remembers of the rows."""
+        return dict(zip(self.frozen.guests, self._guest_states.values(), strict=True))
+
+    def _memory(self, group: RowGroup) -> PolicyState:
+        return self._guest_states.get(group.slot, self.opponent_state)
 
     def seat(self, seats: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> None:
         """Tells the device who sits where: the learner's seats (B,), and the opponents' slots (B,)."""
         own = np.arange(len(seats)) * SEATS + seats
         self._own.copy_(torch.from_numpy(own), non_blocking=True)
-        self._groups = self.frozen.groups(slots)
+        self._slots = slots.copy()
+        self._groups.clear()
 
-    def step(self) -> LearnerStep:
-        """The step of all nets; the actions are on their way to the batch."""
-        self.view.pull()
-        if self.graphs is None:
-            step = self._step(self._groups)
-        else:
-            key = (id(self), *(group.shape for group in self._groups))
-            reads = [*self._reads, *self.frozen.weights(self._groups)]
-            step, self._groups = self.graphs.call(key, self._step, self._groups, reads)
-        self.view.push()
+    def step(self, acting: BoolArray | None = None) -> LearnerStep:
+        """A decision of all nets; the actions are on their way to the batch.
+
+        acting: (B,), where the opponent is to act as well; None: everywhere.
+        """
+        step = self._call("step", self._step, acting)
+        assert step is not None
         return step
+
+    def reply(self, acting: BoolArray) -> None:
+        """A decision of the opponents' nets alone, where they are `acting` (B,)."""
+        self._call("reply", self._reply, acting)
+
+    def watch(self, watching: BoolArray, seats: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Tensor] | None:
+        """Shows the nets of the seats that are `watching` (B, S) what they see; `seats` (B,) are the learner's.
+
+        Returns:
+            The rows (n,) whose learner watches, and what it sees (n, obs_size); None where no learner does.
+        """
+        self.view.pull()
+        rows = np.arange(len(seats))
+        groups = self._groups_of(watching[rows, 1 - seats])
+        if groups:
+            self._others.obs[:-1], _ = self.view.see(self._own ^ 1)
+        for group in groups:
+            self.frozen.watch(group, self._others.obs[group.rows], self._memory(group))
+        own = np.flatnonzero(watching[rows, seats])
+        if not len(own):
+            return None
+        there = torch.from_numpy(own).to(self.device)
+        obs, _ = self.view.see(self._own[there])
+        self.policy.watch(obs, self.state, rows=there)
+        return own, obs
+
+    def _call(
+        self, name: str, nets: Callable[[list[RowGroup]], LearnerStep | None], acting: BoolArray | None
+    ) -> LearnerStep | None:
+        """Calls `nets` for the opponents that are acting (B,); the actions are on their way to the batch."""
+        self.view.pull()
+        groups = self._groups_of(acting)
+        if self.graphs is None:
+            result = nets(groups)
+        else:
+            captured = [group for group in groups if group.slot >= NO_SLOT]  # a guest may wait for the device
+            key = (id(self), name, *(group.shape for group in captured))
+            reads = [*self._reads, *self.frozen.weights(captured)]
+            result, fixed = self.graphs.call(key, nets, captured, reads)
+            guests = groups[len(captured) :]
+            self._reply(guests)
+            now = [*fixed, *guests]
+            self._groups = {who: now if known is groups else known for who, known in self._groups.items()}
+        self.view.push()
+        return result
+
+    def _groups_of(self, acting: BoolArray | None) -> list[RowGroup]:
+        """The calls that play the opponents' nets in the rows where they are acting (B,), or in all."""
+        key = b"" if acting is None else acting.tobytes()
+        if key not in self._groups:
+            if len(self._groups) >= MAX_GROUPINGS:
+                self._groups.clear()
+            self._groups[key] = self.frozen.groups(np.where(True if acting is None else acting, self._slots, NO_SLOT))
+        return self._groups[key]
 
     def _step(self, groups: list[RowGroup]) -> LearnerStep:
         """Reads and writes only tensors of `_reads`, the groups and the nets' weights, so that it can be captured."""
@@ -125,8 +191,14 @@ class LaneNets:
         with act("play_net"):
             action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
         view.act(self._own, action)
+        self._reply(groups)
+        return LearnerStep(obs, mask, action, log_prob.float(), value.float())
+
+    def _reply(self, groups: list[RowGroup]) -> None:
+        """The opponents' part of a step, under the same rule as `_step`."""
         if not groups:  # bots alone
-            return LearnerStep(obs, mask, action, log_prob.float(), value.float())
+            return
+        view = self.view
         others = self._own ^ 1  # a row's two seats follow one another, the first an even one
         self._others.obs[:-1], others_mask = view.see(others)
         if others_mask is not None:
@@ -135,11 +207,10 @@ class LaneNets:
             legal = None if view.mask is None else self._others.legal[group.rows]
             seen = self._others.obs[group.rows]
             with act("frozen_nets"):
-                chosen, is_finite = self.frozen.step(group, seen, self.opponent_state, legal, self._generator)
+                chosen, is_finite = self.frozen.step(group, seen, self._memory(group), legal, self._generator)
             self._others.action[group.rows] = chosen.to(self._others.action.dtype)
             self._others.is_finite[group.rows] = is_finite
         view.act(others, self._others.action[:-1], self._others.is_finite[:-1])  # where a bot plays, it is ignored
-        return LearnerStep(obs, mask, action, log_prob.float(), value.float())
 
     def foresee(self, generator: torch.Generator) -> LearnerStep:
         """The learner's part of the next `step`, without taking it: on a copy of its memory, drawn by `generator`."""

@@ -14,13 +14,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.types import BOT_PREFIX, Policy, PolicyStack, PolicyState
+from league.types import Policy, PolicyStack, PolicyState
 
 NO_SLOT = -1
 """In place of a slot: a native bot plays the row, or nobody yet."""
+FIRST_GUEST = -2
+"""Guests have the numbers from here on down."""
 SLOT_STEP, ROW_STEP = 4, 8
 """On CUDA, stacked play is padded to multiples of these, so that its shape, which a CUDA graph is made for, seldom
 changes. Fewer slots than the first are not padded."""
+MAX_GROUPINGS = 64
+"""Sets of rows whose calls are kept; games in turns meet few, again and again."""
 
 
 @dataclass
@@ -28,7 +32,7 @@ class RowGroup:
     """Rows that one call plays: those of one net, or of all nets stacked, padded."""
 
     slot: int
-    """The net's; NO_SLOT for a stacked group."""
+    """The net's or the guest's; NO_SLOT for a stacked group."""
     rows: Tensor
     """(n,) into the lane's rows, on the device; padded entries hold its number of rows, the spare one's index."""
     num_slots: int = 0
@@ -42,6 +46,10 @@ class RowGroup:
 
 class Holder(Protocol):
     """Who holds the nets."""
+
+    guests: Sequence[str]
+    """Agents that have memories of their own, since they are no nets of the learner's architecture: bots in Python, and
+    agents that others trained. Always the same, in the same order."""
 
     def policy(self, agent_id: str) -> Policy:
         """The net of that id."""
@@ -57,6 +65,8 @@ class Matchmaker(Holder, Protocol):
 class Opponents:
     """Which net is in which slot, and how the nets of a lane's rows step.
 
+    Guests play by themselves, each with a memory that the caller keeps.
+
     Args:
         pool: holds the nets.
         stack: plays them in one call; None plays them net by net.
@@ -70,14 +80,19 @@ class Opponents:
         self._num_rows: list[int] = []
 
     @property
+    def guests(self) -> Sequence[str]:
+        """Who plays with a memory of its own."""
+        return self._pool.guests
+
+    @property
     def is_stacked(self) -> bool:
         """Whether they play in one call."""
         return self._stack is not None
 
     def enter(self, opponent: str) -> int:
-        """The slot of an opponent that a row begins to play; NO_SLOT for a native bot."""
-        if opponent.startswith(BOT_PREFIX):
-            return NO_SLOT
+        """The slot of an opponent that a row begins to play; it is no native bot."""
+        if opponent in self._pool.guests:
+            return FIRST_GUEST - self._pool.guests.index(opponent)
         if opponent in self.agents:
             slot = self.agents.index(opponent)
         else:
@@ -90,7 +105,7 @@ class Opponents:
 
     def leave(self, slot: int) -> None:
         """A row's match against the net in `slot` has ended."""
-        if slot != NO_SLOT:
+        if slot > NO_SLOT:
             self._num_rows[slot] -= 1
             if not self._num_rows[slot]:
                 self.agents[slot] = ""
@@ -98,7 +113,7 @@ class Opponents:
     def restore(self, agents: Sequence[str], slots: npt.NDArray[np.int64]) -> None:
         """Takes over `agents`, and the `slots` of all rows that play them."""
         self.agents = list(agents)
-        self._num_rows = np.bincount(slots[slots != NO_SLOT], minlength=len(agents)).tolist()
+        self._num_rows = np.bincount(slots[slots > NO_SLOT], minlength=len(agents)).tolist()
         for slot in range(len(self.agents)):
             self._fill(slot)
 
@@ -110,25 +125,37 @@ class Opponents:
 
     def groups(self, slots: npt.NDArray[np.int64]) -> list[RowGroup]:
         """The calls that play the rows of a lane, whose slots (n,) these are."""
+        guests = [
+            RowGroup(slot, self._to_device(np.flatnonzero(slots == slot)))
+            for slot in np.unique(slots[slots < NO_SLOT]).tolist()
+        ]
         rows = np.argsort(slots, kind="stable")
-        rows = rows[slots[rows] != NO_SLOT]
+        rows = rows[slots[rows] > NO_SLOT]
         counts = np.bincount(slots[rows], minlength=1)
         if not len(rows):
-            return []
+            return guests
         if self._stack is None:
             parts = np.split(rows, counts.cumsum()[:-1])
-            return [RowGroup(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
+            nets = [RowGroup(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
+            return nets + guests
         num_slots, width = stacked_shape(len(counts), int(counts.max()), self._device)
         places = np.full((num_slots, width), len(slots))
         within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
         places[slots[rows], within] = rows
-        return [RowGroup(NO_SLOT, self._to_device(places.ravel()), num_slots)]
+        return [RowGroup(NO_SLOT, self._to_device(places.ravel()), num_slots), *guests]
+
+    def guest(self, slot: int) -> Policy:
+        """The guest of that number."""
+        return self._pool.policy(self._pool.guests[FIRST_GUEST - slot])
+
+    def _net(self, slot: int) -> Policy:
+        return self.guest(slot) if slot < NO_SLOT else self._pool.policy(self.agents[slot])
 
     def weights(self, groups: Sequence[RowGroup]) -> list[Tensor]:
         """All that the nets of these groups read."""
         if self._stack is not None:
             return [*self._stack.tensors()] if groups else []
-        policies = [self._pool.policy(self.agents[group.slot]) for group in groups]
+        policies = [self._net(group.slot) for group in groups]
         return [parameter for policy in policies for parameter in policy.parameters()]
 
     def step(
@@ -147,10 +174,17 @@ class Opponents:
         """
         given: dict[str, Any] = {"mask": mask, "rows": group.rows, "generator": generator, "greedy": greedy}
         if group.slot != NO_SLOT or self._stack is None:
-            action, log_prob, _ = self._pool.policy(self.agents[group.slot]).step(obs, state, **given)
+            action, log_prob, _ = self._net(group.slot).step(obs, state, **given)
         else:
             action, log_prob, _ = self._stack.step(obs, state, num_slots=group.num_slots, **given)
         return action, torch.isfinite(log_prob)
+
+    def watch(self, group: RowGroup, obs: Tensor, state: PolicyState) -> None:
+        """Shows a group's nets obs (n, obs_size), while they wait."""
+        if group.slot != NO_SLOT or self._stack is None:
+            self._net(group.slot).watch(obs, state, rows=group.rows)
+        else:
+            self._stack.watch(obs, state, num_slots=group.num_slots, rows=group.rows)
 
     def _to_device(self, rows: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(rows).to(self._device, non_blocking=True)

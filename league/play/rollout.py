@@ -9,7 +9,7 @@ worker for the actions that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
@@ -151,23 +151,42 @@ class Collector:
         try:
             for lane in self.lanes:
                 check_finite(lane.batch, is_played=False)
+            going = {lane.first_row: self._steps_of(lane, num_steps, update, buffer) for lane in self.lanes}
             with autocast(self.device, self.precision):
-                for t in range(num_steps + 1):
-                    for lane in self.lanes:
-                        if t > 0:
-                            games.pop(lane.first_row).result()
-                            self._settle(lane, t - 1, update, buffer)
-                        if t < num_steps:
-                            buffer.keep(t, lane, lane.nets.step())
-                            games[lane.first_row] = self._submit(lane.play)
+                while going:
+                    for first_row, steps in list(going.items()):
+                        if first_row in games:
+                            games.pop(first_row).result()
+                        play = next(steps, None)
+                        if play is None:
+                            del going[first_row]
                         else:
-                            buffer.keep_last(lane)
+                            games[first_row] = self._submit(play)
         except BatchError as finding:
             raise self._stopped_by(finding, update) from None
         finally:
             for game in games.values():  # after an error: no game is left stepping
                 game.exception()
         return buffer.rollout()
+
+    def _steps_of(self, lane: Lane, num_steps: int, update: int, buffer: RolloutBuffer) -> Iterator[Callable[[], None]]:
+        """A lane's part of a rollout. What is yielded is a step of its games, made before it goes on."""
+        for t in range(num_steps):
+            while lane.waits():  # after `start`; later it is the learner's turn when a rollout ends
+                yield from self._reply(lane, t - 1, update, buffer)
+            buffer.keep(t, lane, lane.decide())
+            lane.matches.decide()
+            yield lane.play
+            self._settle(lane, t, update, buffer)
+            while lane.waits():
+                yield from self._reply(lane, t, update, buffer)
+        buffer.keep_last(lane)
+
+    def _reply(self, lane: Lane, t: int, update: int, buffer: RolloutBuffer) -> Iterator[Callable[[], None]]:
+        """The others' decisions in the rows whose learner waits after its step number t."""
+        lane.reply()
+        yield lane.play
+        self._settle(lane, t, update, buffer)
 
     def _stopped_by(self, finding: BatchError, update: int) -> GuardError:
         """The finding with its match."""
@@ -195,10 +214,18 @@ class Collector:
         return done
 
     def _settle(self, lane: Lane, t: int, update: int, buffer: RolloutBuffer) -> None:
-        """What the game's step brought, once it is done: rewards, matches that ended, and those that begin instead."""
-        ends = lane.matches.add(lane.batch)
+        """What the game's step brought, once it is done: rewards, matches that ended, and those that begin instead.
+
+        t: number of the learner's last decision; -1 before its first.
+        """
+        ends = lane.count()
         reward = lane.batch.reward_terms[np.arange(lane.num_rows), lane.matches.seats] @ self._weights
-        buffer.keep_game(t, lane, reward, ends, lane.cut_values())
+        if lane.turns is None:
+            buffer.keep_game(t, lane, reward, ends, lane.cut_values())
+        else:  # a match that has begun since brings nothing to the decision in the one before
+            pending = lane.turns.is_pending
+            buffer.keep_game(t, lane, reward * pending, ends & pending, lane.cut_values())
+            lane.watch(t + 1, ends, buffer.views)
         ended = np.flatnonzero(ends)
         if len(ended):
             buffer.finished += lane.finish_matches(ended, self.origin, update)
@@ -225,7 +252,8 @@ class Collector:
             [lane.num_rows for lane in self.lanes],
             sum(len(lane["opponents"]) for lane in state["lanes"]),
         )
-        lanes = regrouped(state["lanes"], widths, self.lanes[0].batch, self.policy)
+        guests = {agent: self.pool.policy(agent) for agent in self.pool.guests}
+        lanes = regrouped(state["lanes"], widths, self.lanes[0].batch, self.policy, guests)
         if lanes is None or not all(lane.takes(saved) for lane, saved in zip(self.lanes, lanes, strict=True)):
             return Taken(0, num_saved, is_reseeded, is_regrouped=False)
         self.nets.restore(state["nets"], np.concatenate([lane["slots"] for lane in lanes]))
@@ -250,7 +278,7 @@ def make_calls(
     say: is told what cannot be had.
     """
     has_graphs = config.compile == "graphs" or (generator.device.type == "cuda" and config.compile != "off")
-    graphs = StepGraphs[LearnerStep](generator, config.precision, say) if has_graphs else None
+    graphs = StepGraphs[LearnerStep | None](generator, config.precision, say) if has_graphs else None
     return NetCalls(generator, config.precision, stack, graphs)
 
 

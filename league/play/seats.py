@@ -25,10 +25,9 @@ PLAYED = ("actions", "is_finite")
 
 
 def bot_id(batch: MatchBatch, agent: str) -> int:
-    """The controller that plays `agent`: a native bot's id for `bot:NAME`, else EXTERNAL."""
-    if agent.startswith(BOT_PREFIX):
-        return batch.spec.bots.index(agent.removeprefix(BOT_PREFIX))
-    return EXTERNAL
+    """The controller that plays `agent`: the id of the native bot that it is, else EXTERNAL."""
+    name = agent.removeprefix(BOT_PREFIX)
+    return batch.spec.bots.index(name) if agent.startswith(BOT_PREFIX) and name in batch.spec.bots else EXTERNAL
 
 
 def mask_type(action: ActionSpec) -> torch.dtype:

@@ -53,7 +53,7 @@ class LeaguePool(Pool):
     which are everybody's first historical snapshot. One that goes back to them (`is_resetting`) keeps its place.
 
     Args:
-        config, load, rng: as for `Pool`.
+        config, load, rng, guests: as for `Pool`.
         assignment: the learner's.
         look: the snapshots of the league's other learners as they stand now, each run's oldest first; None where that
             cannot be known now, and what was known before stands.
@@ -68,12 +68,13 @@ class LeaguePool(Pool):
         config: PoolConfig,
         load: Callable[[str], Policy],
         rng: np.random.Generator,
+        guests: Sequence[str] = (),
         *,
         assignment: Assignment,
         look: Callable[[], list[Member] | None],
         turns: float = math.inf,
     ) -> None:
-        super().__init__(config, load, rng)
+        super().__init__(config, load, rng, guests)
         self.assignment, self.role = assignment, assignment.role
         self.steps = 0
         """Of the learner so far."""
@@ -180,7 +181,7 @@ class LeaguePool(Pool):
             return super()._weights(group)
         members, rivals = self._rivals()
         rates = self.results.win_rates(members, *self.lineage())
-        self._win_rates |= dict(zip(members, rates.tolist(), strict=True))
+        self.win_rates |= dict(zip(members, rates.tolist(), strict=True))
         return roles.odds(self.role, rivals, rates, self.config.epsilon)
 
     def _histories(self, role: str) -> dict[str, list[Member]]:
@@ -269,14 +270,20 @@ class SingleOpponentPool(Pool):
     """A learner's against one frozen agent; its own snapshots are kept and never met.
 
     Args:
-        config, load, rng: as for `Pool`; where the opponent is a net, the mix is all `self_play`.
+        config, load, rng, guests: as for `Pool`; where the opponent is a net, the mix is all `self_play`.
         opponent: its agent id, or `bot:NAME`.
     """
 
     def __init__(
-        self, config: PoolConfig, load: Callable[[str], Policy], rng: np.random.Generator, *, opponent: str
+        self,
+        config: PoolConfig,
+        load: Callable[[str], Policy],
+        rng: np.random.Generator,
+        guests: Sequence[str] = (),
+        *,
+        opponent: str,
     ) -> None:
-        super().__init__(config, load, rng)
+        super().__init__(config, load, rng, guests)
         self._opponent = opponent
 
     def group_of(self, opponent: str) -> str:

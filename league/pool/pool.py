@@ -12,12 +12,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from league.config import SELF_PLAY, PoolConfig
+from league.config import AGENT_PREFIX, SELF_PLAY, PoolConfig
 from league.maths.davidson import Prior
-from league.maths.metagame import Crosstable, nash, shrunk_scores
+from league.maths.metagame import Crosstable, shrunk_scores
 from league.maths.ratings import ELO_START, PairCounts, bradley_terry, expected_score
-from league.pool import samplers as matchmaking
-from league.pool.samplers import draw_targets
+from league.pool.samplers import by_quality, draw_targets, probabilities, quality_after_win, with_uniform
 from league.types import MatchResult, Policy
 
 Floats = npt.NDArray[np.float64]
@@ -149,6 +148,31 @@ class Results:
         self.measured = {agent: dict(margins) for agent, margins in state["measured"].items()}
 
 
+class GroupKnown:
+    """What a sampler may know of a group of a pool (`league.pool.samplers.Known`), worked out when it is wanted."""
+
+    def __init__(self, pool: Pool, members: Sequence[str]) -> None:
+        self.config, self.members, self._pool = pool.config, members, pool
+
+    def win_rates(self) -> Floats:
+        """See `Known.win_rates`; they are kept as figures of the run, too."""
+        rates = self._pool.results.win_rates(self.members, *self._pool.lineage())
+        self._pool.win_rates |= dict(zip(self.members, rates.tolist(), strict=True))
+        return rates
+
+    def gaps(self) -> Floats:
+        """See `Known.gaps`."""
+        return self._pool.results.gaps(self.members, *self._pool.lineage())
+
+    def payoff(self) -> Floats:
+        """See `Known.payoff`."""
+        return self._pool.results.payoff(self.members, *self._pool.lineage())
+
+    def qualities(self) -> Floats:
+        """See `Known.qualities`."""
+        return np.array([self._pool.qualities.get(member, 0.0) for member in self.members])
+
+
 def _ancestor(snapshot: str, parents: Mapping[str, str | None], played: set[str]) -> str | None:
     """The nearest ancestor that has played."""
     ancestor = parents.get(snapshot)
@@ -164,21 +188,32 @@ class Pool:
         config: mix, groups, samplers, number of live nets.
         load: the frozen policy of an agent id, on the device; called once each time a net goes live.
         rng: draws targets and opponents; its state is part of the run's.
+        guests: who of the mix is neither a snapshot nor a native bot (`league.play.opponents.Holder`); they are in
+            memory from first to last.
     """
 
     is_shared = False
     """Whether other learners meet this one's snapshots (`league.pool.league_pool`)."""
 
-    def __init__(self, config: PoolConfig, load: Callable[[str], Policy], rng: np.random.Generator) -> None:
-        self.config = config
+    def __init__(
+        self,
+        config: PoolConfig,
+        load: Callable[[str], Policy],
+        rng: np.random.Generator,
+        guests: Sequence[str] = (),
+    ) -> None:
+        self.config, self.guests = config, guests
+        self._guest_policies: dict[str, Policy] = {}
         self.snapshots: list[str] = []
         self.targets: list[str] = []
         """As often as they are to be drawn; `live_nets` entries in all."""
         self.odds: dict[str, dict[str, float]] = {}
         """Group of the mix -> member -> the probability that its sampler gave it when targets were last drawn."""
         self.results = Results(config.result_half_life, config.shrink_games)
-        self._qualities: dict[str, float] = {}
-        self._win_rates: dict[str, float] = {}
+        self.qualities: dict[str, float] = {}
+        """Member -> OpenAI Five's quality."""
+        self.win_rates: dict[str, float] = {}
+        """Member -> the learner's expected score, where a sampler wanted it when targets were last drawn."""
         self._has_drawn = False
         self._load = load
         self._rng = rng
@@ -195,7 +230,7 @@ class Pool:
     def admit(self, agent_id: str) -> None:
         """A new snapshot joins; rows meet it once it is drawn as a target."""
         if agent_id not in self.snapshots:
-            self._qualities[agent_id] = max((self._qualities[s] for s in self.snapshots), default=0.0)
+            self.qualities[agent_id] = max((self.qualities[s] for s in self.snapshots), default=0.0)
             self.snapshots.append(agent_id)
 
     def refresh_targets(self, in_use: set[str]) -> None:
@@ -214,21 +249,22 @@ class Pool:
                 del self._live[agent_id]
 
     def draw(self) -> str:
-        """The opponent of a match that begins: a bot's name (`bot:NAME`) or a target's agent id."""
+        """The opponent of a match that begins: a bot's name (`bot:NAME`), or the agent id of a target or a guest."""
         group = self._groups[int(self._bounds.searchsorted(self._rng.random(), side="right"))]
         if group == SELF_PLAY:
             return self.targets[int(self._rng.integers(len(self.targets)))]
         if group in self.config.groups:
             odds = self.odds[group]
             return str(self._rng.choice(list(odds), p=list(odds.values())))
-        return group
+        return group.removeprefix(AGENT_PREFIX)
 
     def group_of(self, opponent: str) -> str:
         """The group of the mix that an opponent was drawn from."""
-        for group, members in self.config.groups.items():
-            if opponent in members and group in self.config.mix:
+        for group in self.config.groups:
+            if opponent in Pool._members(self, group) and group in self.config.mix:
                 return group
-        return opponent if opponent in self.config.mix else SELF_PLAY
+        named = AGENT_PREFIX + opponent if AGENT_PREFIX + opponent in self.config.mix else opponent
+        return named if named in self.config.mix else SELF_PLAY
 
     def record(self, finished: Iterable[MatchResult], learner: str, steps: int) -> None:
         """Takes in the training matches that ended in one update, and what its `steps` make of the older ones."""
@@ -257,13 +293,14 @@ class Pool:
         if not self._has_drawn:
             return {}
         found = {("pool/odds", a): p for members in self.odds.values() for a, p in members.items() if p > 0.0}
-        return found | {("pool/win_rate", agent): rate for agent, rate in self._win_rates.items()}
+        return found | {("pool/win_rate", agent): rate for agent, rate in self.win_rates.items()}
 
     def policy(self, agent_id: str) -> Policy:
-        """The frozen net of a snapshot, loaded when it is first needed."""
-        if agent_id not in self._live:
-            self._live[agent_id] = self._load(agent_id)
-        return self._live[agent_id]
+        """The frozen net of a snapshot, or a guest, loaded when it is first needed."""
+        held = self._guest_policies if agent_id in self.guests else self._live
+        if agent_id not in held:
+            held[agent_id] = self._load(agent_id)
+        return held[agent_id]
 
     def lineage(self) -> tuple[Sequence[str], Mapping[str, str | None] | None]:
         """The snapshots that are rated, the learner's newest last, and their parents, as `Results.ratings` has them."""
@@ -286,7 +323,7 @@ class Pool:
             "live": list(self._live),
             "rng": self._rng.bit_generator.state,
             "odds": {group: dict(members) for group, members in self.odds.items()},
-            "qualities": dict(self._qualities),
+            "qualities": dict(self.qualities),
             "results": self.results.state_dict(),
         }
 
@@ -297,40 +334,25 @@ class Pool:
         self._live = {agent_id: self._load(agent_id) for agent_id in state["live"]}
         self._rng.bit_generator.state = state["rng"]
         self.odds = {group: dict(members) for group, members in state["odds"].items()}
-        self._qualities = dict(state["qualities"])
+        self.qualities = dict(state["qualities"])
         self.results.load_state_dict(state["results"])
 
     def _members(self, group: str) -> Sequence[str]:
-        return self.snapshots if group == SELF_PLAY else self.config.groups[group]
-
-    def _sampler(self, group: str) -> str:
-        return self.config.sampler if group == SELF_PLAY else self.config.group_sampler
+        if group == SELF_PLAY:
+            return self.snapshots
+        return [member.removeprefix(AGENT_PREFIX) for member in self.config.groups[group]]
 
     def _work_out_odds(self) -> None:
-        self._win_rates = {}
+        self.win_rates = {}
         for group in [SELF_PLAY, *(g for g in self._groups if g in self.config.groups)]:
             self.odds[group] = dict(zip(self._members(group), self._weights(group).tolist(), strict=True))
 
     def _weights(self, group: str) -> Floats:
         """The probabilities (N,) of a group's members."""
-        config, members, sampler = self.config, self._members(group), self._sampler(group)
-        windows = {"uniform": len(members), "latest": 1, "recent": config.recent_window}
-        if sampler in windows:
-            return matchmaking.newest(len(members), windows[sampler])
-        if sampler == "quality":
-            weights = matchmaking.by_quality(self._qualities_of(members))
-        elif sampler == "rating":
-            weights = matchmaking.by_rating(self.results.gaps(members, *self.lineage()), config.rating_width)
-        elif sampler == "nash":
-            weights = nash(self.results.payoff(members, *self.lineage())).rows
-        else:
-            rates = self.results.win_rates(members, *self.lineage())
-            self._win_rates |= dict(zip(members, rates.tolist(), strict=True))
-            weights = matchmaking.pfsp(rates, sampler)
-        return matchmaking.with_uniform(weights, config.epsilon)
+        return probabilities(self._sampler(group), GroupKnown(self, self._members(group)))
 
-    def _qualities_of(self, members: Sequence[str]) -> Floats:
-        return np.array([self._qualities.get(member, 0.0) for member in members])
+    def _sampler(self, group: str) -> str:
+        return self.config.sampler if group == SELF_PLAY else self.config.group_sampler
 
     def _lower_quality(self, opponent: str) -> None:
         """After a win over `opponent`, if its group is sampled by quality."""
@@ -338,7 +360,7 @@ class Pool:
         if group not in (SELF_PLAY, *self.config.groups) or self._sampler(group) != "quality":
             return
         members = self._members(group)
-        odds = matchmaking.with_uniform(matchmaking.by_quality(self._qualities_of(members)), self.config.epsilon)
-        quality, chance = self._qualities.get(opponent, 0.0), float(odds[members.index(opponent)])
+        odds = with_uniform(by_quality(GroupKnown(self, members).qualities()), self.config.epsilon)
+        quality, chance = self.qualities.get(opponent, 0.0), float(odds[members.index(opponent)])
         rate = self.config.quality_rate
-        self._qualities[opponent] = matchmaking.quality_after_win(quality, chance, len(members), rate)
+        self.qualities[opponent] = quality_after_win(quality, chance, len(members), rate)

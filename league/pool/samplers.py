@@ -1,19 +1,49 @@
-"""Who meets whom: samplers over the members of a group. Pure functions; docs/league.md has them side by side.
+"""Who meets whom: samplers over the members of a group, in one table; docs/league.md has them side by side.
 
-Members stand in the order of their joining, the oldest first; every function returns one probability a member.
+Members stand in the order of their joining, the oldest first. A sampler is a function of what is `Known` of them and
+returns one weight a member; one of your own goes into the table by `register`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from league.config import PoolConfig
+from league.errors import ConfigError, LeagueError, nearest
+from league.maths.metagame import nash
 
 Floats = npt.NDArray[np.float64]
 
 NOTHING = 1e-10
 """Weights that sum to less are taken as all alike (the guard of AlphaStar's pseudocode)."""
+
+
+class Known(Protocol):
+    """What a sampler may know of a group: this run's own training results up to the last update."""
+
+    config: PoolConfig
+    members: Sequence[str]
+    """N names: agent ids of snapshots, or `bot:NAME`."""
+
+    def win_rates(self) -> Floats:
+        """(N,): the learner's expected score against each, from its own games and the ratings."""
+
+    def gaps(self) -> Floats:
+        """(N,): how many Elo points the learner is above each."""
+
+    def payoff(self) -> Floats:
+        """(N, N): margins between the members, antisymmetric."""
+
+    def qualities(self) -> Floats:
+        """(N,): OpenAI Five's q_i."""
+
+
+Sampler = Callable[[Known], Floats]
+"""What is known -> weights (N,), at least 0 and not all 0; they need not sum to 1."""
 
 
 def newest(num_members: int, window: int) -> Floats:
@@ -64,6 +94,64 @@ def by_rating(gaps: Floats, width: float) -> Floats:
     """
     exponents = -0.5 * (gaps / width) ** 2
     weights = np.exp(exponents - exponents.max())
+    return np.asarray(weights / weights.sum(), np.float64)
+
+
+SAMPLERS: dict[str, Sampler] = {
+    "uniform": lambda known: newest(len(known.members), len(known.members)),
+    "latest": lambda known: newest(len(known.members), 1),
+    "recent": lambda known: newest(len(known.members), known.config.recent_window),
+    "pfsp_hard": lambda known: pfsp(known.win_rates(), "pfsp_hard"),
+    "pfsp_var": lambda known: pfsp(known.win_rates(), "pfsp_var"),
+    "pfsp_linear": lambda known: pfsp(known.win_rates(), "pfsp_linear"),
+    "quality": lambda known: by_quality(known.qualities()),
+    "rating": lambda known: by_rating(known.gaps(), known.config.rating_width),
+    "nash": lambda known: nash(known.payoff()).rows,
+}
+"""By their names in `pool.sampler` and `pool.group_sampler`."""
+_registered: dict[str, Sampler] = {}
+READ_NOTHING = ("uniform", "latest", "recent")
+"""Those whose weights are taken as they are: all others are mixed with a share `pool.epsilon` of uniform."""
+
+
+def register(name: str, sampler: Sampler) -> None:
+    """Adds a sampler of one's own.
+
+    Raises:
+        ConfigError: another one has this name.
+    """
+    known = _registered.get(name)
+    if known is not sampler and name in SAMPLERS:
+        raise ConfigError(f"sampler {name!r} is already registered; register it under a new name")
+    _registered[name] = sampler
+    SAMPLERS[name] = lambda known: _checked(name, sampler(known), len(known.members))
+
+
+def probabilities(name: str, known: Known) -> Floats:
+    """The probability (N,) with which the sampler of that name draws each member.
+
+    Raises:
+        ConfigError: there is no such sampler.
+        LeagueError: what it returns are no weights.
+    """
+    if name not in SAMPLERS:
+        raise ConfigError(f"pool.sampler={name!r} is no sampler{nearest(name, SAMPLERS)}")
+    weights = SAMPLERS[name](known)
+    return weights if name in READ_NOTHING else with_uniform(weights, known.config.epsilon)
+
+
+def _checked(name: str, given: Floats, num_members: int) -> Floats:
+    """The weights that a sampler of one's own returned, as probabilities."""
+    try:
+        weights = np.asarray(given, np.float64)
+        is_good = weights.shape == (num_members,) and np.isfinite(weights).all() and (weights >= 0).all()
+    except (TypeError, ValueError):
+        is_good = False
+    if not is_good or not weights.any():
+        raise LeagueError(
+            f"sampler {name}: returned {given!r} for {num_members} members; it must return one weight for each, finite,"
+            f" at least 0 and not all 0"
+        )
     return np.asarray(weights / weights.sum(), np.float64)
 
 

@@ -14,6 +14,7 @@ import torch
 from league import config as settings
 from league.acts import act
 from league.arena.agents import check_seed
+from league.arena.games import difference, enter, find_again
 from league.config import AUTO, Config
 from league.device import choose_device, describe_device
 from league.envs import registry
@@ -41,7 +42,7 @@ def train(
     stage: str = "test50k",
     *,
     preset: str = "fast",
-    env: str | None = None,
+    env: object = None,
     run: str | None = None,
     seed: int = 0,
     device: str | None = None,
@@ -57,7 +58,8 @@ def train(
         stage: how long: `smoke`, `test50k` or `10m`. `10m` carries on the newest finished `test50k` that has the same
             fingerprint and seed, unless `fresh`.
         preset: how wide; `auto` is sized to the device.
-        env: the game; without it the configuration's.
+        env: the game, by its name or address (docs/games.md), or the module or class itself; without it the
+            configuration's.
         run: its name; the next free `GAME-N` if not given.
         seed: random seed.
         device: `auto`, `cuda`, `mps` or `cpu`.
@@ -73,7 +75,8 @@ def train(
     """
     watcher, say = steady(watcher)
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
-    config, spec, torch_device, explanation = settle(stage, preset, env, config_file, sets)
+    name = enter(env, watcher.say)
+    config, spec, torch_device, explanation = settle(stage, preset, name, config_file, sets, store=store)
     check_settings(config, spec)
     check_seed(seed)
     check_name(run)
@@ -83,7 +86,9 @@ def train(
     earlier, reason = find_earlier(opened, config, seed, run, fresh)
     event = ""
     if earlier is None and preset == AUTO and not fresh and run is None:
-        found = find_earlier_auto(opened, config, seed, partial(settle, stage, preset, env, config_file, sets))
+        found = find_earlier_auto(
+            opened, config, seed, partial(settle, stage, preset, name, config_file, sets, store=store)
+        )
         if found is not None:
             config, earlier, reason, event = found
             explanation = event
@@ -92,6 +97,7 @@ def train(
     if reason:
         watcher.say(reason)
     row = new_row(run or "", config, seed, stage, settings.fingerprint(config), torch_device, preset)
+    game_event = difference(config.env.name, earlier.source, f"run {earlier.run}") if earlier else ""
     begun = nullcontext(replace(row, run=earlier.run)) if earlier else claimed(opened, run, row)
     with begun as row:
         watcher.say(f"run {row.run}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
@@ -99,12 +105,16 @@ def train(
             watcher.say(explanation)
         watcher.say(memory)
         watcher.say(disk)
-        return _go(plan_of(opened, row, earlier, config, torch_device, watcher, event), is_locked=earlier is None)
+        if game_event:
+            watcher.say(game_event)
+        plan = plan_of(opened, row, earlier, config, torch_device, watcher, event)
+        return _go(replace(plan, game_event=game_event), is_locked=earlier is None)
 
 
 def resume(
     run: str,
     *,
+    env: object = None,
     device: str | None = None,
     overrides: Sequence[str] = (),
     store: str | Path = DEFAULT_STORE,
@@ -114,6 +124,7 @@ def resume(
 
     Args:
         run: its name.
+        env: where its game is, if it is to be named again (docs/games.md).
         device: another one than before; what differs there is said, and an event.
         overrides: settings of `league.config.CHANGEABLE` that the run has from now on. One that changes learning gives
             it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
@@ -137,6 +148,7 @@ def resume(
     if row.status == "finished":
         raise UsageError(f"run={run}: it is finished at step {row.steps:,}; {longer(row, opened.path)}")
     config, changed = with_overrides(row, overrides)
+    game_event = find_again(config.env.name, row.source, f"run {run}", env, watcher.say)
     torch_device = choose_device(device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
     memory = check_memory(config, spec, torch_device)
@@ -145,8 +157,8 @@ def resume(
     watcher.say(memory)
     watcher.say(disk)
     event = f"resumed with {', '.join(overrides)}" if overrides else ""
-    now = replace(changed, device=describe_device(torch_device))
-    return _go(plan_of(opened, now, row, config, torch_device, watcher, event))
+    now = replace(changed, device=describe_device(torch_device)).coming_from(registry.source(config.env.name))
+    return _go(replace(plan_of(opened, now, row, config, torch_device, watcher, event), game_event=game_event))
 
 
 @act("wire")
@@ -178,7 +190,7 @@ def _go(plan: Plan, *, is_locked: bool = False) -> TrainResult:
         if plan.found is not None and is_pruned(store, run):
             raise UsageError(
                 f"run={run}: snapshots of it were pruned, so it cannot go on; begin a new run with"
-                f" {command('train', '--fresh', '--env', plan.config.env.name, store=store.path)}"
+                f" {command('train', '--fresh', '--env', plan.row.env, store=store.path)}"
             )
         return session.go().results[0]
 
@@ -231,9 +243,9 @@ def longer(row: RunRow, store: Path) -> str:
     config = settings.from_json(json.loads(row.config))
     if not after or settings.fingerprint(config) != row.fingerprint:
         why = f"no stage carries {row.stage} on" if not after else "no stage carries on a run whose settings changed"
-        another = command("train", "--fresh", "--env", row.game, store=store)
+        another = command("train", "--fresh", "--env", row.env, store=store)
         return f"{why}; begin another run with {another}"
     preset = row.preset if row.preset not in ("", AUTO) else "fast"
     sets = [word for given in sets_for(config, after[0], preset) for word in ("--set", given)]
-    words = ["train", "--stage", after[0], "--preset", preset, "--env", row.game, "--seed", row.seed, *sets]
+    words = ["train", "--stage", after[0], "--preset", preset, "--env", row.env, "--seed", row.seed, *sets]
     return f"carry it on with {command(*words, store=store)}"

@@ -9,7 +9,7 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from league.arena import film
+from league.arena.games import find_again
 from league.envs import registry
 from league.errors import LeagueError, UsageError, command
 from league.play.checks import mask_words, place
@@ -152,11 +153,19 @@ def read_evidence(path: str | Path) -> Evidence:
         raise LeagueError(f"{path}: damaged, or no file of RUN/failures ({reason}); copy it again") from None
 
 
-def replay(path: str | Path, out: str | Path | None = None) -> Replay:
+def replay(
+    path: str | Path,
+    out: str | Path | None = None,
+    *,
+    env: object = None,
+    say: Callable[[str], None] | None = None,
+) -> Replay:
     """Rebuilds the batch of a finding from its file, and looks at it again.
 
     Args:
         path: a file of a run's folder `failures`.
+        env: where its game is, if it is to be named again (docs/games.md).
+        say: is told where the game is not what it was.
         out: a new file for pictures, if the game draws: a .png of the state, or a .gif of it and the step before.
 
     Raises:
@@ -165,6 +174,7 @@ def replay(path: str | Path, out: str | Path | None = None) -> Replay:
     """
     found = read_evidence(path)
     game = found.game
+    find_again(game.name, game.came_from, str(path), env, say)
     options = registry.check_options(game.name, game.options)
     spec = registry.spec(game.name, options)
     if registry.game_id(game.name, options) != game.game_id:
@@ -235,7 +245,9 @@ def _step_again(batch: MatchBatch, found: Evidence) -> tuple[bool | None, bool]:
     is_stale = not np.array_equal(obs, batch.obs[row]) or (
         mask is not None and batch.mask is not None and not np.array_equal(mask, batch.mask[row])
     )
-    return is_same, is_wrong if found.kind == "not_finite" else is_stale
+    low, high = batch.spec.obs_range
+    leaves_range = not ((low <= obs) & (obs <= high)).all()
+    return is_same, is_wrong if found.kind == "not_finite" else is_stale or bool(leaves_range)
 
 
 def _differences(batch: MatchBatch, found: Evidence, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
@@ -25,6 +26,8 @@ from league.store.rows import LearnerRow, RunRow, now
 from league.store.store import Store
 
 MARK = "run.json"
+GUESTS = "guests"
+"""In a run's folder: copies of the agents from elsewhere that it meets, so that it can go on without the originals."""
 ASIDE = ".old-"
 """In the name of a snapshot's folder that was set aside."""
 
@@ -129,6 +132,7 @@ def remove_folder(store: Store, row: RunRow) -> None:
     folder = folder_of(store, row.run)
     with suppress(OSError):
         if _is_empty(folder, store, row):
+            shutil.rmtree(folder / GUESTS, ignore_errors=True)
             for path in sorted(folder.iterdir()):
                 path.unlink()
             folder.rmdir()
@@ -219,9 +223,9 @@ def check_state(store: Store, row: RunRow, pool: Sequence[str]) -> None:
 def instead(store: Store, row: RunRow) -> str:
     """What to do about a run whose files are not there: have them back, or begin another."""
     role = next((learner.role for learner in store.learners() if learner.run == row.run), None)
-    words: tuple[str, ...] = ("train", "--fresh", "--env", row.game)
+    words: tuple[str, ...] = ("train", "--fresh", "--env", row.env)
     if role is not None:
-        words = ("exploit", "AGENT") if role == "exploiter" else ("train", "--league", "FILE", "--env", row.game)
+        words = ("exploit", "AGENT") if role == "exploiter" else ("train", "--league", "FILE", "--env", row.env)
     return f"restore its own from a copy, or begin another one with {command(*words, store=store.path)}"
 
 
@@ -281,7 +285,7 @@ def _is_empty(folder: Path, store: Store, row: RunRow) -> bool:
     """Whether a folder is one of this store for a run of that name, and nothing was ever written into it."""
     mark = _read(folder)
     is_own = mark is None or (mark.store, mark.run, mark.has_state) == (store.identity, row.run, False)
-    return is_own and {path.name for path in folder.iterdir()} <= {MARK, LOCK}
+    return is_own and {path.name for path in folder.iterdir()} <= {MARK, LOCK, GUESTS}
 
 
 def _read(folder: Path) -> Mark | None:

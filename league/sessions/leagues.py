@@ -20,8 +20,10 @@ import torch
 
 from league import config as settings
 from league.arena.agents import check_seed
-from league.config import SELF_PLAY, Config
+from league.arena.games import difference, enter, find_again
+from league.config import SELF_PLAY, Config, Layer
 from league.device import choose_device, describe_device
+from league.envs import registry
 from league.errors import DEFAULT_STORE, ConfigError, StoreError, UsageError, command, nearest
 from league.pool import roster
 from league.pool.league_pool import Assignment, LeaguePool, Member, own_snapshots
@@ -38,6 +40,7 @@ from league.store.connection import StoreBusy
 from league.store.rows import LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.training.loop import Watcher
+from league.types import GameSpec
 
 STAGE = "league"
 """In place of a stage in the rows of a league's runs: no stage carries them on."""
@@ -60,7 +63,7 @@ def train_league(
     *,
     stage: str = "test50k",
     preset: str = "fast",
-    env: str | None = None,
+    env: object = None,
     run: str | None = None,
     learner: str | None = None,
     seed: int = 0,
@@ -93,7 +96,9 @@ def train_league(
     found = roster.load(league, figures)
     check_seed(seed)
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
-    configs = [_settle(stage, preset, env, config_file, sets, entry, found) for entry in found.learners]
+    game = enter(env, watcher.say)
+    settle_here = partial(settle, stage, preset, game, config_file, sets, store=store)
+    configs = [_settle(settle_here, entry, found) for entry in found.learners]
     _need_learner(learner, [entry.name for entry in found.learners])
     check_name(run)
     opened = Store.create(Path(store), say)
@@ -104,6 +109,7 @@ def train_league(
 def resume_league(
     league: str,
     *,
+    env: object = None,
     learner: str | None = None,
     device: str | None = None,
     overrides: Sequence[str] = (),
@@ -115,7 +121,7 @@ def resume_league(
     Args:
         league: its name, or that of one of its runs (LEAGUE.NAME), which then goes on alone.
         learner, store, watcher: as for `train_league`.
-        device, overrides: as for `league.resume`, for every learner that goes on.
+        env, device, overrides: as for `league.resume`, for every learner that goes on.
 
     Raises:
         ConfigError, LeagueError, SnapshotError: as `league.resume`.
@@ -129,6 +135,10 @@ def resume_league(
         if learner not in (None, named):
             raise UsageError(f"--learner {learner}: {league} is a learner itself; name its league, or leave it out")
         league, learner = rows[league].league, named
+    for row in opened.runs():
+        if row.run in rows and rows[row.run].league == league:
+            find_again(row.game, row.source, f"league {league}", env, watcher.say)
+            break
     return _go_on(opened, league, learner, device, watcher, overrides)
 
 
@@ -283,6 +293,7 @@ def plan_of(
         _need_same_settings(store, learner.league, asked, found)
         row = replace(found, config=asked.config)
     config, row = with_overrides(replace(row, stage=STAGE), overrides)
+    row = row.coming_from(registry.source(config.env.name))
     torch_device = choose_device(device or config.learner.device)
     watcher = Notes(learner.run, watcher) if takes_turns else watcher
     shelf = LeagueShelf(store, row, config, torch_device, learner=learner, waits=takes_turns, say=watcher.say)
@@ -299,21 +310,17 @@ def plan_of(
         turns=1 if takes_turns else math.inf,
     )
     event = f"resumed with {', '.join(overrides)}" if overrides else ""
-    first = figures["seed"]
-    return Plan(row, found, config, torch_device, shelf, watcher, make_pool, first_weights=first, event=event)
+    plan = Plan(row, found, config, torch_device, shelf, watcher, make_pool, first_weights=figures["seed"], event=event)
+    return replace(plan, game_event=difference(row.game, found.source, f"run {row.run}"))
 
 
 def _settle(
-    stage: str,
-    preset: str,
-    env: str | None,
-    config_file: str | Path | None,
-    overrides: Sequence[str],
+    settle_here: Callable[[Layer], tuple[Config, GameSpec, torch.device, str]],
     learner: roster.RosterEntry,
     found: Roster,
 ) -> Config:
-    """A learner's settings, checked as those of a run."""
-    config, spec, device, _ = settle(stage, preset, env, config_file, overrides, learner.layer)
+    """A learner's settings, checked as those of a run; `settle_here` is `settle` with all but the learner's layer."""
+    config, spec, device, _ = settle_here(learner.layer)
     check_settings(config, spec)
     if not config.pool.mix.get(SELF_PLAY):
         raise ConfigError(
@@ -398,7 +405,7 @@ def _need_whole_league(store: Store, league: str, rows: Sequence[LearnerRow], pl
 
 
 def _another(store: Store, plan: Plan) -> str:
-    return command("train", "--league", "FILE", "--env", plan.config.env.name, store=store.path)
+    return command("train", "--league", "FILE", "--env", plan.row.env, store=store.path)
 
 
 def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], watcher: Watcher) -> None:

@@ -105,6 +105,8 @@ class Plan:
     """What the network's first weights are drawn with, if not with the run's seed."""
     event: str = ""
     """Written down where it goes on."""
+    game_event: str = ""
+    """What of its game is not as it was, written down where it goes on."""
     has_alarms: bool = True
     """Whether the store is searched for alarms when it is finished."""
 
@@ -235,6 +237,7 @@ class Session:
         """
         with self._store.writing():
             for learner in () if self._has_begun else self._learners:
+                learner.plan.shelf.keep_guests()
                 if learner.plan.found is None:
                     self._store.begin_run(replace(learner.plan.row, status="running"))
                 elif not learner.is_finished:
@@ -244,12 +247,15 @@ class Session:
 
     def _write_settings(self, learner: _Learner) -> None:
         row, found, event = learner.plan.row, learner.plan.found, learner.plan.event
+        assert found is not None
         written = {name: getattr(row, name) for name in ("stage", "config", "fingerprint", "device")}
-        if written != {name: getattr(found, name) for name in written}:
-            self._store.extend_run(row.run, **written)
+        if (written, row.source) != ({name: getattr(found, name) for name in written}, found.source):
+            self._store.extend_run(row.run, **written, source=row.source)
             learner.status = "running"
         if event and learner.counters.update:
             self._store.add_event(row.run, learner.counters.update, "resumed", event)
+        if learner.plan.game_event:
+            self._store.add_event(row.run, learner.counters.update, "game", learner.plan.game_event)
 
     def _take_turn(self, learner: _Learner) -> None:
         """Trains one learner to the end of its turn, or for as long as it goes where it is alone, over its resets.
@@ -350,6 +356,7 @@ def wire(plan: Plan) -> Run:
     return Run(
         name=row.run,
         config=config,
+        env=row.env,
         game_id=row.game_id,
         seed=row.seed,
         device=plan.device,
@@ -393,7 +400,7 @@ def new_row(
     run: str, config: Config, seed: int, stage: str, fingerprint: str, device: torch.device, preset: str = ""
 ) -> RunRow:
     """The row of a run that has not begun."""
-    return RunRow(
+    row = RunRow(
         run=run,
         game=config.env.name,
         game_id=registry.game_id(config.env.name, config.env.options),
@@ -405,6 +412,7 @@ def new_row(
         device=describe_device(device),
         preset=preset,
     )
+    return row.coming_from(registry.source(config.env.name))
 
 
 def stop_on_signals(say: Callable[[str], None]) -> AbstractContextManager[list[int]]:

@@ -12,16 +12,20 @@ from typing import Any
 import torch
 
 from league import config as settings
+from league.arena.fitting import check_mix
+from league.arena.games import load_settings
 from league.config import AUTO, Config, Layer
 from league.device import choose_device, read_memory
 from league.envs import registry
-from league.errors import ConfigError, UsageError, nearest
+from league.envs.game_checks import check_quickly
+from league.errors import DEFAULT_STORE, ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic
 from league.sessions import sizing
+from league.sessions.guests import resolved
 from league.sessions.shelf import architecture_of
 from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
 from league.store.rows import RunRow
-from league.types import BOT_PREFIX, RUN_NAME, GameSpec
+from league.types import RUN_NAME, GameSpec
 
 
 def settle(
@@ -31,27 +35,29 @@ def settle(
     config_file: str | Path | None,
     overrides: Sequence[str],
     layer: Layer | None = None,
+    store: str | Path = DEFAULT_STORE,
 ) -> tuple[Config, GameSpec, torch.device, str]:
     """The settings of a call: the game's options completed, the device chosen, the preset `auto` sized to it.
 
+    env: a registered game's name (`league.arena.games.enter` gives it).
     layer: laid over the stage, as `league.config.load` has it.
+    store: where runs are looked up whose agents `pool.mix` names.
 
-    The last of the four explains the sizes of `auto`; it is empty with another preset.
+    The last of the four explains the sizes of `auto`, and what follows from the game's spec; else it is empty.
     """
 
-    def load(sizes: Layer) -> Config:
-        config = settings.load(stage, preset, env, config_file, overrides, sizes, layer)
-        return settings.with_options(config, registry.check_options(config.env.name, config.env.options))
+    def load(sizes: Layer) -> tuple[Config, str]:
+        found, told = load_settings(stage, preset, env, config_file, overrides, sizes, layer)
+        return resolved(found, registry.game_id(found.env.name, found.env.options), Path(store)), told
 
-    config = load({})
+    config, told = load({})
     spec = registry.spec(config.env.name, config.env.options)
     device = choose_device(config.learner.device)
     if preset != AUTO:
-        return config, spec, device, ""
-    sizes, explanation = sizing.auto(
-        load, spec, footprint(config, spec, device), device, read_memory(device), registry.num_cores()
-    )
-    return load(sizes), spec, device, explanation
+        return config, spec, device, told
+    needs, memory = footprint(config, spec, device), read_memory(device)
+    sizes, explanation = sizing.auto(lambda sizes: load(sizes)[0], spec, needs, device, memory, registry.num_cores())
+    return load(sizes)[0], spec, device, "; ".join(filter(None, (explanation, told)))
 
 
 def with_overrides(row: RunRow, overrides: Sequence[str]) -> tuple[Config, RunRow]:
@@ -72,8 +78,7 @@ def with_overrides(row: RunRow, overrides: Sequence[str]) -> tuple[Config, RunRo
 
 def sets_for(config: Config, stage: str, preset: str) -> list[str]:
     """The `--set` that give a run of a stage and a preset the settings of `config` that count for its fingerprint."""
-    plain = settings.load(stage, preset, config.env.name)
-    plain = settings.with_options(plain, registry.check_options(plain.env.name, plain.env.options))
+    plain, _ = load_settings(stage, preset, config.env.name)
     base, wanted = _flat(plain), _flat(config)
     return [f"{name}={_toml(value)}" for name, value in wanted.items() if base.get(name) != value]
 
@@ -93,31 +98,31 @@ def _toml(value: Any) -> str:
 
 
 def check_settings(config: Config, spec: GameSpec) -> None:
-    """Refuses settings that cannot be run, or do not fit the game.
+    """Refuses settings that cannot be run, or do not fit the game, and a game that breaks the contract of games.
 
     Raises:
         ConfigError: with what would do.
+        ContractError: with the row, seat, step and column.
     """
     settings.check(config)
     settings.check_rewards(config, spec)
     check_mix(config, spec)
+    check_encoder(config, spec)
+    check_quickly(config.env.name, config.env.options)
 
 
-def check_mix(config: Config, spec: GameSpec) -> None:
-    """Refuses a `pool.mix` or `pool.groups` that names a bot which the game does not have.
+def check_encoder(config: Config, spec: GameSpec) -> None:
+    """Refuses an encoder of the opponent in a game that shows nothing of it.
 
     Raises:
-        ConfigError: with the bots that there are.
+        ConfigError: with what would do.
     """
-    bots = [BOT_PREFIX + bot for bot in spec.bots]
-    known = [settings.SELF_PLAY, *config.pool.groups, *bots]
-    for name, share in config.pool.mix.items():
-        if name not in known:
-            raise ConfigError(f"pool.mix.{name}={share:g}: {spec.name} has no such opponent{nearest(name, known)}")
-    for group, members in config.pool.groups.items():
-        for name in members:
-            if name not in bots:
-                raise ConfigError(f"pool.groups.{group} lists {name}: {spec.name} has no such bot{nearest(name, bots)}")
+    start, stop = spec.opponent_slice
+    if config.agent.opponent_encoder and start == stop:
+        raise ConfigError(
+            f"agent.opponent_encoder=true: {spec.name} shows nothing of the opponent (opponent_slice {start} to"
+            f" {stop}); use --set agent.opponent_encoder=false, or set opponent_slice or public_actions in the game"
+        )
 
 
 def check_name(run: str | None) -> None:

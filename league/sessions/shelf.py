@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -17,11 +17,13 @@ from league.errors import SnapshotError, command
 from league.policies.actor_critic import Architecture
 from league.sessions.failures import write_evidence
 from league.sessions.folders import ASIDE, check_state, folder_of, has_begun, instead, note_state
+from league.sessions.guests import folder_of as guest_folder
+from league.sessions.guests import keep, names
 from league.snapshots import io as snapshot_files
 from league.snapshots.agent import load_policy
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
-from league.store.rows import RunRow, SnapshotRow
+from league.store.rows import AgentRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.training.loop import Counters
 from league.types import GameSpec, Policy
@@ -60,7 +62,24 @@ class FileShelf:
         self._device = device
         self._paths = dict(elsewhere or {})
         options = registry.check_options(config.env.name, config.env.options)
-        self._game = GameRecord(name=self.spec.name, version=self.spec.version, game_id=row.game_id, options=options)
+        self._game = GameRecord.of(self.spec, row.game_id, options, row.source)
+
+    @property
+    def guests(self) -> Sequence[str]:
+        """The agent ids of those in the mix that come from elsewhere."""
+        return names(self.config.pool)
+
+    def keep_guests(self) -> None:
+        """Copies them into the run's folder, and tells the store of them.
+
+        Raises:
+            SnapshotError: one is missing or damaged, or the disk refuses.
+        """
+        known = {agent.agent_id for agent in self.store.agents(self.row.game_id)} if self.guests else set()
+        for manifest in keep(self.folder, self.config.pool):
+            if manifest.agent_id not in known:
+                label = f"{manifest.run}@{manifest.step}"
+                self.store.add_agent(AgentRow(manifest.agent_id, "import", label, self.row.game_id))
 
     def has_begun(self) -> bool:
         """Whether a state was ever saved, be it lost since."""
@@ -93,7 +112,9 @@ class FileShelf:
             SnapshotError: it is not there, or damaged.
         """
         run, again = self.row.run, command("resume", self.row.run, store=self.store.path)
-        if agent_id not in self._paths:
+        if agent_id in self.guests:
+            self._paths[agent_id] = self._guest(agent_id)
+        elif agent_id not in self._paths:
             self._paths |= {row.agent_id: self.store.path.parent / row.path for row in self._known()}
         try:
             return load_policy(self._paths[agent_id], self._device, agent_id)[1]
@@ -145,6 +166,10 @@ class FileShelf:
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Writes a file of what a guard found, and returns words of what shows it."""
         return write_evidence(self.folder / "failures", evidence, self._game)
+
+    def _guest(self, agent_id: str) -> Path:
+        kept = guest_folder(self.folder, agent_id)
+        return kept if kept.is_dir() else Path(self.config.pool.agents[agent_id])
 
     def _known(self) -> Iterable[SnapshotRow]:
         """The snapshots in the store that the run may load."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Literal
 
-from league.types import BOT_PREFIX, GameSpec
+from league.types import BOT_PREFIX, GameSpec, Source
 
 RunStatus = Literal["running", "finished", "stopped", "failed"]
 AgentKind = Literal["snapshot", "bot", "import"]
@@ -48,6 +48,26 @@ class RunRow:
     """The run that this one goes on from."""
     preset: str = ""
     """That it was begun with; empty where that is not known."""
+    game_address: str = ""
+    """Where its game came from (`league.types.Source`), as the next two; empty where it came with the library."""
+    game_version: str = ""
+    game_sha256: str = ""
+
+    @property
+    def source(self) -> Source:
+        """Where its game came from."""
+        return Source(self.game_address, self.game_version, self.game_sha256)
+
+    def coming_from(self, source: Source) -> RunRow:
+        """The row with its game from there; as it is where `source` does not tell."""
+        if not source.address:
+            return self
+        return replace(self, game_address=source.address, game_version=source.version, game_sha256=source.sha256)
+
+    @property
+    def env(self) -> str:
+        """What `--env` takes for its game."""
+        return self.game_address or self.game
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from league.store.rows import (
 )
 from league.store.sql import sql
 from league.store.waiting import Waiting, write_batch
-from league.types import MatchResult
+from league.types import MatchResult, Source
 
 FLUSH_SECONDS = 5.0
 """The least time between two writes that can be put off."""
@@ -277,8 +277,19 @@ class Writer(Reader):
         with self.connection.transaction() as con:
             return delete_import(con, self.path, run)
 
-    def extend_run(self, run: str, *, stage: str, config: str, fingerprint: str, device: str | None = None) -> None:
+    def extend_run(
+        self,
+        run: str,
+        *,
+        stage: str,
+        config: str,
+        fingerprint: str,
+        device: str | None = None,
+        source: Source | None = None,
+    ) -> None:
         """Sets a run going again at once, for `stage`, with `config` (JSON), `fingerprint` and `device` from now on.
+
+        source: where its game comes from now; None: as before.
 
         Raises:
             StoreError: the store cannot be written.
@@ -289,6 +300,9 @@ class Writer(Reader):
             "config": config,
             "fingerprint": fingerprint,
             "device": device,
+            "game_address": None if source is None else source.address,
+            "game_version": None if source is None else source.version,
+            "game_sha256": None if source is None else source.sha256,
             "updated_at": naive(now()),
         }
         with self.connection.transaction() as con:

@@ -126,6 +126,7 @@ class Learner:
                 rollout.state.select(rows),
                 pick(rollout.is_first),
                 None if rollout.mask is None else pick(rollout.mask),
+                None if rollout.watched is None else rollout.watched.select(rows),
             )
         loss = ppo(
             EvaluatedActions(log_prob.float(), entropy.float(), value.float()),

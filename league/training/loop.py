@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import time
 import traceback
 from collections import deque
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 
 from league.acts import act
-from league.config import BITS, Config, PoolConfig, next_snapshot_mark, smaller
+from league.config import AGENT_PREFIX, BITS, Config, PoolConfig, next_snapshot_mark, smaller
 from league.device import is_out_of_memory, prepare_training
 from league.errors import GuardError, LeagueError, SnapshotError, StoreError, command
 from league.play import randomness
@@ -23,7 +24,7 @@ from league.play.moving import Setting, seed_after, told
 from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.payoff_games import measure_payoffs
 from league.pool.pool import Pool
-from league.signals import received
+from league.signals import Interrupted, interrupt, on_signal, received
 from league.store.rows import RewardTerm
 from league.store.store import Store
 from league.training import probe
@@ -93,6 +94,10 @@ class Watcher(Protocol):
 class Shelf(Protocol):
     """Keeps a run's snapshots, states and evidence."""
 
+    @property
+    def guests(self) -> Sequence[str]:
+        """The agent ids of those in the mix that come from elsewhere."""
+
     def load_policy(self, agent_id: str) -> Policy:
         """The frozen policy of an agent id, on the run's device."""
 
@@ -106,8 +111,8 @@ class Shelf(Protocol):
         """Writes a file of what a guard found, and returns words of what shows it."""
 
 
-PoolMaker = Callable[[PoolConfig, Callable[[str], Policy], np.random.Generator], Pool]
-"""Makes a pool of its settings, `Shelf.load_policy` and what draws."""
+PoolMaker = Callable[[PoolConfig, Callable[[str], Policy], np.random.Generator, Sequence[str]], Pool]
+"""Makes a pool of its settings, `Shelf.load_policy`, what draws, and the guests."""
 Ending = Literal["finished", "stopped", "turn over", "reset"]
 """The stage's steps are done; a signal came; the pool's turn is over; the learner goes back to its first weights."""
 
@@ -135,6 +140,8 @@ class Run:
     """What matrix products are on the device, as `league.device.products_of` has it."""
     rate: Callable[[int, set[str]], None] = field(default=lambda update, agents: None)
     """Writes down, with the updates made, the ratings of agents that met in an evaluation."""
+    env: str = ""
+    """What `--env` takes for the game; empty: its name."""
     begin: Callable[[], None] = field(default=lambda: None)
     """Called once everything is there that the run plays with, before it plays."""
     counters: Counters = field(default_factory=Counters)
@@ -162,7 +169,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
     learner = Learner(run.policy, config.learner, learner_rng, run.device)
     if config.learner.compile == "compile":
         learner.sequence = compiled(run.policy.sequence, run.watcher.say)
-    pool = run.make_pool(config.pool, run.shelf.load_policy, pool_rng)
+    pool = run.make_pool(config.pool, run.shelf.load_policy, pool_rng, run.shelf.guests)
     is_resumed, has_begun = bool(state), False
     generators = state.pop("generators", None) if state else None
     try:
@@ -212,10 +219,11 @@ def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resum
             counters.next_snapshot = next_snapshot_mark(config, counters.steps)
             ending = ending or pool.ending
 
-        # Evaluate: the newest snapshot plays games of its own.
-        if is_evaluation_due(counters, config, ending == "finished"):
+        # Evaluate: the newest snapshot plays games of its own. What a signal breaks off is played when the run goes on.
+        if is_evaluation_due(counters, config, ending == "finished") and not received():
             with randomness.untouched(run.device):
                 alarms += evaluate_newest(run, pool, counters)
+            ending = "stopped" if received() else ending
 
         # Save: at the end, when others wait for the snapshot, and every few minutes.
         must_stop = bool(alarms) and config.run.on_alarm == "stop" and ending in (None, "reset")
@@ -323,9 +331,10 @@ def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> 
 
 
 def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:
-    """Plays the newest snapshot against every native bot, its league's others and the step-0 one, once.
+    """Plays the newest snapshot against every native bot, its league's others, its guests and the step-0 one, once.
 
-    A finished stage without a snapshot of its last weights takes one first; it does not join the pool.
+    A finished stage without a snapshot of its last weights takes one first; it does not join the pool. A signal breaks
+    the games off: then nothing of them is written, and they are due again.
 
     Returns:
         The alarms that it raised.
@@ -334,7 +343,11 @@ def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:
     if counters.steps >= config.run.total_steps and counters.newest_steps != counters.steps:
         take_snapshot(run, counters)
     newest = counters.newest
-    alarms = _evaluate(run, pool, counters, newest) if newest != counters.evaluated else []
+    try:
+        alarms = _evaluate(run, pool, counters, newest) if newest != counters.evaluated else []
+    except Interrupted as told:
+        signal.raise_signal(told.number)  # for the run as a whole
+        return []
     counters.evaluated = newest
     if config.run.evaluate_every:
         counters.next_evaluation = (counters.steps // config.run.evaluate_every + 1) * config.run.evaluate_every
@@ -347,6 +360,7 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     started = time.perf_counter()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
     nets = pool.rivals() | {pool.snapshots[0]: f"{run.name}@0"}
+    nets |= {agent_id: f"{AGENT_PREFIX}{agent_id[:12]}" for agent_id in run.shelf.guests}
     for agent_id in [agent for agent in nets if agent != newest]:
         try:
             opponents.append(Contestant(agent_id, run.shelf.load_policy(agent_id)))
@@ -355,13 +369,10 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     contestant = Contestant(newest, run.shelf.load_policy(newest))
     seeds = np.random.SeedSequence([run.seed, counters.update]).generate_state(len(opponents)).tolist()
     games = config.run.evaluate_games
-    results = play(
-        run.make_batch,
-        [Pairing(contestant, opponent, games, seed) for opponent, seed in zip(opponents, seeds, strict=True)],
-        Origin(run.name, run.game_id),
-        update=counters.update,
-        precision=config.learner.precision,
-    )
+    pairings = [Pairing(contestant, opponent, games, seed) for opponent, seed in zip(opponents, seeds, strict=True)]
+    origin = Origin(run.name, run.game_id)
+    with on_signal(interrupt):
+        results = play(run.make_batch, pairings, origin, update=counters.update, precision=config.learner.precision)
     run.store.add_matches(results)
     run.rate(counters.update, {agent for result in results for agent in result.agents})
     alarms: list[Alarm] = []
@@ -510,7 +521,7 @@ def _restore(
         raise SnapshotError(
             f"run={run.name}: its state cannot be read by this league ({' '.join(str(error).split())[:200]}); read it"
             f" with the one that wrote it, or begin a new run with"
-            f" {command('train', '--fresh', '--env', run.config.env.name, store=run.store.path)}"
+            f" {command('train', '--fresh', '--env', run.env or run.config.env.name, store=run.store.path)}"
         ) from error
     matches, saved = state.pop("collector"), state.pop("probe", None)
     taken = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,7 +19,7 @@ from league.types.spaces import BoolArray as BoolArray
 from league.types.spaces import FloatArray as FloatArray
 from league.types.spaces import Mask as Mask
 from league.types.spaces import ObservationPart as ObservationPart
-from league.types.spaces import check_parts
+from league.types.spaces import check_parts, need_numbers, plain
 
 if TYPE_CHECKING:
     import torch
@@ -36,12 +36,27 @@ BOT_PREFIX = "bot:"
 
 
 @dataclass(frozen=True)
+class Source:
+    """Where a game came from. It is stored with runs and snapshots, and is no part of what the game is."""
+
+    address: str = ""
+    """What `--env` takes: a file's whole path, a module, a scheme or an installed game, with `:NAME` where it has one.
+    Empty: it came with this library, or as an object."""
+    version: str = ""
+    """Of the distribution that it is in; empty where it is in none."""
+    sha256: str = ""
+    """Of its file, in hex; empty where it is no file."""
+
+
+@dataclass(frozen=True)
 class GameSpec:
     """What a game is, for whoever plays it. Two games with equal `name`, `version` and options are the same game.
 
+    NumPy's numbers become Python's, and lists tuples.
+
     Raises:
-        ValueError: less than a tick a step, an anchor, floor or activity that the game does not have, or parts that are
-            not the whole observation.
+        ValueError: a number that is none, less than a tick a step, an anchor, floor or activity that the game does not
+            have, or parts that are not the whole observation.
     """
 
     name: str
@@ -82,17 +97,36 @@ class GameSpec:
     native bots played. Not so where a hidden choice would be told, such as which card was laid face down."""
 
     def __post_init__(self) -> None:
+        for name in (each.name for each in fields(self)):
+            object.__setattr__(self, name, plain(getattr(self, name)))
+        for name in ("version", "obs_size", "opponent_slice", "ticks_per_step"):
+            need_numbers(name, getattr(self, name), int)
+        for name in ("obs_range", "tick_rate"):
+            need_numbers(name, getattr(self, name), float)
+        for name in ("opponent_slice", "obs_range"):
+            if not isinstance(getattr(self, name), tuple) or len(getattr(self, name)) != 2:
+                raise ValueError(f"{name}={getattr(self, name)!r} must be two numbers")
+        if not isinstance(self.action, ActionSpec):
+            raise ValueError(f"action={self.action!r} must be an ActionSpec")
+        for name in ("reward_terms", "metrics", "end_reasons", "bots"):
+            names = getattr(self, name)
+            if not isinstance(names, tuple) or not all(isinstance(word, str) for word in names):
+                raise ValueError(f"{name}={names!r} must be a tuple of names")
         if self.ticks_per_step < 1:
             raise ValueError(f"ticks_per_step={self.ticks_per_step} must be at least 1")
-        for role, name, known in (
+        for role, named, known in (
             ("anchor", self.anchor, self.bots),
             ("floor", self.floor, self.bots),
             ("activity", self.activity, self.metrics),
         ):
-            if name is not None and name not in known:
+            if named is not None and named not in known:
                 what = "metrics" if role == "activity" else "bots"
-                raise ValueError(f"{role}={name!r} is none of the game's {what} ({', '.join(known) or 'it has none'})")
+                raise ValueError(f"{role}={named!r} is none of the game's {what} ({', '.join(known) or 'it has none'})")
         if self.observation is not None:
+            if not isinstance(self.observation, tuple) or not all(
+                isinstance(part, ObservationPart) for part in self.observation
+            ):
+                raise ValueError(f"observation={self.observation!r} must be a tuple of ObservationPart")
             check_parts(self.observation, self.obs_size)
 
 
@@ -157,7 +191,7 @@ class Turns(Protocol):
     nothing ended in it.
     """
 
-    to_act: BoolArray  # (B, S), who decides in the next step, at least one seat of each row
+    to_act: BoolArray  # (B, S), who decides in the next step, at least one seat of each row; written as `obs` is
     held: BoolArray  # (B,), rows that the next step leaves as they are; written by the engine, at first False
 
 
@@ -267,9 +301,28 @@ class PolicyState(Protocol):
         """Overwrites this state with what `tensors()` gave."""
 
 
+@dataclass(frozen=True)
+class Watched:
+    """What the learner's seats saw while they waited, in a game in turns: W views a row, its earliest first.
+
+    A view is one that followed a decision of the opponent and preceded another one of it. Those of a row belong to the
+    match of the decision that they precede.
+    """
+
+    obs: torch.Tensor  # (W, B, obs_size)
+    before: torch.Tensor  # (W, B) int64, the step whose decision comes next; T where a row has fewer views than W
+
+    def select(self, rows: torch.Tensor) -> Watched:
+        """Those of `rows` (n,)."""
+        return Watched(self.obs.index_select(1, rows), self.before.index_select(1, rows))
+
+
 @dataclass
 class Rollout:
-    """`T` steps of `B` rows as the learner's seat saw them: (T, B) tensors on the device, matches ending anywhere."""
+    """`T` steps of `B` rows as the learner's seat saw them: (T, B) tensors on the device, matches ending anywhere.
+
+    A step is one decision of the learner's. In a game in turns it includes what others decide until the next one.
+    """
 
     obs: torch.Tensor  # (T, B, obs_size)
     mask: torch.Tensor | None  # (T, B, M)
@@ -280,10 +333,14 @@ class Rollout:
     next_value: torch.Tensor
     """Of the state reached, before any reset; 0 where the match terminated."""
     ends: torch.Tensor  # bool, terminated or truncated in this step
-    is_first: torch.Tensor  # bool, a match begins at this step
+    is_first: torch.Tensor
+    """bool, a match begins at this step. In a game in turns not at the first one: what was watched of its match before
+    is in `state`."""
     state: PolicyState
     """The policy's memory of the B rows when the segment began (a copy)."""
     finished: list[MatchResult]
+    watched: Watched | None = None
+    """None where nobody waited for more than one decision of the other."""
 
 
 class Policy(Protocol):
@@ -326,6 +383,12 @@ class Policy(Protocol):
     def value(self, obs: torch.Tensor, state: Any, *, rows: torch.Tensor | None = None) -> torch.Tensor:
         """The value (n,) of obs (n, obs_size) under `state`, which is left as it is."""
 
+    def watch(self, obs: torch.Tensor, state: Any, *, rows: torch.Tensor | None = None) -> None:
+        """Takes in what a seat sees while it waits, obs (n, obs_size), and decides nothing; writes `state` in place.
+
+        A network without a use for it may leave `state` as it is.
+        """
+
     def sequence(
         self,
         obs: torch.Tensor,
@@ -333,10 +396,12 @@ class Policy(Protocol):
         state: Any,
         is_first: torch.Tensor,
         mask: torch.Tensor | None = None,
+        watched: Watched | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """(log_prob, entropy, value), each (B, T), of the stored `action` (B, T, A) in a segment obs (B, T, obs_size).
 
-        state: the memory when the segment began; is_first (B, T): a match begins at this step.
+        state: the memory when the segment began; is_first (B, T): a match begins at this step, or with the first view
+            of `watched` before it, and nothing from before is remembered.
         """
 
 
@@ -370,3 +435,6 @@ class PolicyStack(Protocol):
 
         `rows` may name one row of the state several times; what that row then holds means nothing.
         """
+
+    def watch(self, obs: torch.Tensor, state: Any, *, num_slots: int, rows: torch.Tensor | None = None) -> None:
+        """As `Policy.watch`, for rows as of `step`."""

@@ -25,9 +25,27 @@ MOST_CHOICES = {np.dtype(np.int16): 2**15, np.dtype(np.float32): 2**24}
 """So many choices of a part can be told apart in these types."""
 
 
+def plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, and lists as tuples."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple(plain(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def need_numbers(what: str, values: Any, kind: type[int] | type[float]) -> None:
+    """Refuses a number, or one of a tuple, that is not of its kind; a whole number serves as a float.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    for value in values if isinstance(values, tuple) else (values,):
+        if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
+            raise ValueError(f"{what}={value!r} must be {'whole numbers' if kind is int else 'numbers'}")
+
+
 @dataclass(frozen=True)
 class ActionSpec:
-    """The action of one decision, A numbers.
+    """The action of one decision, A numbers. NumPy's numbers become Python's, and lists tuples.
 
     `discrete`, `multi_discrete`: every number is one of `choices[i]` options, counted from 0; the mask has one entry an
     option. `discrete` has one number; Gymnasium shows it as such, not as an array.
@@ -54,7 +72,8 @@ class ActionSpec:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"action.kind={self.kind!r} is none of {', '.join(KINDS)}")
+            raise ValueError(f"action kind {self.kind!r} is none of {', '.join(KINDS)}")
+        self._make_plain()
         has = FIELDS.get(self.kind, ("choices",))
         for name in ("choices", *LATER):
             if name not in has and getattr(self, name):
@@ -62,6 +81,23 @@ class ActionSpec:
         problem = getattr(self, f"_problem_of_{self.kind}", str)()
         if problem:
             raise ValueError(f"action {problem}")
+
+    def _make_plain(self) -> None:
+        for name in ("choices", *LATER):
+            object.__setattr__(self, name, plain(getattr(self, name)))
+            if name != "max_tuples" and not isinstance(getattr(self, name), tuple):
+                what = "one number of choices for each part" if name == "choices" else "one for each"
+                raise ValueError(f"action {name}={getattr(self, name)!r} must be a tuple: {what}")
+        for name in ("choices", "max_tuples"):
+            need_numbers(f"action {name}", getattr(self, name), int)
+        for i, pair in enumerate(self.bounds):
+            need_numbers(f"action bounds[{i}]", pair, float)
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ValueError(f"action bounds[{i}]={pair!r} must be (least, greatest)")
+        if not all(isinstance(part, ActionSpec) for part in self.parts):
+            raise ValueError(f"action parts={self.parts!r} must be a tuple of ActionSpec")
+        if not all(isinstance(name, str) for name in self.names):
+            raise ValueError(f"action names={self.names!r} must be a tuple of names")
 
     def _problem_of_discrete(self) -> str:
         return "" if len(self.choices) == 1 else f"choices={self.choices}: discrete has one; take multi_discrete"
@@ -196,11 +232,13 @@ class ActionSpec:
         """What no mask (..., M) may be, in words; empty where there is nothing of it."""
         if self.kind == "legal_tuples":
             return self._tuples_problem(self.tuples(mask))
+        at = 0
         for leaf, part in zip(self.leaves, self._masks(mask), strict=True):
-            if leaf.kind not in ("discrete", "multi_discrete") or part is None:
-                continue
-            if not all(choice.any(axis=-1).all() for choice in leaf.split(part)):
-                return "nothing is legal in some part of the action; allow at least one choice a part"
+            if leaf.kind in ("discrete", "multi_discrete") and part is not None:
+                for number, choice in enumerate(leaf.split(part)):
+                    if not choice.any(axis=-1).all():
+                        return f"nothing is legal in part {at + number} of the action; allow at least one choice a part"
+            at += leaf.num_parts
         return ""
 
     def tuples(self, mask: Mask) -> npt.NDArray[np.int16]:
@@ -264,6 +302,16 @@ class ObservationPart:
 
     def __post_init__(self) -> None:
         where = f"observation part {self.name!r}"
+        for name in ("start", "shape", "count", "bounds"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
+        for name in ("start", "shape", "count"):
+            need_numbers(f"{where}: {name}", getattr(self, name), int)
+        if not isinstance(self.shape, tuple):
+            raise ValueError(f"{where}: shape={self.shape!r} must be a tuple")
+        if self.bounds is not None:
+            need_numbers(f"{where}: bounds", self.bounds, float)
+            if not isinstance(self.bounds, tuple) or len(self.bounds) != 2:
+                raise ValueError(f"{where}: bounds={self.bounds!r} must be (least, greatest)")
         if self.start < 0 or not self.size or any(size < 1 for size in self.shape):
             raise ValueError(f"{where}: start={self.start} and shape={self.shape} must be of positive sizes")
         if self.kind not in ("numbers", "image", "tokens"):

@@ -79,7 +79,7 @@ def test_the_checker_finds_what_no_space_has(broken: type[GuessingBatch], kind: 
 @pytest.mark.parametrize(
     "fields, rule",
     [
-        ({"kind": "boxes"}, "kind='boxes' is none of"),
+        ({"kind": "boxes"}, "kind 'boxes' is none of"),
         ({"kind": "box"}, "a box needs"),
         ({"kind": "box", "bounds": ((1.0, 1.0),)}, "to a greater one"),
         ({"kind": "box", "bounds": ((0.0, float("inf")),)}, "to a greater one"),

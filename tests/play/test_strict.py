@@ -1,14 +1,17 @@
 """`env.strict_masks`: quiet on a sound game, loud on a wrong mask, a stale observation or an illegal action."""
 
+import dataclasses
 import re
 
 import numpy as np
 import pytest
 
 from league.envs import registry
+from league.envs.classic import matrix
 from league.errors import LeagueError
 from league.play.strict import StrictMasks
-from league.types import ActionSpec, MatchBatch
+from league.types import ActionSpec, MatchBatch, Turns
+from tests.helpers.matches import Cards
 
 
 def started() -> tuple[MatchBatch, StrictMasks]:
@@ -51,6 +54,55 @@ def test_an_illegal_action_stops_unless_a_bot_plays_the_seat() -> None:
         check.check()
     batch.controllers[3, 0] = 0
     check.check()
+
+
+@pytest.mark.parametrize("name", ["obs", "mask", "terminated", "reward_terms", "result"])
+def test_an_array_that_moves_stops(name: str) -> None:
+    """The engine holds the arrays that it was given: one that is another is read by nobody, however right it is."""
+    batch, twin = (matrix.make(4, 1, matrix.Options()) for _ in range(2))
+    if name == "mask":
+        batch.mask, twin.mask = (np.ones((4, 2, 3), np.bool_) for _ in range(2))  # type: ignore[misc]
+    check = StrictMasks(batch, twin)
+    check.check()
+    batch.step()
+    setattr(batch, name, getattr(batch, name).copy())
+    with pytest.raises(LeagueError, match=rf"matrix: {name} moved, .*write self.{name}\[:\] = "):
+        check.check()
+
+
+def test_an_observation_outside_its_range_stops() -> None:
+    """Also where the state gives the same: the spec is wrong then, and what the nets see is not what it says."""
+    batch, twin = (matrix.make(4, 1, matrix.Options()) for _ in range(2))
+    batch.spec = twin.spec = dataclasses.replace(batch.spec, obs_range=(0.0, 0.05))
+    check = StrictMasks(batch, twin)
+    check.check()
+    batch.step()
+    with pytest.raises(LeagueError, match=r"row 0, seat 0: obs\[0\] \(the seat's own\) is 1.0, outside obs_range"):
+        check.check()
+
+
+def test_of_a_game_in_turns_waiting_seats_are_not_looked_at() -> None:
+    """Masks and actions count where a seat is to act and its row is not held; `to_act` is rebuilt, too."""
+    batch, twin = (Cards.as_game().make(4, 1, Cards.as_game().Options()) for _ in range(2))
+    assert isinstance(batch, Turns) and batch.mask is not None
+    check = StrictMasks(batch, twin)
+    for step in range(12):
+        batch.actions[:] = -5
+        firsts = batch.mask.reshape(4, 2, 8, 2)[:, :, 0]
+        batch.actions[batch.to_act] = firsts[batch.to_act]
+        batch.held[:] = np.arange(4) == step % 5
+        batch.actions[batch.held] = -5
+        batch.mask[~batch.to_act] = -9
+        check.check()
+        batch.step()
+    batch.held[:] = False
+    row, seat = np.argwhere(batch.to_act)[0].tolist()
+    batch.actions[:] = -5
+    with pytest.raises(LeagueError, match=rf"row {row}, seat {seat}: action .* is not legal"):
+        check.check()
+    batch.to_act[row] = ~batch.to_act[row]
+    with pytest.raises(LeagueError, match=f"row {row}, seat 0: to_act is .*, rebuilt from the state"):
+        check.check()
 
 
 def test_choices_are_looked_up_part_by_part() -> None:

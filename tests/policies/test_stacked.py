@@ -47,7 +47,8 @@ def uneven(played: Opponents) -> np.ndarray[Any, np.dtype[np.int64]]:
     order = np.random.default_rng(5).permutation(ROWS)
     slots = np.full(ROWS, NO_SLOT)
     for row in order:
-        slots[row] = played.enter(names[row])
+        if names[row] != "bot:x":
+            slots[row] = played.enter(names[row])
     return slots
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ import pytest
 
 from league import config as settings
 from league.config import PoolConfig
+from league.errors import ConfigError, LeagueError
 from league.maths.davidson import Prior
 from league.maths.ratings import PairCounts, bradley_terry
+from league.pool import samplers
 from league.pool.pool import Pool, Results
 from league.pool.samplers import (
     by_quality,
@@ -303,3 +306,46 @@ def test_a_restored_pool_draws_the_same(sampler: str, tmp_path: Path) -> None:
     second.load_state_dict(load_state(tmp_path / "state"))
     assert [first.draw() for _ in range(20)] == [second.draw() for _ in range(20)], "by the odds of the last drawing"
     assert go_on(first) == go_on(second)
+
+
+# Samplers of one's own
+
+
+def test_a_sampler_of_ones_own_is_drawn_from() -> None:
+    """It sees what the built-in ones see, and its weights are mixed with epsilon of uniform."""
+
+    def oldest(known: samplers.Known) -> Any:
+        assert known.win_rates().shape == known.gaps().shape == known.qualities().shape == (3,)
+        assert known.payoff().shape == (3, 3) and list(known.members) == ["a", "b", "c"]
+        return [7.0, 0.0, 0.0]
+
+    samplers.register("oldest", oldest)
+    try:
+        values = settings.load().pool.model_dump() | {"mix": {"self_play": 1.0}, "epsilon": 0.3}
+        config = PoolConfig.model_construct(**values | {"sampler": "oldest"})
+        pool = Pool(config, lambda agent_id: None, np.random.default_rng(0))
+        for member in "abc":
+            pool.admit(member)
+        pool.refresh_targets(set())
+        assert pool.odds["self_play"] == pytest.approx({"a": 0.8, "b": 0.1, "c": 0.1})
+        samplers.register("oldest", oldest)
+        with pytest.raises(ConfigError, match="already registered"):
+            samplers.register("oldest", lambda known: np.ones(3))
+        with pytest.raises(ConfigError, match="already registered"):
+            samplers.register("nash", oldest)
+    finally:
+        del samplers.SAMPLERS["oldest"], samplers._registered["oldest"]
+
+
+@pytest.mark.parametrize("given", [[1.0], [0.0, 0.0], [-1.0, 2.0], [float("nan"), 1.0], None, "ab", [[1.0, 2.0]]])
+def test_what_are_no_weights_is_one_line(given: Any) -> None:
+    """It names the sampler, what it returned and the rule."""
+    samplers.register("odd", lambda known: given)
+    try:
+        known: Any = SimpleNamespace(members=["a", "b"], config=settings.load().pool)
+        with pytest.raises(LeagueError, match=r"sampler odd: returned .* for 2 members; it must return one weight for"):
+            samplers.probabilities("odd", known)
+        with pytest.raises(ConfigError, match=r"pool.sampler='nahs' is no sampler; did you mean `nash`"):
+            samplers.probabilities("nahs", known)
+    finally:
+        del samplers.SAMPLERS["odd"], samplers._registered["odd"]

@@ -274,7 +274,9 @@ def test_a_state_that_cannot_be_read_now_is_not_damaged(case: str, tmp_path: Pat
     before = sorted(path.name for path in tmp_path.iterdir())
     try:
         if case == "no handles":
-            resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) - 1, limit[1]))
+            lowest = os.dup(0)  # the next number that a file would have
+            os.close(lowest)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limit[1]))
         with pytest.raises(SnapshotError, match="a newer league wrote it" if case == "newer" else "cannot be read now"):
             load_state(tmp_path)
         if case == "no file":

@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -57,6 +57,7 @@ class LiarGame:
     """Brawl whose batches are wrapped, as a game of its own."""
 
     Options, KEYS = brawl.Options, brawl.KEYS
+    DEFAULTS: ClassVar[dict[str, Any]] = {"pool": {"mix": {"self_play": 1.0}}, "rewards": {"damage_dealt": 1.0}}
     render = staticmethod(lambda batch, row, **how: brawl.render(batch.inner, row, **how))
 
     @staticmethod

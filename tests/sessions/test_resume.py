@@ -18,6 +18,7 @@ from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.sessions import session as session_module
 from league.sessions import shelf as shelf_module
 from league.store.store import Store
+from league.training import loop
 from league.training.loop import Report
 from tests.helpers.cases import cases
 from tests.helpers.phases import Told
@@ -58,6 +59,36 @@ def test_a_stopped_run_resumes_to_the_same_run(number: int, whole: Any, tmp_path
     assert (third.status, third.signal, third.updates) == ("finished", 0, 10)
     assert status(tmp_path, first.run) == ("finished", 1_280)
     assert learned(tmp_path, first.run) == whole
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_an_evaluation_that_is_broken_off_is_played_later(
+    number: int, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal within one ends the run at once, saved; resumed it plays that evaluation, the last one too, once."""
+    (tmp_path / "unbroken").mkdir()
+    train(tmp_path / "unbroken", "long")
+    calls = []
+    play = loop.play
+
+    def told(*arguments: Any, **named: Any) -> Any:
+        calls.append(named["update"])
+        if len(calls) == number:
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("it went on")
+        return play(*arguments, **named)
+
+    monkeypatch.setattr(loop, "play", told)
+    stopped, _ = train(tmp_path, "long")
+    assert (stopped.status, stopped.signal) == ("stopped", signal.SIGINT) and len(calls) == number
+    resumed = league.resume("matrix-1", store=tmp_path / "league.duckdb")
+    assert resumed.status == "finished" and calls[number] == calls[number - 1]
+    assert learned(tmp_path, "matrix-1") == whole
+    rows = [
+        Store.open(path / "league.duckdb").matches("matrix-1", "evaluation")
+        for path in (tmp_path, tmp_path / "unbroken")
+    ]
+    assert rows[0] == rows[1] and len(rows[0]) > 10
 
 
 def test_a_failed_run_resumes_from_its_checkpoint(whole: Any, tmp_path: Path) -> None:

@@ -21,11 +21,12 @@ from league.envs import registry
 from league.errors import LeagueError, StoreError, UsageError
 from league.maths.record import Record
 from league.store import connection, making, reading, writing
+from league.store.codec import to_columns
 from league.store.connection import StoreBusy
-from league.store.rows import AgentRow, GameRow, RatingRow, RewardTerm
+from league.store.rows import AgentRow, GameRow, RatingRow, RewardTerm, RunRow
 from league.store.sql import Migration, migrations
 from league.store.store import Store
-from league.types import DRAW, MatchResult
+from league.types import DRAW, MatchResult, Source
 from tests.helpers.cases import cases
 from tests.helpers.stores import (
     HOLD,
@@ -888,12 +889,40 @@ def test_names_of_older_metrics_that_end_with_an_agent_are_parted(
     ]
 
 
+def begin_before(path: Path, run: RunRow) -> None:
+    """Writes a run as leagues did before a row told where its game came from."""
+    columns = {
+        name: value for name, value in to_columns(run).items() if not name.startswith("game_") or name == "game_id"
+    }
+    with duckdb.connect(path) as con:
+        names = ", ".join(f'"{name}"' for name in columns)
+        marks = ", ".join("?" for _ in columns)
+        number = "(SELECT coalesce(max(number), 0) + 1 FROM run)"
+        con.execute(f"INSERT INTO run ({names}, number) VALUES ({marks}, {number})", list(columns.values()))
+
+
+def test_a_run_of_before_its_game_had_a_source_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its game came with the library, as far as is known; a row that tells more is read back as it was written."""
+    with monkeypatch.context() as patch:
+        know(patch, *migrations()[:14])
+        old = Store.create(tmp_path / "s.duckdb")
+        begin_before(old.path, make_run("a"))
+    store = Store.open(old.path)
+    assert store.find_run("a").source == Source() and store.find_run("a").env == "brawl"
+    source = Source("/there/game.py:Duel", "1.2", "ab" * 32)
+    store.begin_run(make_run("b").coming_from(source))
+    assert store.find_run("b").source == source and store.find_run("b").env == "/there/game.py:Duel"
+    store.extend_run("a", stage="s", config="{}", fingerprint="f", source=source)
+    store.extend_run("b", stage="s", config="{}", fingerprint="f")
+    assert store.find_run("a").source == store.find_run("b").source == source
+
+
 def test_ratings_of_an_older_schema_are_kept_with_their_game(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ratings written before a row told its game have their run's, and the prior that was the only one."""
     with monkeypatch.context() as patch:
         know(patch, *migrations()[:10])
         old = Store.create(tmp_path / "s.duckdb")
-        old.begin_run(make_run("a"))
+        begin_before(old.path, make_run("a"))
         with duckdb.connect(old.path) as con:
             con.execute("INSERT INTO rating VALUES ('a', 3, 'bradley_terry', 'h', 1100, 1000, 1200, 40)")
             con.execute("INSERT INTO rating VALUES ('gone', 1, 'elo', 'gone', 990, NULL, NULL, 2)")
@@ -910,8 +939,8 @@ def test_an_older_store_keeps_the_anchor_of_its_games(tmp_path: Path, monkeypatc
     with monkeypatch.context() as patch:
         know(patch, *migrations()[:11])
         old = Store.create(tmp_path / "s.duckdb")
-        old.begin_run(make_run("a", game="brawl", game_id="b1"))
-        old.begin_run(make_run("m", game="matrix", game_id="m1"))
+        begin_before(old.path, make_run("a", game="brawl", game_id="b1"))
+        begin_before(old.path, make_run("m", game="matrix", game_id="m1"))
         played = [make_match(run="x", kind="evaluation", game_id="b2", agents=("bot:based", "bot:random"))]
         played.append(make_match(run="y", kind="evaluation", game_id="m2", agents=("bot:biased", "bot:random")))
         old.add_matches(played)

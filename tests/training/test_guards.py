@@ -7,7 +7,7 @@ import re
 import signal
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -341,6 +341,7 @@ class SpoiltGame:
     """A game of `Spoilt` for the registry."""
 
     Options = matrix.Options
+    DEFAULTS: ClassVar[dict[str, Any]] = {"pool": {"mix": {"self_play": 1.0}}, "rewards": {"payoff": 1.0}}
 
     @staticmethod
     def spec(options: matrix.Options) -> Any:

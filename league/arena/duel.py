@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from league import config
+from league.arena.games import enter, load_settings
 from league.envs import registry
 from league.envs.base import gymnasium_spaces, show_observation
 from league.errors import UsageError, nearest
-from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray, Mask
+from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray, Mask, Turns
 
 RENDER_MODES = ("rgb_array",)
 
@@ -24,21 +25,26 @@ RENDER_MODES = ("rgb_array",)
 class Player(Protocol):
     """An opponent that may remember its match, such as `league.snapshots.Agent`."""
 
-    def act(self, obs: FloatArray, mask: Mask | None) -> npt.ArrayLike:
-        """The action for what its seat sees."""
+    def act(self, obs: FloatArray, mask: Mask | None, /, **which: npt.NDArray[np.intp]) -> npt.ArrayLike:
+        """The action for what its seat sees.
+
+        In games in turns with several rows `rows=` (n,) says which of them decide, of which alone it sees anything.
+        """
 
     def reset(self, seed: int | None = None, *, rows: npt.NDArray[np.intp] | None = None) -> None:
         """Forgets the matches of `rows`, or all; with `seed`, its draws are reproducible from here on."""
 
 
 Opponent = str | Player | Callable[[FloatArray, Mask | None], npt.ArrayLike]
+MAX_PASSES = 10_000
+"""Decisions of an opponent without one of the learner, after which the learner is taken to have none."""
 
 
 class Matches:
     """Matches of one game side by side.
 
     Args:
-        game: Its registered name.
+        game: Its name or address (docs/games.md), or the module or class itself.
         rows: B, how many matches.
         rewards: Reward term -> weight, in place of the default one.
         render_mode: None or `rgb_array`.
@@ -51,7 +57,7 @@ class Matches:
 
     def __init__(
         self,
-        game: str,
+        game: object,
         rows: int,
         *,
         rewards: Mapping[str, float] | None,
@@ -59,6 +65,8 @@ class Matches:
         options: Mapping[str, Any],
         keywords: Sequence[str],
     ) -> None:
+        game = enter(game)
+        assert game is not None, "a game is given"
         known = registry.options_model(game).model_fields
         for key in options:
             if key not in known:
@@ -69,13 +77,15 @@ class Matches:
         if not isinstance(rewards, Mapping | None):
             raise UsageError(f"rewards={rewards!r}: must map reward terms to weights, such as {{'win': 1.0}}")
 
-        defaults = config.load(env=game)
+        defaults, _ = load_settings(env=game)
         settings = {**config.to_json(defaults), "rewards": {**defaults.rewards, **(rewards or {})}}
         if not any(settings["rewards"].values()):
             raise UsageError(f"rewards={rewards!r}: every weight is 0; give one, such as {{'win': 1.0}}")
         self.options = registry.check_options(game, {**defaults.env.options, **options})
         self.batch = registry.make(game, rows=int(rows), threads=0, options=self.options)
         self.spec = self.batch.spec
+        self.turns = self.batch if isinstance(self.batch, Turns) else None
+        """The batch of a game in turns."""
         self.mix = defaults.pool.mix
         self.observation_space, self.action_space = gymnasium_spaces(self.spec)
         self._weights = np.array(config.check_rewards(config.from_json(settings), self.spec))
@@ -102,8 +112,10 @@ class Matches:
         """The unweighted `terms` (R,) or (R, n) by name."""
         return dict(zip(self.spec.reward_terms, terms, strict=True))
 
-    def last_view(self, row: int, seat: int) -> tuple[Any, dict[str, Any]]:
+    def last_view(self, row: int, seat: int, terms: FloatArray | None = None) -> tuple[Any, dict[str, Any]]:
         """The last observation of the match that `row` just ended, as `seat` saw it, and the last info.
+
+        terms: the reward terms (R,) of its last decision; None takes those of the last step.
 
         Info: `reward_terms` by name, and `result`: winner (a seat, or -1 for a draw), the seat itself, the end's
         reason, the length in ticks, the match's seed, and each metric as (own, opponent's).
@@ -111,7 +123,7 @@ class Matches:
         result, spec = self.batch.result[row], self.spec
         own_first = [seat, 1 - seat]
         info = {
-            "reward_terms": self.named_terms(self.batch.reward_terms[row, seat].copy()),
+            "reward_terms": self.named_terms((self.batch.reward_terms[row, seat] if terms is None else terms).copy()),
             "result": {
                 "winner": int(result["winner"]),
                 "seat": seat,
@@ -143,9 +155,12 @@ class DuelStep(NamedTuple):
 class Duel(Matches):
     """Matches in which the learner has one seat of each row and an opponent the other.
 
+    In a game in turns a step is one decision of the learner; the opponent's decisions are played in between.
+
     Args:
-        rows: B, of which an opponent in Python sees stacks (B, obs_size) and (B, M), and gives (B, A). None: one row,
-            of which it sees (obs_size,) and (M,), and gives (A,).
+        rows: B, of which an opponent in Python sees stacks (B, obs_size) and (B, M), and gives (B, A); in a game in
+            turns of the rows that it decides in alone. None: one row, of which it sees (obs_size,) and (M,), and gives
+            (A,).
         opponent: a native bot's name; or an object with `act(obs, mask)` such as `league.snapshots.Agent`, of which a
             copy plays, so that its memory is this one's alone; or a function `(obs, mask) -> action`. None takes the
             bot that training meets most.
@@ -176,6 +191,10 @@ class Duel(Matches):
         self._rows = np.arange(rows)
         self._seat = np.full(rows, 0 if seat == "random" else seat)
         self._rngs: Sequence[np.random.Generator] = ()
+        self._early: FloatArray = np.zeros((rows, len(self.spec.reward_terms)), np.float32)
+        """(B, R): what a match gave before the learner's first decision in it."""
+        self._has_acted = np.zeros(rows, np.bool_)
+        """(B,): in games in turns, whether an opponent in Python has decided in the match."""
 
     def start(self, rngs: Sequence[np.random.Generator]) -> None:
         """Starts a new match in every row; `rngs[i]` draws its row's seed and, if drawn, its seats from now on."""
@@ -185,6 +204,10 @@ class Duel(Matches):
             seeds = [int(rng.integers(2**63)) for rng in rngs]  # one a row, so that a row's stream is as when alone
             self._reset(seed=seeds[0])
         self._sit_down(self._rows)
+        if self.turns is not None:
+            self._early[:] = 0
+            self._has_acted[:] = False
+            self._play_turns(self.turns, None)
 
     def views(self) -> tuple[Any, Mask | None]:
         """Copies of what the learner's seats see now, (B, obs_size) or a dict of parts, and may do (B, M)."""
@@ -195,10 +218,13 @@ class Duel(Matches):
         """One decision of every row with the learner's `actions`, of the action space, or of the batched one.
 
         Raises:
-            UsageError: an action of the learner or the opponent is not one of the action space; nothing has moved.
+            UsageError: an action of the learner or the opponent is not one of the action space; nothing has moved,
+                unless it is the opponent's in a game in turns.
         """
         batch, seat = self.batch, self._seat
         own = flat_actions("action", actions, self._lead, self.spec.action)
+        if self.turns is not None:
+            return self._play_turns(self.turns, own)
         if self._act is not None:
             obs, mask = self._views(1 - seat)
             if not self._is_stacked:
@@ -218,11 +244,70 @@ class Duel(Matches):
             self._sit_down(ended)
         return DuelStep(terms, self.reward(terms), terminated, truncated, last_views)
 
+    def _play_turns(self, turns: Turns, own: npt.NDArray[Any] | None) -> DuelStep:
+        """Plays until the learner is to decide in every row: its actions `own` first, if given, then the opponent's.
+
+        Rows in which it is to decide are held meanwhile. A match that ends is followed by the next one's opening, and
+        what that gives counts for the learner's first decision in it; a match that ends in its opening passes unseen.
+        """
+        batch, num_rows = self.batch, len(self._rows)
+        terms, self._early = self._early, np.zeros_like(self._early)
+        terminated, truncated = np.zeros(num_rows, np.bool_), np.zeros(num_rows, np.bool_)
+        last_views: dict[int, tuple[Any, dict[str, Any]]] = {}
+        is_opening = np.full(num_rows, own is None)
+        moving = np.ones(num_rows, np.bool_) if own is not None else ~turns.to_act[self._rows, self._seat]
+        if own is not None:
+            batch.actions[self._rows, self._seat] = own
+        for _ in range(MAX_PASSES):
+            if not moving.any():
+                break
+            self._answer(moving & turns.to_act[self._rows, 1 - self._seat])
+            turns.held[:] = ~moving
+            batch.step()
+            gained = batch.reward_terms[self._rows, self._seat]
+            terms += np.where(is_opening[:, None], 0, gained)
+            self._early += np.where(is_opening[:, None], gained, 0)
+            ended = np.flatnonzero((batch.terminated | batch.truncated) & moving)
+            for row in ended.tolist():
+                self._early[row] = 0
+                if not is_opening[row]:
+                    last_views[row] = self.last_view(row, int(self._seat[row]), terms[row])
+                    terminated[row], truncated[row] = batch.terminated[row], batch.truncated[row]
+            is_opening[ended] = True
+            if len(ended):
+                known = ended[self._has_acted[ended]]
+                if self._reset is not None and len(known):
+                    self._reset(rows=known)
+                self._has_acted[ended] = False
+                self._sit_down(ended)
+            moving = ~turns.to_act[self._rows, self._seat]
+        else:
+            raise UsageError(
+                f"{self.spec.name}: the learner's seat has no decision in {MAX_PASSES:,} steps of the game"
+            )
+        turns.held[:] = False
+        return DuelStep(terms, self.reward(terms), terminated, truncated, last_views)
+
+    def _answer(self, deciding: BoolArray) -> None:
+        """Writes the opponent's actions in the rows where it decides, if Python plays it."""
+        rows = np.flatnonzero(deciding)
+        if self._act is None or not len(rows):
+            return
+        seat, masks = 1 - self._seat[rows], self.batch.mask
+        obs, mask = self.batch.obs[rows, seat], None if masks is None else masks[rows, seat]
+        shape: tuple[int, ...] = (len(rows), self.spec.action.num_parts)
+        if not self._is_stacked:
+            obs, mask, shape = obs[0], None if mask is None else mask[0], shape[1:]
+        self._has_acted[rows] = True
+        which = {"rows": rows} if self._is_stacked and self._reset is not None else {}
+        answer = self._act(obs, mask, **which)
+        self.batch.actions[rows, seat] = check_actions("the opponent's action", answer, shape, self.spec.action)
+
     def _choose_opponent(self, opponent: Opponent | None) -> None:
         """Sets `_bot`, and `_act` and `_reset` where Python plays."""
         bots = self.spec.bots
         self._bot = EXTERNAL
-        self._act: Callable[[FloatArray, Mask | None], npt.ArrayLike] | None = None
+        self._act: Callable[..., npt.ArrayLike] | None = None
         self._reset: Callable[..., None] | None = None
         if opponent is None:
             shares = {bot: self.mix.get(BOT_PREFIX + bot, 0.0) for bot in bots}

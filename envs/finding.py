@@ -1,0 +1,141 @@
+"""What is a game: told from what a module, a class or an object has, and held to the contract before it is used."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from types import ModuleType
+from typing import Any, Protocol, cast
+
+from pydantic import BaseModel, ValidationError
+
+from league.envs.contract import check_shapes
+from league.envs.options import explain, resolve
+from league.envs.sources import HOW, failing
+from league.errors import ConfigError, LeagueError, nearest
+from league.types import GameSpec, MatchBatch
+
+PARTS = ("Options", "spec", "make")
+"""What every game has."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
+"""What a game from elsewhere may be called: the names of its runs begin so."""
+
+
+class Game(Protocol):
+    """What a game's module offers."""
+
+    Options: type[BaseModel]
+
+    def spec(self, options: Any) -> GameSpec:
+        """What the game is under `options`."""
+
+    def make(self, rows: int, threads: int, options: Any) -> MatchBatch:
+        """`rows` matches side by side, stepped by `threads` threads (at least 1)."""
+
+
+def is_game(found: Any) -> bool:
+    """Whether it has what every game has."""
+    return all(hasattr(found, name) for name in PARTS)
+
+
+def as_game(found: Any, where: str) -> Game:
+    """The game that `found` is, or gives: a module or object with `Options`, `spec` and `make`, a class of such
+    objects, or whatever has a function `as_game() -> Game`.
+
+    where: how errors call it.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    give = getattr(found, "as_game", None)
+    is_whole = is_game(found)
+    with failing(where):
+        if not is_whole and callable(give):
+            found = give()
+        elif is_whole and inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, "spec")):
+            found = found()
+    if is_game(found):
+        return cast(Game, found)
+    missing = ", ".join(name for name in PARTS if not hasattr(found, name))
+    kind = found.__name__ if inspect.isclass(found) or inspect.ismodule(found) else type(found).__name__
+    raise ConfigError(f"env={where}: {kind} is no game, it has no {missing}; {HOW}")
+
+
+def pick(module: ModuleType, part: str, where: str) -> Any:
+    """What `part` of a module names; without it the module itself where it is a game, else the only one it defines.
+
+    where: how errors call the module.
+
+    Raises:
+        ConfigError: it has no such part, no game, or several.
+    """
+    own = {name: x for name, x in vars(module).items() if name[0] != "_" and _is_defined_in(x, module)}
+    if part:
+        try:
+            return getattr(module, part)
+        except AttributeError:
+            raise ConfigError(f"env={where}: it has no {part!r}{nearest(part, own)}") from None
+    if is_game(module):
+        return module
+    found = list({id(x): name for name, x in reversed(own.items()) if _gives_game(x)}.values())
+    if len(found) == 1:
+        return own[found[0]]
+    if found:
+        raise ConfigError(f"env={where}: it defines several games; add one, :{' or :'.join(sorted(found))}")
+    raise ConfigError(f"env={where}: it defines no game; one has Options, spec and make, {HOW}")
+
+
+def spec_of(game: Game, where: str) -> GameSpec:
+    """The game's spec under its own defaults.
+
+    Raises:
+        ConfigError: its options or its spec cannot be.
+    """
+    if not (inspect.isclass(game.Options) and issubclass(game.Options, BaseModel)):
+        raise ConfigError(f"env={where}: Options must be a pydantic model of the game's options; {HOW}")
+    try:
+        options = game.Options()
+        if not game.Options.model_config.get("validate_default"):
+            resolve(where, game.Options, options.model_dump(mode="json", warnings=False))
+    except ValidationError as errors:
+        line = explain(where, game.Options, {}, errors)
+        raise ConfigError(f"env={where}: the defaults of its Options do not hold: {line}") from None
+    except ConfigError as error:
+        raise ConfigError(f"env={where}: the defaults of its Options do not hold: {error}") from None
+    with failing(where):
+        spec = game.spec(options)
+    if not isinstance(spec, GameSpec):
+        raise ConfigError(f"env={where}: spec gives {type(spec).__name__}, no GameSpec; {HOW}")
+    return spec
+
+
+def checked(game: Game, where: str) -> GameSpec:
+    """The game's spec, once a batch of one match fits it.
+
+    Raises:
+        ConfigError: something does not fit.
+    """
+    spec = spec_of(game, where)
+    if not isinstance(spec.name, str) or not NAME.fullmatch(spec.name):
+        raise ConfigError(
+            f"env={where}: its spec's name={spec.name!r} must be letters, digits, '_' and '-', at most 48, a letter or"
+            f" digit first; rename it"
+        )
+    with failing(where):
+        batch = game.make(rows=2, threads=1, options=game.Options())
+    try:
+        check_shapes(batch, spec, 2)
+    except LeagueError as error:
+        raise ConfigError(f"env={where}: {error}; mend the game") from None
+    return spec
+
+
+def _is_defined_in(value: Any, module: ModuleType) -> bool:
+    if inspect.ismodule(value):
+        return False
+    home = value if inspect.isclass(value) else type(value)
+    return getattr(home, "__module__", None) == module.__name__
+
+
+def _gives_game(value: Any) -> bool:
+    return not inspect.isabstract(value) and (is_game(value) or callable(getattr(value, "as_game", None)))

@@ -1,0 +1,193 @@
+"""A game by its name, held to all that the engine takes for granted: quickly before training, or deeply by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs import registry
+from league.envs.base import check_match_batch, watched
+from league.envs.contract import Watch, acting, check_arrays, check_spec, need, restore
+from league.envs.traces import act, shown_mask, units_of
+from league.errors import ContractError
+from league.types import SEATS, GameSpec, MatchBatch
+
+QUICK_ROWS, QUICK_STEPS = 2, 24
+ROWS = 3
+NEVER = 20_000
+"""Steps of random play in which a match must end."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a deep check played."""
+
+    game: str
+    game_id: str
+    spec: GameSpec
+    longest: int
+    """Decisions of the longest match of random play that was seen."""
+    steps: int
+    """Of each run that was compared with another."""
+
+
+def check_quickly(name: str, options: Mapping[str, Any]) -> None:
+    """Plays a few steps: the spec, the arrays, ranges, addresses, and that a state gives back what was seen.
+
+    Raises:
+        ContractError: the first rule that the game breaks.
+        ConfigError: no such game or option.
+    """
+    spec = _check_identity(name, options)
+    batch, twin = (_make(name, options, QUICK_ROWS, spec) for _ in range(2))
+    batch.reset(1)
+    watch = watched(batch, QUICK_STEPS, 1)
+    restore(twin, batch.get_state())
+    for what, seen, rebuilt in (("obs", batch.obs, twin.obs), ("mask", shown_mask(batch), shown_mask(twin))):
+        for row, seat, index in np.argwhere(seen != rebuilt).tolist()[:1]:
+            value, real = seen[row, seat, index], rebuilt[row, seat, index]
+            raise ContractError(
+                f"row {row}, seat {seat}: {what}[{index}] is {value}, but {real} in a batch that was set to its state"
+            )
+    restore(batch, batch.get_state())
+    watch.check_in_place("set_state")
+
+
+def check_deeply(name: str, options: Mapping[str, Any], *, seed: int = 1) -> Checked:
+    """Plays a game in every way that the engine does, and compares the runs.
+
+    Raises:
+        ContractError: the first rule that the game breaks.
+        ConfigError: no such game or option.
+    """
+    check_quickly(name, options)
+    spec = registry.spec(name, options)
+    batch = _make(name, options, ROWS, spec)
+    needed, longest = _length(batch, seed)
+    steps = 2 * needed + 20
+    check_match_batch(
+        lambda rows, threads: _make(name, options, rows, spec, threads), rows=ROWS, steps=steps, seed=seed
+    )
+    _check_illegal(_make(name, options, ROWS, spec), steps, seed)
+    _check_opponent_slice(batch, _make(name, options, ROWS, spec), min(steps, 200), seed)
+    return Checked(name, registry.game_id(name, options), spec, longest, steps)
+
+
+def _check_identity(name: str, options: Mapping[str, Any]) -> GameSpec:
+    """The spec of a game that has what a game must have, under the name that it says."""
+    try:
+        registry.options_model(name)
+        spec = registry.spec(name, options)
+    except AttributeError as error:
+        raise ContractError(
+            f"game {name}: {error}; a game has Options, spec(options) and make(rows, threads, options)"
+        ) from None
+    check_spec(spec)
+    need(
+        spec.name == name,
+        f"game {name}: its spec says name={spec.name!r}; agents of it would not be found again, so register it as"
+        f" {spec.name} or change the spec",
+    )
+    return spec
+
+
+def _make(name: str, options: Mapping[str, Any], rows: int, spec: GameSpec, threads: int = 1) -> MatchBatch:
+    try:
+        batch = registry.make(name, rows=rows, threads=threads, options=options)
+    except AttributeError as error:
+        if "'make'" not in str(error):
+            raise
+        raise ContractError(f"game {name}: it has no make(rows, threads, options)") from None
+    check_arrays(batch, rows)
+    need(batch.spec == spec, f"game {name}: the batch's spec is not the one that spec(options) gives")
+    return batch
+
+
+def _length(batch: MatchBatch, seed: int) -> tuple[int, int]:
+    """Steps of random play in which some row finished three matches, and the longest of all matches seen.
+
+    Raises:
+        ContractError: no match ends.
+    """
+    rng, begun, longest = np.random.default_rng(seed), np.zeros(batch.num_rows, np.int64), 0
+    ends = np.zeros(batch.num_rows, np.int64)
+    batch.reset(seed)
+    for step in range(1, NEVER + 1):
+        act(batch, rng.random((batch.num_rows, SEATS, batch.spec.action.num_draws)))
+        batch.step()
+        ended = np.flatnonzero(batch.terminated | batch.truncated)
+        if len(ended):
+            longest = max(longest, int((step - begun[ended]).max()))
+            begun[ended] = step
+            ends[ended] += 1
+            if ends.max() >= 3:
+                return step, longest
+    what = "no match" if not ends.any() else "no row had three matches that"
+    raise ContractError(
+        f"{what} ended in {NEVER:,} steps of random play; a match must end by its rules or by a limit of time"
+    )
+
+
+def _check_illegal(batch: MatchBatch, steps: int, seed: int) -> None:
+    """Actions that the mask forbids are taken: as legal ones, in whatever way the game likes."""
+    if batch.mask is None:
+        return
+    rng, action = np.random.default_rng(seed), batch.spec.action
+    batch.reset(seed)
+    watch = Watch(batch)
+    for _ in range(steps):
+        watch.before()
+        if action.kind == "legal_tuples":
+            batch.actions[:] = rng.integers(0, action.choices, batch.actions.shape)
+        else:
+            batch.actions[:] = action.legal_actions(None, rng.random((batch.num_rows, SEATS, action.num_draws)))
+        illegal = np.argwhere(acting(batch) & ~action.is_legal(batch.actions, batch.mask)).tolist()
+        try:
+            batch.step()
+        except Exception as error:
+            if not illegal:
+                raise
+            row, seat = illegal[0]
+            text = " ".join(str(error).split())
+            raise ContractError(
+                f"row {row}, seat {seat}: step() refuses an action that the mask forbids, {batch.actions[row, seat]}"
+                f" ({type(error).__name__}: {text}); play a legal one instead, since players of Gymnasium send such"
+            ) from None
+        watch.after()
+
+
+def _check_opponent_slice(batch: MatchBatch, twin: MatchBatch, steps: int, seed: int) -> None:
+    """The part that is said to show the opponent is not one that only the seat itself has a hand in.
+
+    From many states one seat's action is exchanged for another; what differs in a view afterwards hangs on that seat.
+    """
+    start, stop = batch.spec.opponent_slice
+    if start == stop:
+        return
+    units, others = (units_of(batch.spec, steps, batch.num_rows, seed + i) for i in range(2))
+    by: npt.NDArray[np.bool_] = np.zeros((SEATS, SEATS, batch.spec.obs_size), np.bool_)  # (who acts, who sees, column)
+    batch.reset(seed)
+    for unit, other in zip(units, others, strict=True):
+        state, who = batch.get_state(), acting(batch).copy()
+        act(batch, unit)
+        taken = batch.actions.copy()
+        batch.step()
+        for seat in range(SEATS):
+            restore(twin, state)
+            act(twin, np.where(np.arange(SEATS)[None, :, None] == seat, other, unit))
+            changed = who[:, seat] & (twin.actions[:, seat] != taken[:, seat]).any(axis=-1)
+            twin.step()
+            same = ~(batch.terminated | batch.truncated | twin.terminated | twin.truncated) & changed
+            by[seat] |= (batch.obs != twin.obs)[same].any(axis=0)
+    for seat in range(SEATS):
+        own, theirs = by[seat, seat, start:stop], by[1 - seat, seat, start:stop]
+        column = start + int(own.argmax())
+        need(
+            theirs.any() or not own.any(),
+            f"opponent_slice {batch.spec.opponent_slice} shows the seat itself: obs[{column}] of seat {seat} follows"
+            f" its own actions, and nothing in the slice follows its opponent's",
+        )

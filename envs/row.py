@@ -1,0 +1,229 @@
+"""One row of a batch of matches in plain Python: its match, and what the match is brought back from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from league.envs.choices import Choices
+from league.errors import LeagueError
+from league.types import FloatArray, GameSpec
+
+if TYPE_CHECKING:
+    from league.envs.match import Match
+
+Bot = Callable[[FloatArray, Any, np.random.Generator], Any]
+"""(observation, legal, rng) -> action: a scripted player. `legal` is what `Match.legal` gave for its seat, as lists."""
+
+RANDOM = "random"
+"""The bot that every match has."""
+WIN = "win"
+"""The reward term that every match has."""
+LIMIT = "limit"
+"""The end reason of a match that `max_steps` cut."""
+BITS64 = 2**64 - 1
+BOTH = (0, 1)
+
+
+class MatchError(LeagueError):
+    """A match in plain Python breaks a rule of `league.envs.Match`."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the rows of a batch share."""
+
+    spec: GameSpec
+    choices: Choices
+    bots: Mapping[str, Bot]
+    max_steps: int | None
+    has_step: bool
+    """Both seats may decide at once."""
+    has_turns: bool
+    """One seat may decide alone."""
+    has_legal: bool
+
+
+class Row:
+    """One row. Its state is its match's seed, the actions played so far and the bots' generators."""
+
+    __slots__ = ("generators", "log", "match", "number", "options", "rules", "seed", "to_act")
+
+    def __init__(self, rules: Rules, match: Match, number: int) -> None:
+        self.rules, self.match, self.number = rules, match, number
+        self.options: list[Any] = [rules.choices.everything] * 2
+        """What each seat may do, of the seats that are to act."""
+        self.seed = 0
+        self.log: list[list[Any]] = []
+        """The actions of each step, of the seats that were to act."""
+        self.generators: list[np.random.Generator | None] = [None, None]
+        """The bots', made when a bot first decides."""
+        self.to_act: tuple[int, ...] = BOTH
+
+    def begin(self, seed: int) -> None:
+        """Begins a match.
+
+        Raises:
+            MatchError: it is over at once.
+        """
+        self.seed, self.log, self.generators = seed, [], [None, None]
+        self.match.begin(seed)
+        if self.match._outcome is not None:
+            raise self.error(None, "reset() ends the match; a match has at least one decision")
+
+    def generator(self, seat: int) -> np.random.Generator:
+        """What the bot of a seat draws from: it hangs on the match's seed and the seat alone."""
+        rng = self.generators[seat]
+        if rng is None:
+            rng = self.generators[seat] = np.random.Generator(np.random.PCG64(next_seed(self.seed, 1 + seat)))
+        return rng
+
+    def advance(self, actions: list[Any]) -> None:
+        """Plays the actions of the seats that are to act.
+
+        Raises:
+            MatchError: the match breaks a rule; what it raises itself is passed on with a note.
+        """
+        self.log.append(actions)
+        match = self.match
+        try:
+            if len(actions) == 2:
+                match.step((actions[0], actions[1]))
+            else:
+                match.play(actions[0])
+        except LeagueError as error:
+            raise self.error(None, str(error)) from None
+        except Exception as error:
+            error.add_note(str(self.error(None, "what is raised above is the game's own")))
+            raise
+
+    def turn(self) -> None:
+        """Reads who is to act, of a game in turns.
+
+        Raises:
+            MatchError: nobody is.
+        """
+        to_move = self.match.to_move
+        if to_move is None and self.rules.has_step:
+            self.to_act = BOTH
+        elif to_move in BOTH:
+            self.to_act = (int(to_move),)
+        else:
+            both = ", or None where both decide" if self.rules.has_step else ""
+            raise self.error(None, f"to_move={to_move!r} must be seat 0 or seat 1{both}; set it in reset, too")
+
+    def observe(self, views: list[FloatArray]) -> None:
+        """Writes what each seat sees into `views`, (obs_size,) each.
+
+        Raises:
+            MatchError: that is not what it must be.
+        """
+        size = self.rules.spec.obs_size
+        for seat in BOTH:
+            seen: Any = self.match.observe(seat)
+            if isinstance(seen, dict):
+                seen = self._joined(seat, seen)
+            try:
+                if len(seen) == size:
+                    views[seat][:] = seen
+                    continue
+            except (TypeError, ValueError):
+                pass  # no list of numbers; an array of another shape will do
+            views[seat][:] = self._flat(seat, seen)
+
+    def played(self, match: Match, seed: int, log: list[list[Any]]) -> Row:
+        """This row's match of `seed` after the actions of `log`, in the new `match`.
+
+        Raises:
+            ValueError: the match ends before, or others are to act in it.
+        """
+        row = Row(self.rules, match, self.number)
+        row.begin(seed)
+        row.play_on(log)
+        return row
+
+    def play_on(self, log: list[list[Any]]) -> None:
+        """Plays the actions by which `log` is longer than what was played; errors as `played`."""
+        for actions in log[len(self.log) :]:
+            if self.rules.has_turns:
+                self.turn()
+            if self.match._outcome is not None or len(actions) != len(self.to_act):
+                raise ValueError(f"it is another match after {len(self.log)} of {len(log)} decisions")
+            self.advance(actions)
+        if self.match._outcome is not None:
+            raise ValueError(f"it is over after {len(log)} decisions")
+        self.match._gains = []
+
+    def error(self, seat: int | None, rule: str) -> MatchError:
+        """What is wrong, and where."""
+        where = f"{self.rules.spec.name} row {self.number}" + ("" if seat is None else f", seat {seat}")
+        return MatchError(f"{where}, after {len(self.log)} steps of the match of seed {self.seed}: {rule}")
+
+    def _joined(self, seat: int, seen: dict[str, Any]) -> FloatArray:
+        """An observation by the names of its parts as (obs_size,)."""
+        parts = self.rules.spec.observation
+        if parts is None:
+            raise self.error(seat, "observe gave a dict, but the class names no parts; set `observation`, too")
+        names = [part.name for part in parts]
+        if set(seen) != set(names):
+            rule = f"observe gave a dict of {', '.join(map(str, seen)) or 'nothing'}; its parts are {', '.join(names)}"
+            raise self.error(seat, rule)
+        flat = []
+        for part in parts:
+            try:
+                own = np.asarray(seen[part.name], np.float32).ravel()
+            except (TypeError, ValueError):
+                raise self.error(seat, f"observe gave a part {part.name!r} that is no array of numbers") from None
+            if own.size != part.size:
+                rule = f"observe gave {own.size} numbers as part {part.name!r}; {part.shape} has {part.size}"
+                raise self.error(seat, rule)
+            flat.append(own)
+        return np.concatenate(flat)
+
+    def _flat(self, seat: int, seen: Any) -> FloatArray:
+        """An observation of any shape as (obs_size,)."""
+        size = self.rules.spec.obs_size
+        if seen is None:
+            raise self.error(seat, f"observe gave None; return {size} numbers")
+        try:
+            flat = np.asarray(seen, np.float32).ravel()
+        except (TypeError, ValueError):
+            text = " ".join(repr(seen).split())
+            raise self.error(seat, f"observe gave {text[:80]}, which is not {size} numbers") from None
+        if flat.size != size:
+            raise self.error(seat, f"observe gave {flat.size} numbers, but obs_size is {size}; change one of them")
+        return flat
+
+
+def next_seed(seed: int, stream: int = 0) -> int:
+    """The seed of the next match of a row, or of one of a match's other streams: splitmix64 of (seed, stream)."""
+    value = (seed + 0x9E3779B97F4A7C15 * (1 + stream)) & BITS64
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & BITS64
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & BITS64
+    return value ^ (value >> 31)
+
+
+def generator_to_json(rng: np.random.Generator | None) -> list[int] | None:
+    """A bot's generator as four integers."""
+    if rng is None:
+        return None
+    state: Any = rng.bit_generator.state
+    return [state["state"]["state"], state["state"]["inc"], state["has_uint32"], state["uinteger"]]
+
+
+def generator_from_json(stored: list[int] | None) -> np.random.Generator | None:
+    """The inverse of `generator_to_json`.
+
+    Raises:
+        ValueError: no such integers.
+    """
+    if stored is None:
+        return None
+    state, inc, has_uint32, uinteger = stored
+    bits = np.random.PCG64(0)
+    inner: Any = {"state": state, "inc": inc}
+    bits.state = {"bit_generator": "PCG64", "state": inner, "has_uint32": has_uint32, "uinteger": uinteger}
+    return np.random.Generator(bits)

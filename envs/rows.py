@@ -1,0 +1,332 @@
+"""Many matches in plain Python (`league.envs.match.Match`) as one match batch, row by row.
+
+A row is its match's seed, the actions played so far and the bots' generators: that is its state, and a match is brought
+back by playing its actions again. An action of the engine that is not legal counts as the first legal one, as in the
+games of cards. Everything that a match does against a rule is a `MatchError` with row, seat, step and seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.classic.shared import HEADER, UInts, row_seeds
+from league.envs.row import BOTH, LIMIT, WIN, Bot, Row, generator_from_json, generator_to_json, next_seed
+from league.errors import LeagueError
+from league.types import DRAW, EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
+
+if TYPE_CHECKING:
+    from league.envs.match import Match
+
+ENDLESS = 10_000
+"""Decisions within which a match must end that sets no `max_steps`."""
+MAGIC = b"pyrows1\n"
+
+
+class RowBatch:
+    """`league.types.MatchBatch` over matches in plain Python; the fields are described there.
+
+    Args:
+        make: a new match.
+        rows: B.
+        identity: what tells the game and its options from others, for states.
+
+    Raises:
+        UsageError: the class of the matches says something that cannot be.
+        MatchError: a match breaks a rule.
+    """
+
+    def __init__(self, make: Callable[[], Match], rows: int, identity: str) -> None:
+        self._make = make
+        matches = [make() for _ in range(rows)]
+        self._rules = matches[0].rules()
+        self._rows = [Row(self._rules, each, number) for number, each in enumerate(matches)]
+        self.spec: GameSpec = self._rules.spec
+        self.num_rows = rows
+        self._digest = hashlib.sha256(f"{self.spec.name}\n{self.spec.version}\n{identity}".encode()).digest()[:16]
+        self._choices = self._rules.choices
+        self._bots: list[Bot] = [self._rules.bots.get(name, self._play_at_random) for name in self.spec.bots]
+        self._limit = self._rules.max_steps
+        spec = self.spec
+        self.obs: FloatArray = np.zeros((rows, SEATS, spec.obs_size), np.float32)
+        self.final_obs = np.zeros_like(self.obs)
+        self.actions = np.zeros((rows, SEATS, spec.action.num_parts), spec.action.dtype)
+        self.mask: Mask | None = None
+        if self._rules.has_legal:
+            self.mask = np.zeros((rows, SEATS, spec.action.mask_size), spec.action.mask_dtype)
+        self.reward_terms = np.zeros((rows, SEATS, len(spec.reward_terms)), np.float32)
+        self.terminated: BoolArray = np.zeros(rows, np.bool_)
+        self.truncated: BoolArray = np.zeros(rows, np.bool_)
+        self.result = np.zeros(rows, result_dtype(len(spec.metrics)))
+        self.controllers = np.full((rows, SEATS), EXTERNAL, np.int16)
+        self._views = [list(pair) for pair in self.obs]
+        self._final_views = [list(pair) for pair in self.final_obs]
+        self._mask_views = [] if self.mask is None else [list(pair) for pair in self.mask]
+        shown = self.obs.view()
+        shown.flags.writeable = False
+        self._bot_views = [list(pair) for pair in shown]
+        self.reset(0)
+
+    @property
+    def matches(self) -> list[Match]:
+        """The match of each row."""
+        return [row.match for row in self._rows]
+
+    def reset(self, seed: int | UInts) -> None:
+        """Starts a new match in every row: row i from a seed derived from (`seed`, i), or from `seed[i]` itself.
+
+        Raises:
+            MatchError: a match breaks a rule.
+        """
+        for row, row_seed in zip(self._rows, row_seeds(seed, self.num_rows).tolist(), strict=True):
+            row.begin(row_seed)
+            self._show(row)
+        self.terminated[:] = self.truncated[:] = False
+        self._check_range("obs", self.obs, range(self.num_rows))
+        self._tell_turns()
+
+    def step(self) -> None:
+        """One decision of every seat that is to act.
+
+        Raises:
+            ValueError: an action, or a bot's id, that the game does not have; no match has moved.
+            MatchError: a match or a bot breaks a rule; the batch is of no more use.
+        """
+        numbers = self._playing()
+        chosen = self._choose(numbers)
+        self.reward_terms[:] = 0
+        self.terminated[:] = self.truncated[:] = False
+        ended: list[int] = []
+        for number, actions in zip(numbers, chosen, strict=True):
+            row = self._rows[number]
+            row.advance(actions)
+            match = row.match
+            if match._gains:
+                self._reward(row)
+            if match._outcome is None and len(row.log) >= (self._limit or ENDLESS):
+                if self._limit is None:
+                    rule = "is still not over; call self.end(winner), or set max_steps, by which matches are cut"
+                    raise row.error(None, rule)
+                match._outcome = (DRAW, LIMIT, True)
+            if match._outcome is not None:
+                ended.append(number)
+                self._finish(row)
+                row.begin(next_seed(row.seed))
+            self._show(row)
+        self._check_range("obs", self.obs, numbers)
+        if ended:
+            self._check_range("final_obs", self.final_obs, ended)
+        self._tell_turns()
+
+    def get_state(self) -> bytes:
+        """Header and, as JSON, each row's seed, actions and bots' generators, and the controllers."""
+        rows = [[row.seed, row.log, [generator_to_json(rng) for rng in row.generators]] for row in self._rows]
+        return self._pack(rows, self.controllers.tolist())
+
+    def set_state(self, state: bytes) -> None:
+        """Restores `get_state()` of a batch with the same options and rows.
+
+        Raises:
+            ValueError: the blob is damaged or of another game, version, options or size, or its matches cannot be
+                played again since the game has changed; nothing is changed.
+        """
+        rows, controllers = self._unpack(state)
+        if len(rows) != self.num_rows:
+            raise ValueError(f"the state has {len(rows)} rows; this batch has {self.num_rows} rows")
+        before, found = [len(row.log) for row in self._rows], []
+        try:
+            for row, (seed, log, generators) in zip(self._rows, rows, strict=True):
+                read = [[self._choices.read(action) for action in actions] for actions in log]
+                found.append((self._played(row, seed, read), [generator_from_json(x) for x in generators]))
+        except (LeagueError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            for number, (row, length) in enumerate(zip(self._rows, before, strict=True)):
+                if len(row.log) > length:
+                    self._rows[number] = row.played(self._make(), row.seed, row.log[:length])
+                    self._rows[number].generators = row.generators
+            raise ValueError(f"a match of the state cannot be played again: {error}") from None
+        self._rows = [row for row, _ in found]
+        self.controllers[:] = controllers
+        for row, generators in found:
+            row.generators = generators
+            self._show(row)
+        self._tell_turns()
+
+    def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
+        """The matches of `states`, in their order, as states of batches of `num_rows` rows each.
+
+        Raises:
+            ValueError: a blob is damaged or of another game, version or options, or the rows differ in number.
+        """
+        parts = [self._unpack(state) for state in states]
+        rows = [row for part, _ in parts for row in part]
+        controllers = [pair for _, part in parts for pair in part]
+        if len(rows) != sum(num_rows):
+            raise ValueError(f"the states have {len(rows)} rows, which cannot be {sum(num_rows)}")
+        ends = np.cumsum(num_rows).tolist()
+        spans = [slice(end - size, end) for end, size in zip(ends, num_rows, strict=True)]
+        return [self._pack(rows[span], controllers[span]) for span in spans]
+
+    def _playing(self) -> Sequence[int]:
+        """The numbers of the rows that the next step moves."""
+        return range(self.num_rows)
+
+    def _tell_turns(self) -> None:
+        """Writes who is to act, in games in turns."""
+
+    def _choose(self, numbers: Iterable[int]) -> list[list[Any]]:
+        """The actions of the seats that are to act, row by row."""
+        given, controllers, take = self.actions.tolist(), self.controllers.tolist(), self._choices.take
+        chosen = []
+        for number in numbers:
+            row, theirs, who = self._rows[number], given[number], controllers[number]
+            actions = []
+            for seat in row.to_act:
+                if who[seat] == EXTERNAL:
+                    actions.append(take(theirs[seat], row.options[seat]))
+                else:
+                    actions.append(self._ask(row, seat, who[seat]))
+            chosen.append(actions)
+        if self.spec.public_actions:
+            for number, actions in zip(numbers, chosen, strict=True):
+                for seat, action in zip(self._rows[number].to_act, actions, strict=True):
+                    self.actions[number, seat] = self._choices.flat(action)
+        return chosen
+
+    def _ask(self, row: Row, seat: int, bot: int) -> Any:
+        """The action of a bot."""
+        if not 0 <= bot < len(self._bots):
+            raise ValueError(f"a controller is no bot of this game: ids are 0 to {len(self._bots) - 1}, or EXTERNAL")
+        options = row.options[seat]
+        answer = self._bots[bot](self._bot_views[row.number][seat], options, row.generator(seat))
+        try:
+            return self._choices.check(answer, options)
+        except ValueError as error:
+            raise row.error(seat, f"bot {self.spec.bots[bot]} {error}") from None
+
+    def _play_at_random(self, observation: FloatArray, legal: list[Any], rng: np.random.Generator) -> Any:
+        """The bot `random`."""
+        del observation
+        return self._choices.draw(legal, rng)
+
+    def _show(self, row: Row) -> None:
+        """Writes what both seats of a row see, who is to act, and what these may do."""
+        row.observe(self._views[row.number])
+        if self._rules.has_turns:
+            row.turn()
+        if not self._rules.has_legal:
+            return
+        views = self._mask_views[row.number]
+        for seat in BOTH:
+            if seat in row.to_act:
+                try:
+                    row.options[seat], views[seat][:] = self._choices.look_up(row.match.legal(seat))
+                except ValueError as error:
+                    raise row.error(seat, str(error)) from None
+            else:
+                views[seat][:] = self._choices.meaningless
+
+    def _check_range(self, name: str, obs: FloatArray, numbers: Iterable[int]) -> None:
+        """Refuses observations outside `obs_range`, and numbers that are not finite."""
+        low, high = self.spec.obs_range
+        numbers = list(numbers)
+        seen = obs if len(numbers) == self.num_rows else obs[numbers]
+        if not len(numbers) or (low <= seen.min() and seen.max() <= high):
+            for part in self.spec.observation or ():
+                if part.problem(seen):
+                    place, seat = next((i, j) for i, pair in enumerate(seen) for j in BOTH if part.problem(pair[j]))
+                    raise self._rows[numbers[place]].error(seat, f"{name}: {part.problem(seen[place, seat])}")
+            return
+        place, seat, index = (int(i) for i in np.argwhere(~((low <= seen) & (seen <= high)))[0])
+        value = seen[place, seat, index]
+        rule = f"outside obs_range {self.spec.obs_range}" if np.isfinite(value) else "not a finite number"
+        raise self._rows[numbers[place]].error(seat, f"{name}[{index}], which observe gave, is {value}, {rule}")
+
+    def _reward(self, row: Row) -> None:
+        """Writes the reward terms of a row's step."""
+        gains, terms = row.match._gains, self.spec.reward_terms
+        row.match._gains = []
+        for seat, term, amount in gains:
+            if seat not in BOTH or term not in terms or term == WIN:
+                rule = f"reward({seat!r}, {term!r}) must name a seat and one of reward_terms ({_listed(terms[:-1])})"
+                raise row.error(None, rule + ("; `win` is given by end()" if term == WIN else ""))
+            self.reward_terms[row.number, seat, terms.index(term)] += amount
+
+    def _finish(self, row: Row) -> None:
+        """Writes the end of a row's match."""
+        match, names, number = row.match, self.spec.metrics, row.number
+        assert match._outcome is not None
+        winner, reason, is_cut = match._outcome
+        row.observe(self._final_views[number])
+        (self.truncated if is_cut else self.terminated)[number] = True
+        if winner != DRAW:
+            self.reward_terms[number, winner, -1] = 1.0
+            self.reward_terms[number, 1 - winner, -1] = -1.0
+        metrics = [[0.0] * len(names) for _ in BOTH]
+        for seat, metric, amount in match._counts:
+            if seat not in BOTH or metric not in names:
+                raise row.error(
+                    None, f"measure({seat!r}, {metric!r}) must name a seat and one of metrics ({_listed(names)})"
+                )
+            metrics[seat][names.index(metric)] += amount
+        ticks = len(row.log) * self.spec.ticks_per_step
+        self.result[number] = (winner, self.spec.end_reasons.index(reason), ticks, row.seed, metrics)
+
+    def _played(self, row: Row, seed: int, log: list[list[Any]]) -> Row:
+        """A row whose match is that of `seed` after the actions of `log`: `row` itself where that is only behind it."""
+        if (row.seed, row.log) != (seed, log[: len(row.log)]):
+            return row.played(self._make(), seed, log)
+        row.play_on(log)
+        return row
+
+    def _pack(self, rows: list[Any], controllers: list[Any]) -> bytes:
+        body = json.dumps([rows, controllers], separators=(",", ":")).encode()
+        return HEADER.pack(MAGIC, self._digest, len(rows), zlib.crc32(body)) + body
+
+    def _unpack(self, state: bytes) -> tuple[list[Any], list[Any]]:
+        """Rows and controllers, as `_pack` was given them."""
+        if len(state) < HEADER.size:
+            raise ValueError(f"the state has {len(state)} bytes, fewer than a header")
+        magic, its_digest, rows, crc = HEADER.unpack_from(state)
+        if magic != MAGIC or its_digest != self._digest:
+            raise ValueError("the state is not of this game, version and options")
+        body = state[HEADER.size :]
+        if zlib.crc32(body) != crc:
+            raise ValueError("the state is damaged: its checksum does not fit")
+        found = json.loads(body)
+        controllers: npt.NDArray[Any] = np.array(found[1])
+        known = (controllers == EXTERNAL) | ((controllers >= 0) & (controllers < len(self._bots)))
+        if len(found[0]) != rows or controllers.shape != (rows, SEATS) or not known.all():
+            raise ValueError("the state has an impossible value in `controllers`")
+        return found[0], found[1]
+
+
+class TurnRowBatch(RowBatch):
+    """As `RowBatch`, for games in turns: `league.types.Turns` as well."""
+
+    def __init__(self, make: Callable[[], Match], rows: int, identity: str) -> None:
+        self.to_act: BoolArray = np.ones((rows, SEATS), np.bool_)
+        self.held: BoolArray = np.zeros(rows, np.bool_)
+        super().__init__(make, rows, identity)
+
+    def _playing(self) -> Sequence[int]:
+        if not self.held.any():
+            return range(self.num_rows)
+        return [number for number, is_held in enumerate(self.held.tolist()) if not is_held]
+
+    def _tell_turns(self) -> None:
+        self.to_act[:] = [(0 in row.to_act, 1 in row.to_act) for row in self._rows]
+
+
+def make_batch(make: Callable[[], Match], rows: int, identity: str) -> RowBatch:
+    """`rows` matches side by side, of the kind that their class is: at once or in turns."""
+    return (TurnRowBatch if make().rules().has_turns else RowBatch)(make, rows, identity)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,290 @@
+"""Where games come from: addresses, the file behind one, its hash, and its code, which runs only when `load` is called.
+
+What is hashed is what runs: a file is read once, and neither a compiled form of it that lies beside it (`__pycache__`)
+nor a later change of it is seen. The hash covers this file alone, not what it imports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.abc import SourceLoader
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+from league.envs.adapters import SCHEMES, library_version
+from league.errors import ConfigError, LeagueError, plain
+from league.schema import read_file
+from league.types import Source
+
+MAX_LETTERS = 4_096
+"""Of an address; systems take no longer path."""
+MAX_BYTES = 2**24
+"""Of a game's file; a module with its tables takes a hundredth of it."""
+HOW = "docs/games.md tells how a game is named"
+
+
+class GoneError(ConfigError):
+    """There is nothing at an address."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """What was typed, taken apart."""
+
+    text: str
+    kind: Literal["name", "file", "module", "scheme"]
+    place: str
+    """A name, a file's path, a module's dotted name or a scheme."""
+    part: str = ""
+    """The attribute behind the colon, or what a scheme's library is given; empty without one."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """A game's code before any of it has run."""
+
+    source: Source
+    kind: Literal["file", "module", "scheme"]
+    place: str
+    """A module's dotted name, or a scheme."""
+    part: str
+    path: Path | None
+    """The whole path of the file, links followed; None of a scheme."""
+    data: bytes
+    """What lies there, and is run."""
+
+
+def parse(text: str) -> Address:
+    """The parts of an address.
+
+    Raises:
+        ConfigError: it cannot be one.
+    """
+    if not text or not text.isprintable():
+        raise ConfigError(f"env={text!r}: is no game's name, file or module; {HOW}")
+    if len(text) > MAX_LETTERS:
+        raise ConfigError(f"env={text[:40]!r}...: is too long for a game's name, file or module; {HOW}")
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme in SCHEMES:
+        if not rest:
+            raise ConfigError(f"env={text!r}: names no game; write it behind the colon")
+        return Address(text, "scheme", scheme, rest)
+    place, colon, part = text.rpartition(":")
+    if not colon or "/" in part or os.sep in part:
+        place, part = text, ""
+    elif not part.isidentifier():
+        raise ConfigError(f"env={text!r}: {part!r} behind the colon is no name of a class or object; {HOW}")
+    if place.endswith(".py") or "/" in place or os.sep in place:
+        if not place.endswith(".py"):
+            raise ConfigError(f"env={text!r}: a game's file ends in .py; {HOW}")
+        return Address(text, "file", place, part)
+    if part or "." in place:
+        if not all(word.isidentifier() for word in place.split(".")):
+            raise ConfigError(f"env={text!r}: is no game's name, file or module; {HOW}")
+        return Address(text, "module", place, part)
+    return Address(text, "name", place)
+
+
+def locate(address: Address) -> Located:
+    """The file behind an address, read and hashed; nothing of it runs, nor of the packages around it.
+
+    Raises:
+        GoneError: there is none.
+        ConfigError: it is no file of Python code that can be read.
+    """
+    if address.kind == "scheme":
+        source = Source(f"{address.place}:{address.part}", library_version(address.place))
+        return Located(source, "scheme", address.place, address.part, None, b"")
+    assert address.kind != "name", "a name has no file"
+    path = _module_file(address) if address.kind == "module" else _whole(address)
+    place = address.place if address.kind == "module" else str(path)
+    if not str(path).isprintable():
+        raise ConfigError(
+            f"env={address.text!r}: its path {str(path)!r} cannot be written down; move it to another folder"
+        )
+    data = _read(path, address.text)
+    text = f"{place}:{address.part}" if address.part else place
+    source = Source(text, _version_of(place) if address.kind == "module" else "", hashlib.sha256(data).hexdigest())
+    return Located(source, address.kind, place, address.part, path, data)
+
+
+def load(found: Located) -> ModuleType:
+    """The module of a file or a dotted name, whose code runs unless this process has it already.
+
+    While it is imported what it prints goes to stderr, and its folder comes first where modules are looked for; after
+    that it comes last.
+
+    Raises:
+        ConfigError: it cannot be imported; the line has its own exception, with file and line.
+    """
+    assert found.path is not None
+    if found.kind == "module":
+        if found.place in sys.modules:
+            return sys.modules[found.place]
+        root = str(found.path.parents[found.place.count(".") + (found.path.name == "__init__.py")])
+        if root not in sys.path:
+            sys.path.append(root)  # last: it hides nothing
+        with failing(found.source.address):
+            package = found.place.rpartition(".")[0]
+            parent = import_module(package) if package else None
+            if found.path.suffix != ".py":
+                return import_module(found.place)
+            module = _run(found.place, found)
+            if parent is not None:
+                setattr(parent, found.place.rpartition(".")[2], module)
+            return module
+    mark = hashlib.sha256(str(found.path).encode(errors="replace")).hexdigest()[:8]
+    name = f"league_game_{re.sub(r'[^A-Za-z0-9_]', '_', found.path.stem)}_{found.source.sha256[:12]}_{mark}"
+    if name in sys.modules:
+        return sys.modules[name]
+    with failing(found.source.address), _siblings(found.path.parent):
+        return _run(name, found)
+
+
+@contextmanager
+def failing(where: str) -> Iterator[None]:
+    """Makes one line of whatever a game's own code raises within, and sends what it prints to stderr.
+
+    where: the game's address or name.
+
+    Raises:
+        ConfigError: with the exception and where it was raised.
+    """
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except (LeagueError, MemoryError):
+        raise
+    except SystemExit as error:
+        raise ConfigError(f"env={where}: its code ends the process{_line_of(error)}; mend it") from error
+    except Exception as error:
+        words = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+        kind = type(error).__name__
+        raise ConfigError(f"env={where}: {kind}{': ' if words else ''}{words}{_line_of(error)}; mend it") from error
+
+
+class _Bytes(SourceLoader):
+    """Runs bytes that were read before."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self._path, self._data = path, data
+
+    def get_filename(self, fullname: str) -> str:
+        return str(self._path)
+
+    def get_data(self, path: str | bytes) -> bytes:
+        if str(path) != str(self._path):  # a compiled form of it
+            raise OSError(path)
+        return self._data
+
+
+def _run(name: str, found: Located) -> ModuleType:
+    assert found.path is not None
+    loader = _Bytes(found.path, found.data)
+    inner = [str(found.path.parent)] if found.path.name == "__init__.py" else None
+    spec = spec_from_file_location(name, found.path, loader=loader, submodule_search_locations=inner)
+    assert spec is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+@contextmanager
+def _siblings(folder: Path) -> Iterator[None]:
+    text = str(folder)
+    sys.path.insert(0, text)
+    try:
+        yield
+    finally:
+        sys.path.remove(text)
+        if text not in sys.path:
+            sys.path.append(text)  # for what is imported only while it plays
+
+
+def _whole(address: Address) -> Path:
+    try:
+        return Path(os.path.realpath(os.path.expanduser(address.place), strict=True))
+    except FileNotFoundError:
+        raise GoneError(f"env={plain(address.text)}: there is no such file; give the path of the game's file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"env={plain(address.text)}: {reason}; give the path of the game's file") from None
+
+
+def _read(path: Path, text: str) -> bytes:
+    try:
+        return read_file(path, MAX_BYTES)
+    except FileNotFoundError:
+        raise GoneError(f"env={plain(text)}: there is no such file; give the path of the game's file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"env={plain(text)}: {reason}; give the path of the game's file") from None
+
+
+def _module_file(address: Address) -> Path:
+    """The file of a dotted name, found without importing the packages that it is in."""
+    top, *rest = address.place.split(".")
+    spec: ModuleSpec | None = None
+    try:
+        loaded = sys.modules.get(top)
+        spec = loaded.__spec__ if loaded is not None else find_spec(top) or PathFinder.find_spec(top, [os.getcwd()])
+        name = top
+        for word in rest:
+            name = f"{name}.{word}"
+            paths = spec.submodule_search_locations if spec is not None else None
+            spec = None if paths is None else _find_in(name, list(paths))
+    except (ImportError, ValueError, AttributeError):
+        spec = None
+    if spec is None:
+        raise GoneError(
+            f"env={address.text!r}: no module {address.place!r} is installed or in this folder; give the path of the"
+            f" game's file, or install it"
+        )
+    if not spec.origin or not os.path.isfile(spec.origin):
+        raise ConfigError(f"env={address.text!r}: {address.place!r} is no file of code; {HOW}")
+    return Path(os.path.realpath(spec.origin))
+
+
+def _find_in(name: str, paths: list[str]) -> ModuleSpec | None:
+    """As importing would look for a module inside a package that lies at `paths`."""
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        found = None if find is None else find(name, paths)
+        if found is not None:
+            return found  # type: ignore[no-any-return]  # finders are not typed
+    return PathFinder.find_spec(name, paths)
+
+
+def _version_of(module: str) -> str:
+    """The version of the distribution that a module is of, where it is of exactly one."""
+    names = set(packages_distributions().get(module.partition(".")[0], ()))
+    return version(names.pop()) if len(names) == 1 else ""
+
+
+def _line_of(error: BaseException) -> str:
+    """Where it was raised, in a bracket: the line of a file that cannot be read as Python, else the innermost frame."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({error.filename}, line {error.lineno})"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_inner(frame.filename)]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+
+
+def _is_inner(file: str) -> bool:
+    return file.startswith("<frozen") or file == __file__ or os.sep + "importlib" + os.sep in file

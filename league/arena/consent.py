@@ -1,0 +1,142 @@
+"""Which games' code this user has named: a list outside any store, so that no store can make code run.
+
+An entry is an address with the sha256 of its file, as it was when it was named by `--env`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from league.errors import LeagueError, StoreError
+from league.schema import FrozenModel, read_file
+from league.store.files import replace_whole
+from league.store.locks import held
+from league.types import Source
+
+MAX_BYTES = 2**24
+MAX_ENTRIES = 10_000
+"""Beyond these the oldest are dropped."""
+LOCK_SECONDS = 10.0
+
+
+class Consent(FrozenModel):
+    """One game that was named."""
+
+    address: Annotated[str, Field(max_length=2**14)]
+    game: str
+    """The name that it calls itself."""
+    sha256: str
+    """Of its file; empty where a library makes the game."""
+    file: str = ""
+    """Where a module's file lay."""
+
+
+class _Consents(FrozenModel):
+    format: Literal[1] = 1
+    games: tuple[Consent, ...] = ()
+
+
+_here: list[Consent] = []
+"""Named in this process."""
+
+
+def list_path() -> Path | None:
+    """Where the list lies; None where this user has no home."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(base):
+        return Path(base) / "league" / "games.json"
+    try:
+        return Path.home() / ".config" / "league" / "games.json"
+    except RuntimeError:
+        return None
+
+
+def named() -> tuple[Consent, ...]:
+    """All that was named, on this machine and in this process, the latest last.
+
+    Raises:
+        LeagueError: the list is damaged.
+    """
+    path = list_path()
+    return (*(_read(path) if path is not None else ()), *_here)
+
+
+def is_named(game: str, source: Source, file: str = "") -> bool:
+    """Whether this user has named this game at this address with this hash, and, of a module, with its file there."""
+    return Consent(address=source.address, game=game, sha256=source.sha256, file=file) in named()
+
+
+def is_address_named(source: Source) -> bool:
+    """Whether this user has named this address, with whatever hash."""
+    return any(entry.address == source.address for entry in named())
+
+
+def address_of(game: str) -> str:
+    """The address that was last named for a game of this name; empty where none was."""
+    return next((entry.address for entry in reversed(named()) if entry.game == game), "")
+
+
+def remember(game: str, source: Source, file: str = "") -> str:
+    """Adds a game to the list.
+
+    Returns:
+        A sentence where it can be remembered in this process alone; else nothing.
+    """
+    entry = Consent(address=source.address, game=game, sha256=source.sha256, file=file)
+    if entry in _here:
+        return ""
+    path = list_path()
+    why = "this user has no home folder"
+    if path is not None:
+        try:
+            if entry in _read(path):
+                return ""
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(path):
+                known = [other for other in _read(path) if other != entry]
+                games = (*known, entry)[-MAX_ENTRIES:]
+                replace_whole(path, (_Consents(games=games).model_dump_json(indent=1) + "\n").encode())
+            return ""
+        except (OSError, LeagueError) as error:
+            why = str(error) if isinstance(error, LeagueError) else f"{path}: {error.strerror or error}"
+    _here.append(entry)
+    return f"game {game}: {source.address} is remembered for this process only ({why})"
+
+
+def _read(path: Path) -> tuple[Consent, ...]:
+    try:
+        return _Consents.model_validate_json(read_file(path, MAX_BYTES)).games
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise LeagueError(f"{path}: {error.strerror or error}; it lists the games that you named") from None
+    except (ValidationError, ValueError):
+        raise LeagueError(
+            f"{path}: is damaged; it lists the games that you named: remove it, and name them again with --env"
+        ) from None
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time changes the list.
+
+    Raises:
+        StoreError: it cannot be locked.
+    """
+    deadline = time.monotonic() + LOCK_SECONDS
+    lock = path.with_suffix(".lock")
+    while True:
+        try:
+            with held(lock):
+                yield
+                return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise StoreError(f"{lock}: another process holds it") from None

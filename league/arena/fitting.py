@@ -1,0 +1,102 @@
+"""Settings and games: those of a game that brings none (an agent sized to it, what wins, all that can be met), checks.
+
+The rule is plain on purpose. The width is the power of two at or above what is observed and chosen among, from 32 to
+256. The whole agent then has 10,000 to two million parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from league.config import AGENT_PREFIX, SELF_PLAY, Config, Layer
+from league.errors import ConfigError, nearest
+from league.types import BOT_PREFIX, GameSpec
+
+LEAST_WIDTH, MOST_WIDTH = 32, 256
+DEEP_FROM = 128
+"""The width from which the encoder has a second layer."""
+HISTORY_DECISIONS = 16
+"""How far the encoder looks back: no spec tells how long a match is."""
+BOTS_SHARE = 0.2
+MOST_BOTS = 5
+"""Up to so many bots each have a share of their own; more share one as a group."""
+WIN = "win"
+"""The reward term that alone counts where a game has it."""
+
+
+def agent_for(spec: GameSpec) -> dict[str, Any]:
+    """[agent] for a game: a width for observation, LSTM and heads, and half of it for the opponent encoder.
+
+    Without anything that shows the opponent there is no encoder.
+    """
+    needed = max(spec.obs_size + spec.action.num_logits, 1)
+    width = min(max(1 << (needed - 1).bit_length(), LEAST_WIDTH), MOST_WIDTH)
+    start, stop = spec.opponent_slice
+    half = width // 2
+    return {
+        "opponent_encoder": stop > start,
+        "encoder_layers": 2 if width >= DEEP_FROM else 1,
+        "encoder_heads": 4 if width >= DEEP_FROM else 2,
+        "encoder_width": half,
+        "encoder_feedforward": width,
+        "history_frames": HISTORY_DECISIONS * spec.ticks_per_step,
+        "latents": 4,
+        "observation_width": width,
+        "lstm_size": width,
+        "head_sizes": [width],
+    }
+
+
+def mix_for(spec: GameSpec) -> dict[str, Any]:
+    """[pool]'s `mix` and `groups` for a game: self-play, and its bots in equal shares."""
+    bots = [BOT_PREFIX + bot for bot in spec.bots]
+    if not bots:
+        return {"mix": {SELF_PLAY: 1.0}}
+    if len(bots) > MOST_BOTS:
+        return {"mix": {SELF_PLAY: 1 - BOTS_SHARE, "bots": BOTS_SHARE}, "groups": {"bots": bots}}
+    return {"mix": {SELF_PLAY: 1 - BOTS_SHARE, **dict.fromkeys(bots, BOTS_SHARE / len(bots))}}
+
+
+def rewards_for(spec: GameSpec) -> dict[str, float]:
+    """[rewards] for a game: `win` alone where there is such a term, else all."""
+    return {WIN: 1.0} if WIN in spec.reward_terms else dict.fromkeys(spec.reward_terms, 1.0)
+
+
+def default_layer(spec: GameSpec, brought: Mapping[str, Any]) -> tuple[Layer, str]:
+    """What a game's `DEFAULTS` leave out, to be laid below them, and a sentence that says so; empty where nothing is.
+
+    Args:
+        spec: the game's.
+        brought: its `DEFAULTS`.
+    """
+    layer: Layer = {"agent": agent_for(spec)}
+    told = []
+    if not brought.get("agent"):
+        sizes = layer["agent"]
+        encoder = f"opponent encoder {sizes['encoder_width']}" if sizes["opponent_encoder"] else "no opponent encoder"
+        told.append(f"an agent sized to {spec.obs_size} observed numbers (LSTM {sizes['lstm_size']}, {encoder})")
+    if not brought.get("rewards"):
+        layer["rewards"] = rewards_for(spec)
+        if WIN not in spec.reward_terms:
+            told.append(f"every reward term weighs 1 ({', '.join(spec.reward_terms)}), since none is called {WIN}")
+    if "mix" not in brought.get("pool", {}):
+        layer["pool"] = mix_for(spec)
+    return layer, f"game {spec.name} brings no settings for these: {'; '.join(told)}" if told else ""
+
+
+def check_mix(config: Config, spec: GameSpec) -> None:
+    """Refuses a `pool.mix` or `pool.groups` that names a bot which the game does not have.
+
+    Raises:
+        ConfigError: with the bots that there are.
+    """
+    bots = [BOT_PREFIX + bot for bot in spec.bots]
+    known = [SELF_PLAY, *config.pool.groups, *bots]
+    for name, share in config.pool.mix.items():
+        if name not in known and not name.startswith(AGENT_PREFIX):
+            raise ConfigError(f"pool.mix.{name}={share:g}: {spec.name} has no such opponent{nearest(name, known)}")
+    for group, members in config.pool.groups.items():
+        for name in members:
+            if name not in bots and not name.startswith(AGENT_PREFIX):
+                raise ConfigError(f"pool.groups.{group} lists {name}: {spec.name} has no such bot{nearest(name, bots)}")

@@ -1,0 +1,252 @@
+"""The door: a game by its address, found again for a run or an agent, and its settings.
+
+A file's code, a module's or a scheme's runs only where this user names it (`enter`) or has named it with this hash
+(`find_again`). What a store or a manifest says is only looked up in that list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from league import config as settings
+from league.arena import consent
+from league.arena.fitting import check_mix, default_layer
+from league.config import Config, Layer
+from league.envs import adapters, registry
+from league.envs.finding import pick
+from league.envs.sources import GoneError, Located, load, locate, parse
+from league.errors import ConfigError, LeagueError, UsageError, one_line, plain
+from league.types import Source
+
+Say = Callable[[str], None]
+MOST_LETTERS = 1_000
+"""Of an address that is shown."""
+
+
+def enter(env: object, say: Say | None = None) -> str | None:
+    """The name of the game that `env` is or addresses; it is registered from then on. None gives None.
+
+    Its code runs, which is remembered: this user has named it.
+
+    Args:
+        env: a registered name, an address (docs/games.md), or a game: a module, a class or an object.
+        say: is told where it cannot be remembered.
+
+    Raises:
+        ConfigError: there is no such game, it cannot be imported, or it is none.
+    """
+    if env is None:
+        return None
+    if not isinstance(env, str):
+        return registry.adopt(env, _shown(env), check=partial(_check_defaults, where=_shown(env)))
+    if registry.is_known(env):
+        _check_defaults(env, env)
+        return env
+    address = parse(env)
+    if address.kind == "name":
+        hint = _hint(env)
+        if hint:
+            raise ConfigError(f"env={env!r} is not a registered game; you named it before as {hint}: pass --env {hint}")
+        registry.options_model(env)  # says that there is none
+    found = locate(address)
+    name = _open(found)
+    told = consent.remember(name, registry.source(name), _file_of(found))
+    if told and say is not None:
+        say(told)
+    return name
+
+
+def find_again(name: str, then: Source, whose: str, env: object = None, say: Say | None = None) -> str:
+    """Makes sure that the game of a run or an agent is registered.
+
+    Args:
+        name: the game's own.
+        then: where it came from.
+        whose: the run or agent, for errors.
+        env: what the user names for it now, if anything.
+        say: as for `enter`; it also hears what has changed.
+
+    Returns:
+        A sentence of what is not as it was then; empty where all is.
+
+    Raises:
+        UsageError: it is gone, it has changed since this user named it, or was never named here.
+    """
+    if env is not None:
+        given = enter(env, say)
+        if given != name:
+            raise UsageError(
+                f"env={_shown(env)}: is the game {given}, and {whose} plays {_told(name)}; leave --env out"
+            )
+    elif not registry.is_known(name):
+        _open_named(name, then, whose)
+    told = difference(name, then, whose)
+    if told and say is not None:
+        say(told)
+    return told
+
+
+def difference(name: str, then: Source, whose: str) -> str:
+    """What of a registered game is not as it was when it came from `then`, in a sentence; empty where all is.
+
+    whose: the run or agent of that time.
+    """
+    now = registry.source(name)
+    if then == now or not then.address:
+        return ""
+    if not now.address:
+        return (
+            f"game {_told(name)}: {whose} had it from {_told(then.address)}; it is the one registered in this process"
+        )
+    if then.sha256 != now.sha256:
+        marks = f"sha256 {_told(then.sha256[:12] or 'unknown')}, now {now.sha256[:12] or 'unknown'}"
+        return f"game {_told(name)}: {_told(now.address)} is not what {whose} began with ({marks})"
+    if then.address != now.address:
+        return (
+            f"game {_told(name)}: it came from {_told(then.address)} and now comes from {_told(now.address)}, unchanged"
+        )
+    before, after = (_told(source.version or "unknown") for source in (then, now))
+    return f"game {_told(name)}: {_told(now.address)} is of version {after}, and was of {before}"
+
+
+def load_settings(
+    stage: str = "test50k",
+    preset: str = "fast",
+    env: str | None = None,
+    config_file: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    sizes: Layer | None = None,
+    layer: Layer | None = None,
+) -> tuple[Config, str]:
+    """The settings of a call, as `league.config.load` has them, for any game; its options are checked and completed.
+
+    A game that the hyperparameter source does not know brings its `DEFAULTS`. What these leave out follows from its
+    spec (`league.arena.sizes`).
+
+    Returns:
+        The settings, and a sentence that says what follows from the spec; empty where nothing does.
+
+    Raises:
+        ConfigError: as `league.config.load`, or the game refuses an option.
+    """
+    overrides = list(overrides)
+    given = (stage, preset, env, config_file, overrides, sizes, layer)
+    name = settings.game_of(env, config_file, overrides, layer)
+    brought = registry.defaults(name)
+    config = settings.load(*given, defaults=brought)
+    told = ""
+    if not settings.has_game(name):
+        follows, told = default_layer(registry.spec(name, config.env.options), brought)
+        config = settings.load(*given, defaults=settings.laid_over(follows, brought))
+    return settings.with_options(config, registry.check_options(name, config.env.options)), told
+
+
+def address_of(name: str) -> str:
+    """What `--env` takes for a registered game."""
+    return registry.source(name).address or name
+
+
+def _open(found: Located) -> str:
+    """Runs what was located and registers its game; returns its name."""
+    where = found.source.address
+    check = partial(_check_defaults, where=where)
+    if found.kind == "scheme":
+        return registry.adopt(adapters.open_game(found.place, found.part), where, found.source, check=check)
+    module = load(found)
+    return registry.adopt(pick(module, found.part, where), where, found.source, module, check)
+
+
+def _open_named(name: str, then: Source, whose: str) -> None:
+    """Opens the game of a run or an agent, if this user has named it as it is now.
+
+    Raises:
+        UsageError: he has not, or it is gone.
+    """
+    again = f"pass --env {_told(then.address)}"
+    try:
+        address = parse(then.address) if then.address else None
+        found = None if address is None or address.kind == "name" else locate(address)
+    except GoneError:
+        found = None
+    except ConfigError as error:
+        raise UsageError(
+            f"{whose}: its game {_told(name)} came from {_told(then.address)}, which cannot be used: {error}"
+        ) from None
+    found = found or _named_elsewhere(name, then)
+    if found is None:
+        if not then.address:
+            reason = "is not registered here, and where it came from is not known; pass --env ADDRESS"
+        elif address is not None and address.kind == "name":
+            reason = "is not installed here; install what brings it, or pass --env ADDRESS"
+        else:
+            reason = f"came from {_told(then.address)}, which is gone; put it back, or pass --env with where it is now"
+        raise UsageError(f"{whose}: its game {_told(name)} {reason}")
+    if not consent.is_named(name, found.source, _file_of(found)):
+        if consent.is_address_named(found.source):
+            reason = "has changed since you named it; look at it, and to run it as it is now"
+        else:
+            reason = "was never named here by you; its code runs only if you do: if you trust it,"
+        raise UsageError(
+            f"{whose}: its game {_told(name)} comes from {_told(found.source.address)}, which {reason} {again}"
+        )
+    own = _open(found)
+    if own != name:
+        raise UsageError(
+            f"{whose}: its game {_told(name)} came from {_told(found.source.address)}, which has the game {own} now;"
+            f" pass the --env of {_told(name)}"
+        )
+
+
+def _named_elsewhere(name: str, then: Source) -> Located | None:
+    """A game of this name that this user has named and that lies there unchanged: best the same file, else the last."""
+    entries = [entry for entry in consent.named()[::-1] if entry.game == name]
+    for entry in sorted(entries, key=lambda entry: entry.sha256 != then.sha256):
+        try:
+            address = parse(entry.address)
+            found = None if address.kind == "name" else locate(address)
+        except ConfigError:
+            continue
+        if found is not None and consent.is_named(name, found.source, _file_of(found)):
+            return found
+    return None
+
+
+def _check_defaults(name: str, where: str) -> None:
+    """Refuses `DEFAULTS` that could not stand in the hyperparameter source.
+
+    Raises:
+        ConfigError: with the module.
+    """
+    brought = registry.defaults(name)
+    if not brought:
+        return
+    try:
+        config, _ = load_settings("smoke", env=name)
+        spec = registry.spec(name, config.env.options)
+        settings.check_rewards(config, spec)
+        check_mix(config, spec)
+    except ConfigError as error:
+        problem = one_line(str(error)).partition("; change it with --set")[0].removeprefix("DEFAULTS: ")
+        raise ConfigError(f"env={where}: its DEFAULTS: {problem}; mend them there") from None
+
+
+def _file_of(found: Located) -> str:
+    return str(found.path) if found.kind == "module" else ""
+
+
+def _hint(name: str) -> str:
+    try:
+        return plain(address) if (address := consent.address_of(name)) else ""
+    except LeagueError:
+        return ""
+
+
+def _told(text: str) -> str:
+    """What a store or a manifest says, as it can be shown in a line."""
+    return plain(one_line(text)[:MOST_LETTERS])
+
+
+def _shown(env: object) -> str:
+    return plain(env) if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)

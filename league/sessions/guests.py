@@ -1,0 +1,92 @@
+"""Agents from elsewhere in a run's mix: found by name, told by their hash from then on, and kept with the run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from league.arena.agents import find_agent, store_for
+from league.config import AGENT_PREFIX, Config, PoolConfig
+from league.errors import ConfigError, SnapshotError, StoreError, UsageError
+from league.sessions.folders import GUESTS
+from league.snapshots import io as snapshot_files
+from league.snapshots.export import export
+from league.snapshots.manifest import Manifest
+
+HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def names(config: PoolConfig) -> list[str]:
+    """The agents from elsewhere in a mix and its groups, each once, as they are named there."""
+    members = [*config.mix, *(member for group in config.groups.values() for member in group)]
+    return sorted({member.removeprefix(AGENT_PREFIX) for member in members if member.startswith(AGENT_PREFIX)})
+
+
+def resolved(config: Config, game_id: str, store: Path) -> Config:
+    """The settings with each agent from elsewhere named by its hash, and `pool.agents` telling where it lies.
+
+    Args:
+        game_id: of the run; the agents must play it.
+        store: the run's; names of runs are looked up in it.
+
+    Raises:
+        ConfigError: there is no such agent, or it plays another game.
+        SnapshotError: its files are missing or damaged.
+    """
+    wanted = names(config.pool)
+    if not wanted:
+        return config
+    known = {name: _find(name, config.pool, store) for name in wanted}
+    for name, (folder, manifest) in known.items():
+        if manifest.game.game_id != game_id:
+            raise ConfigError(
+                f"pool.mix names agent:{name}, which plays {manifest.game.name} {manifest.game.game_id[:8]} and not"
+                f" {config.env.name} {game_id[:8]} ({folder}); name an agent of this game"
+            )
+    ids = {AGENT_PREFIX + name: AGENT_PREFIX + manifest.agent_id for name, (_, manifest) in known.items()}
+    mix: dict[str, float] = {}
+    for name, share in config.pool.mix.items():
+        mix[ids.get(name, name)] = mix.get(ids.get(name, name), 0.0) + share
+    groups = {group: [ids.get(name, name) for name in members] for group, members in config.pool.groups.items()}
+    agents = {manifest.agent_id: str(folder) for folder, manifest in known.values()}
+    pool = config.pool.model_copy(update={"mix": mix, "groups": groups, "agents": agents})
+    return config.model_copy(update={"pool": PoolConfig.model_validate(pool.model_dump())})
+
+
+def _find(name: str, config: PoolConfig, store: Path) -> tuple[Path, Manifest]:
+    """The folder of an agent, with a whole path, and its manifest."""
+    try:
+        if HASH.fullmatch(name) and name in config.agents:
+            folder = Path(config.agents[name])
+        else:
+            found = find_agent(store_for(store, name), name).folder
+            if found is None:
+                raise ConfigError(f"pool.mix names agent:{name}; a bot of the game is named {name} alone")
+            folder = found.absolute()
+        manifest, _ = snapshot_files.load(folder)
+    except (UsageError, SnapshotError, StoreError) as error:
+        raise ConfigError(f"pool.mix names agent:{name}: {error}") from None
+    if HASH.fullmatch(name) and manifest.agent_id != name:
+        raise ConfigError(f"pool.mix names agent:{name[:12]}..., and {folder} holds another agent")
+    return folder, manifest
+
+
+def folder_of(run: Path, agent_id: str) -> Path:
+    """Where a run keeps its copy of an agent from elsewhere; `run` is the run's folder."""
+    return run / GUESTS / agent_id
+
+
+def keep(run: Path, config: PoolConfig) -> Sequence[Manifest]:
+    """Copies the agents that the run does not have yet into its folder; the manifests of all.
+
+    Raises:
+        SnapshotError: one is missing or damaged, or the disk refuses.
+    """
+    kept = []
+    for agent_id in names(config):
+        folder = folder_of(run, agent_id)
+        if not folder.is_dir():
+            export(Path(config.agents[agent_id]), folder)
+        kept.append(snapshot_files.load(folder)[0])
+    return kept

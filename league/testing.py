@@ -1,0 +1,165 @@
+"""Checks of what others bring: a game, a bot, a network. Each raises one clear line at the first rule that is broken.
+
+`check_game` is what `league check` runs, and in a quick form `league train` before the first update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from league import config
+from league.envs import registry
+from league.envs.base import check_match_batch
+from league.envs.contract import need
+from league.envs.game_checks import Checked, check_deeply, check_quickly
+from league.envs.match import MatchGame
+from league.envs.traces import act, outputs
+from league.errors import ContractError, UsageError, nearest
+from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch
+
+if TYPE_CHECKING:
+    from league.types import Policy
+
+__all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_batch", "check_policy"]
+
+
+def check_game(
+    game: str, options: Mapping[str, Any] | None = None, *, quick: bool = False, seed: int = 1
+) -> Checked | None:
+    """Plays a registered game in every way that training does, and holds it to the contract of games.
+
+    Args:
+        game: its registered name.
+        options: of the game, in place of those that training uses.
+        quick: a few steps only, as before training.
+        seed: of the matches and actions.
+
+    Returns:
+        What was played; None in the quick form.
+
+    Raises:
+        ContractError: the first rule that it breaks, with row, seat, step and column.
+        ConfigError: no such game or option.
+    """
+    chosen = _options(game, options)
+    if quick:
+        check_quickly(game, chosen)
+        return None
+    return check_deeply(game, chosen, seed=seed)
+
+
+def check_bot(
+    game: str,
+    bot: str | Callable[..., Any],
+    options: Mapping[str, Any] | None = None,
+    *,
+    matches: int = 40,
+    seed: int = 1,
+) -> None:
+    """Plays a bot in both seats: legal actions, and of one seed one match, whatever was played before or beside it.
+
+    Args:
+        game: its registered name.
+        bot: the name of one of its bots; or a function (observation, legal, rng) -> action, for games that are a
+            `league.envs.Match`.
+        options: of the game, in place of those that training uses.
+        matches: how many it plays at least.
+        seed: of the matches.
+
+    Raises:
+        ContractError: it plays another match where it should play the same.
+        MatchError: it answers what is not legal (of games that are a `Match`; others see to it themselves).
+        UsageError: no such bot; or a function for a game in arrays.
+        ConfigError: no such game or option.
+    """
+    chosen = _options(game, options)
+    name = bot if isinstance(bot, str) else getattr(bot, "__name__", "bot")
+    make = _with_bot(game, chosen, name, bot)
+    number = make(1).spec.bots.index(name)
+    seats = f"bot {name} of {game}"
+    for seat in range(SEATS):
+        seeds = np.arange(1, max(2, matches // 2) + 1, dtype=np.uint64) * np.uint64(7919) + np.uint64(seed)
+        batch = make(len(seeds))
+        together, again = (_matches(batch, seeds, number, seat) for _ in range(2))
+        for row, (one, two) in enumerate(zip(together, again, strict=True)):
+            need(
+                one == two,
+                f"{seats}, seat {seat}: the match of seed {seeds[row]} is another when it is played again; draw all"
+                f" chance from rng, and keep nothing from one call to the next",
+            )
+        last = len(seeds) - 1
+        alone = _matches(make(1), seeds[last:], number, seat)[0]
+        need(
+            alone == together[last],
+            f"{seats}, seat {seat}: the match of seed {seeds[last]} is another when nothing else is played beside it;"
+            f" keep nothing from one call to the next",
+        )
+
+
+def check_policy(policy: Policy, spec: GameSpec, *, rows: int = 4, steps: int = 12, seed: int = 0) -> None:
+    """Holds a network to `league.types.Policy` for a game.
+
+    A sequence gives what its steps gave; what is cleared is forgotten, in its rows alone; `value` changes nothing;
+    every parameter gets a gradient; the same generator draws the same actions.
+
+    Args:
+        policy: an `nn.Module` with the methods of `league.types.Policy`, as it is trained (gradients on, float32).
+        spec: the game's.
+        rows: N, at least 2.
+        steps: T of the sequence, at least 4.
+        seed: of observations, masks and actions.
+
+    Raises:
+        ContractError: the first rule that it breaks.
+    """
+    from league.policies.policy_checks import check_policy as check
+
+    check(policy, spec, rows=rows, steps=steps, seed=seed)
+
+
+def _options(game: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    return registry.check_options(game, {**config.load(env=game).env.options, **(options or {})})
+
+
+def _with_bot(
+    game: str, options: Mapping[str, Any], name: str, bot: str | Callable[..., Any]
+) -> Callable[[int], MatchBatch]:
+    """Makes batches of a game that has the bot."""
+    bots = registry.spec(game, options).bots
+    if isinstance(bot, str):
+        if bot not in bots:
+            raise UsageError(f"bot={bot!r}: {game} has no such bot{nearest(bot, bots)}")
+        return lambda rows: registry.make(game, rows=rows, threads=1, options=options)
+    found = registry.game(game)
+    if not isinstance(found, MatchGame):
+        raise UsageError(f"bot={name!r}: {game} is a batch in arrays, whose bots are its own; pass the name of one")
+    match = type(found.match.__name__, (found.match,), {"bots": {**found.match.bots, name: bot}})
+    with_bot = MatchGame(match)
+    chosen = with_bot.Options(**options)
+    return lambda rows: with_bot.make(rows, 1, chosen)
+
+
+def _matches(batch: MatchBatch, seeds: npt.NDArray[np.uint64], bot: int, seat: int) -> list[bytes]:
+    """The first match of each row, a bot in `seat` against actions that its seed picks, as bytes."""
+    rows, limit = len(seeds), 20_000
+    batch.controllers[:] = EXTERNAL
+    batch.controllers[:, seat] = bot
+    batch.reset(seeds)
+    seen: list[list[bytes]] = [[] for _ in range(rows)]
+    playing = np.ones(rows, np.bool_)
+    rngs = [np.random.default_rng(int(seed)) for seed in seeds]
+    size = batch.spec.action.num_draws
+    for _ in range(limit):
+        act(batch, np.stack([rng.random((SEATS, size)) for rng in rngs]))
+        batch.step()
+        now = outputs(batch)
+        for row in np.flatnonzero(playing):
+            seen[row].append(b"".join(np.ascontiguousarray(x[row]).tobytes() for x in now))
+        playing &= ~(batch.terminated | batch.truncated)
+        if not playing.any():
+            break
+    return [b"".join(steps) for steps in seen]

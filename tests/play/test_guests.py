@@ -1,0 +1,161 @@
+"""Opponents with memories of their own: bots written in Python, and networks of other shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from league.envs import registry
+from league.errors import LeagueError
+from league.play import evaluation
+from league.play.bots import BotPolicy
+from league.play.evaluation import Contestant, Pairing
+from league.play.opponents import FIRST_GUEST
+from league.policies.actor_critic import ActorCritic, Architecture
+from league.types import ActionSpec, Origin
+from tests.helpers.rollouts import make_collector, network, same
+
+SPEC = registry.spec("matrix", {})
+CPU = torch.device("cpu")
+
+
+def wide(seed: int) -> ActorCritic:
+    """A network of another shape than `network`'s."""
+    torch.manual_seed(seed)
+    sizes = {"encoder_layers": 2, "encoder_heads": 1, "encoder_width": 8, "encoder_feedforward": 8, "latents": 3}
+    rest = {"observation_width": 12, "lstm_size": 20, "head_sizes": (), "opponent_encoder": True}
+    return ActorCritic(Architecture.of(SPEC, history_tokens=3, **sizes, **rest)).requires_grad_(False)
+
+
+def noisy(obs: Any, legal: Any, rng: np.random.Generator) -> int:
+    """Draws, and looks."""
+    return int((rng.integers(2) + obs[1]) % 3)
+
+
+def guests() -> dict[str, Any]:
+    """A network of another shape and a bot in Python."""
+    return {"bot:wide": wide(1), "bot:noisy": BotPolicy("noisy", noisy, SPEC.action, CPU)}
+
+
+@pytest.mark.parametrize("stack", [False, True])
+def test_guests_play_their_rows_with_their_own_memory(stack: bool) -> None:
+    """Each guest's memory is that of its network over its rows' matches; the others' is not touched by it."""
+    collector = make_collector("matrix", 12, stack=stack, guests=guests())
+    lane = collector.lanes[0]
+    met = set()
+    for update in range(1, 60):
+        collector.collect(1, update)
+        met |= set(lane.matches.opponents)
+        ages = lane.nets.guest_states["bot:wide"].tensors()["count"]
+        frozen = lane.nets.opponent_state.tensors()["count"][:-1]
+        for row, opponent in enumerate(lane.matches.opponents):
+            steps = int(lane.matches.steps[row])
+            assert int(ages[row]) == (steps if opponent == "bot:wide" else 0)
+            assert int(frozen[row]) == (steps if opponent.startswith("net-") else 0)
+    assert {"bot:wide", "bot:noisy", "bot:random"} <= met
+    slots = np.array([0, FIRST_GUEST, -1, FIRST_GUEST - 1, FIRST_GUEST])
+    rows = {group.slot: group.rows.tolist() for group in lane.nets.frozen.groups(slots)}
+    assert rows[FIRST_GUEST] == [1, 4] and rows[FIRST_GUEST - 1] == [3]
+
+
+@pytest.mark.parametrize("lanes", [(1, 1), (2, 2), (1, 2), (2, 1)])
+def test_a_state_with_guests_goes_on(lanes: tuple[int, int]) -> None:
+    """In the same lanes bit for bit, in others with all matches and memories; with other guests it is lost."""
+    first = make_collector("matrix", 8, lanes=lanes[0], guests=guests())
+    first.collect(13, 1)
+    state = first.state_dict()
+    second = make_collector("matrix", 8, seed=3, lanes=lanes[1], guests=guests())
+    second.policy.load_state_dict(first.policy.state_dict())
+    second.pool.load_state_dict(first.pool.state_dict())  # type: ignore[attr-defined]
+    assert second.load_state_dict(state).carried == 8
+    if lanes[0] == lanes[1]:
+        assert same(first.collect(20, 2), second.collect(20, 2))
+    else:
+        ages = [
+            torch.cat([lane.nets.guest_states["bot:wide"].tensors()["count"] for lane in collector.lanes])
+            for collector in (first, second)
+        ]
+        assert torch.equal(*ages) and ages[0].any()
+    other = make_collector("matrix", 8, lanes=lanes[1], guests={"bot:wide": wide(1)})
+    assert other.load_state_dict(state).lost == 8
+
+
+def test_evaluation_plays_bots_in_python() -> None:
+    """A bot that always plays paper beats one that always plays rock, in every match, from both seats."""
+
+    def always(action: int) -> Contestant:
+        bot = BotPolicy(str(action), lambda obs, legal, rng: action, SPEC.action, CPU)
+        return Contestant(f"bot:always-{action}", bot)
+
+    rows = evaluation.play(
+        lambda count: registry.make("matrix", rows=count, threads=1, options={}),
+        [Pairing(always(0), always(1), 12, 5), Pairing(Contestant("net", network("matrix", {}, 0)), always(2), 4, 6)],
+        Origin("e", "g"),
+        update=1,
+    )
+    met = [row for row in rows if "bot:always-0" in row.agents]
+    assert len(met) == 12 and all(row.agents[row.winner] == "bot:always-1" for row in met)
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (3, "returns 3, which is no action; one whole number, 0 to 2"),
+        (-1, "which is no action"),
+        (1.5, "returns 1.5; it must be one whole number, 0 to 2"),
+        ([0, 1], r"returns \[0, 1\]; it must be one whole number"),
+        (None, "returns None; it must be one whole number"),
+        ("1", "returns '1'; it must be one whole number"),
+    ],
+)
+def test_what_is_no_action_is_one_line(returned: Any, words: str) -> None:
+    """It names the bot, what it returned and the rule."""
+    bot = BotPolicy("mine", lambda obs, legal, rng: returned, SPEC.action, CPU)
+    with pytest.raises(LeagueError, match=f"bot mine: .*{words}") as caught:
+        bot.step(torch.zeros(2, SPEC.obs_size), bot.initial_state(2))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bot_that_fails_is_one_line() -> None:
+    """It names the bot, the error and the line of the bot's own file."""
+
+    def broken(obs: Any, legal: Any, rng: Any) -> int:
+        return int(obs[1000])
+
+    bot = BotPolicy("mine", broken, SPEC.action, CPU)
+    with pytest.raises(LeagueError, match=r"bot mine: IndexError: index 1000 .* \(test_guests.py, line \d+\)"):
+        bot.step(torch.zeros(1, SPEC.obs_size), bot.initial_state(1))
+
+
+def test_a_bot_sees_what_is_legal() -> None:
+    """Masks as the game has them; of legal tuples the list of those that there are. It may not change what it sees."""
+    seen: list[Any] = []
+
+    def look(obs: Any, legal: Any, rng: Any) -> Any:
+        seen.append(legal)
+        with pytest.raises(ValueError, match="read-only"):
+            obs[0] = 1.0
+        return legal[-1] if legal.ndim == 2 else int(legal.argmax())
+
+    action = ActionSpec("legal_tuples", (4, 5), max_tuples=3)
+    bot = BotPolicy("mine", look, action, CPU)
+    mask = torch.tensor([[0, 4, 3, 1, -1, -1], [2, 2, -1, -1, -1, -1]], dtype=torch.int16)
+    played, _, _ = bot.step(torch.zeros(2, 3), bot.initial_state(2), mask=mask)
+    assert played.tolist() == [[3, 1], [2, 2]] and [legal.tolist() for legal in seen] == [[[0, 4], [3, 1]], [[2, 2]]]
+    plain = BotPolicy("mine", look, ActionSpec("multi_discrete", (3,)), CPU)
+    assert plain.step(torch.zeros(1, 3), None, mask=torch.tensor([[False, True, True]]))[0].tolist() == [[1]]  # type: ignore[arg-type]
+
+
+def test_bots_draw_from_the_runs_generator() -> None:
+    """The same generator gives the same decisions, another one others; greedy play draws, too."""
+
+    def play(seed: int) -> Tensor:
+        bot = BotPolicy("n", lambda obs, legal, rng: int(rng.integers(3)), SPEC.action, CPU)
+        return bot.step(torch.zeros(50, SPEC.obs_size), None, generator=torch.Generator().manual_seed(seed))[0]  # type: ignore[arg-type]
+
+    assert torch.equal(play(1), play(1)) and not torch.equal(play(1), play(2))
+    assert isinstance(BotPolicy("n", noisy, SPEC.action, CPU), nn.Module)
