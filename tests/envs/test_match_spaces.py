@@ -13,9 +13,9 @@ from league.envs.row import MatchError
 from league.envs.rows import RowBatch
 from league.errors import UsageError
 from league.types import EXTERNAL, ActionSpec, ObservationPart
-from tests.helpers.matches import Cards, Dance, Darts, OpenCards
+from tests.helpers.matches import Cards, Dance, Darts, OpenCards, Waltz
 
-GAMES: list[type[Match]] = [Darts, Dance, OpenCards]
+GAMES: list[type[Match]] = [Darts, Dance, Waltz, OpenCards]
 DANCE = Dance.observation
 
 
@@ -44,7 +44,7 @@ def test_matches_of_all_kinds_keep_the_contract(match: type[Match]) -> None:
     check_match_batch(lambda rows, threads: make(match, rows), steps=40, rows=3)
 
 
-@pytest.mark.parametrize("game", ["dance", "opencards"])
+@pytest.mark.parametrize("game", ["waltz", "opencards"])
 def test_the_registry_adds_last_actions_to_matches(game: str) -> None:
     """What is public is shown, in turns too; the game as the registry makes it passes every check."""
     plain, seen = registry.game(game).spec(registry.options_model(game)()), registry.spec(game, {})

@@ -198,16 +198,37 @@ class Dance(Match):
         return {"move": [0, 1 + int(self.shoes[seat, 0]) % 3], "rest": ([1], None)} if self.made % 2 else {}
 
     def step(self, actions: tuple[Any, Any]) -> None:
+        self.move(0, actions[0])
+        self.move(1, actions[1])
+        self.finish()
+
+    def move(self, seat: int, action: Any) -> None:
+        keys, pair = action["rest"]
+        assert set(action) == {"move", "aim", "rest"} and len(keys) == len(pair) == 2
+        x = action["move"] % 3
+        self.floor[seat, x] = min(8, self.floor[seat, x] + 1 + sum(keys) + pair[1])
+        self.lead += (1 - 2 * seat) * action["aim"][0]
+
+    def finish(self) -> None:
         self.made += 1
-        for seat, action in enumerate(actions):
-            keys, pair = action["rest"]
-            assert set(action) == {"move", "aim", "rest"} and len(keys) == len(pair) == 2
-            self.floor[seat, action["move"] % 3] = min(
-                8, self.floor[seat, action["move"] % 3] + 1 + sum(keys) + pair[1]
-            )
-            self.lead += (1 - 2 * seat) * action["aim"][0]
         if abs(self.lead) > 2:
             self.end(int(self.lead < 0))
+
+
+class Waltz(Dance):
+    """Dance, in turns; whoever begins is drawn, and seat 1 sometimes goes twice."""
+
+    name, step = "waltz", Match.step
+
+    def reset(self, rng: np.random.Generator) -> None:
+        super().reset(rng)
+        self.to_move = int(rng.integers(2))
+
+    def play(self, action: Any) -> None:
+        seat = self.to_move or 0
+        self.move(seat, action)
+        self.finish()
+        self.to_move = 0 if seat and self.rng.random() < 0.7 else 1
 
 
 class OpenCards(Cards):
