@@ -7,6 +7,8 @@ import hashlib
 import json
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from league.envs.cards.catalogue import CARDS, EFFECTS, KEYWORDS, NAMES, TARGETS
@@ -27,7 +29,7 @@ from league.envs.cards.rules import (
 from league.envs.cards.twin import TwinBatch, decisions_a_second
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["MEANINGS", "SPEC", "Options", "make", "rules_of", "slow", "spec"]
+__all__ = ["MEANINGS", "SPEC", "Options", "make", "render", "rules_of", "slow", "spec"]
 
 VERSION = 1
 
@@ -154,3 +156,14 @@ def _form() -> Any:
     except ModuleNotFoundError:
         return TwinBatch
     return CardsBatch
+
+
+def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:
+    """The picture (H, W, 3) of a row of a batch of cards as it stands; `how` as for `render.frame`.
+
+    Raises:
+        UsageError: Pillow is not installed, or the size is too small.
+    """
+    from league.envs.cards.render import frame
+
+    return frame(batch.record(row), batch.rules, **how)

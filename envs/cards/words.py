@@ -25,12 +25,12 @@ def target_name(target: int) -> str:
 
 
 def decision(action: Sequence[int], board: Any) -> str:
-    """What somebody decides; `board` are its slots (elements of CREATURE_DTYPE) at that moment."""
+    """What somebody decides; `board` are its slots (elements of CREATURE_DTYPE) then or later."""
     kind, card, slot, target = (int(part) for part in action)
     if kind < 0:
         return ""
     aim = target_name(target)
-    who = name_of(int(board[slot - 1]["card"])) if slot else ""
+    who = (name_of(int(board[slot - 1]["card"])) if slot else "") or "a creature"  # it may be gone by now
     return {
         "end": "ends the turn",
         "stoke": f"burns {name_of(card)} for a lamp",
