@@ -57,7 +57,7 @@ def card_rows() -> list[tuple[str, ...]]:
             name_of(card_id),
             str(card.cost),
             "spell" if card.is_spell else f"{card.power} / {card.health}",
-            describe(card),
+            describe(card) or "-",
         )
         for card_id, card in enumerate(CARDS)
         if card_id
