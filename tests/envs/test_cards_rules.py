@@ -353,6 +353,33 @@ def test_masks_are_strict() -> None:
         assert {action for action in space if batch.is_legal(row, action)} == set(legal)
 
 
+def test_every_listed_tuple_is_played() -> None:
+    """From one state each of them moves the match on, and one that is not listed leaves it as it was."""
+    rng, rows = np.random.default_rng(6), 12
+    batch = env.make(rows, 1, Options())
+    records = stirred(rng, rows, Options())
+    restore(batch, records)
+    lists = [tuples_of(batch, row) for row in range(rows)]
+    seats = batch.to_act.argmax(axis=1)
+    for nth in range(max(map(len, lists))):
+        restore(batch, records)
+        batch.actions[np.arange(rows), seats] = [legal[min(nth, len(legal) - 1)] for legal in lists]
+        batch.step()
+        ends = batch.terminated
+        assert (records_of(batch)["decisions"] == np.where(ends, 0, records["decisions"] + 1)).all()
+    restore(batch, records)
+    state = batch.get_state()
+    for _ in range(50):
+        batch.actions[np.arange(rows), seats] = [legal[0] for legal in lists]
+        row = int(rng.integers(rows))
+        action = tuple(rng.integers(0, batch.spec.action.choices).tolist())
+        if action not in lists[row]:
+            batch.actions[row, seats[row]] = action
+            with pytest.raises(ValueError, match=rf"actions\[{row}, {seats[row]}\]"):
+                batch.step()
+            assert batch.get_state() == state
+
+
 def test_the_mask_is_a_list_that_ends() -> None:
     """From the first -1 on there is nothing but -1; who waits may do nothing but end."""
     rng, batch = np.random.default_rng(4), env.make(64, 1, Options())
