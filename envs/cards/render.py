@@ -275,12 +275,12 @@ def _draw_last(canvas: Canvas, record: Any) -> None:
         canvas.text((81.0, 45.0), "the match begins", 2.6, PAPER)
         return
     kind, _, slot, target = action
+    if target and TYPES[kind] in ("cast", "attack", "ability"):
+        x = _middle(_slot_box(seat, slot - 1))[0] if slot else 81.0
+        edge = (ROWS if slot else HANDS)[seat] + (0.0 if seat == 0 else (SLOT_SIZE if slot else HAND_SIZE)[1])
+        _draw_arrow(canvas, (x, edge), _aim(seat, target), SEATS[seat])
     told = decision(action, record["keepers"][seat]["board"])
     canvas.text((81.0, 45.0), told, 2.6, SEATS[seat], most=86.0)
-    if not target or TYPES[kind] not in ("cast", "attack", "ability"):
-        return
-    start = _middle(_slot_box(seat, slot - 1)) if slot else (81.0, HANDS[seat] + HAND_SIZE[1] / 2)
-    _draw_arrow(canvas, start, _aim(seat, target), SEATS[seat])
 
 
 def _aim(seat: int, target: int) -> tuple[float, float]:

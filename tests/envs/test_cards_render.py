@@ -98,7 +98,7 @@ def test_the_last_decision_is_told_and_pointed_at() -> None:
     record, other = scene(), scene()
     other["keepers"][0][0]["last"] = (4, 0, 1, 4)
     left, right, top, bottom = changed(draw(record), draw(other))
-    assert left < 55 and right > 110 and top < 35 and bottom > 55
+    assert left < 50 and right > 110 and top < 35 and 45 < bottom < 50
     board = other["keepers"][0][0]["board"]
     assert decision((4, 0, 1, 4), board) == "a creature in slot 1 attacks other slot 4"
     place(other["keepers"][0][0], 1, "nurse_shark")
