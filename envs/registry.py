@@ -65,6 +65,7 @@ class Render(Protocol):
 
 _games: dict[str, str | Game] = {
     "brawl": "league.envs.brawl.env",
+    "cards": "league.envs.cards.env",
     "matrix": "league.envs.classic.matrix",
     "kuhn": "league.envs.classic.kuhn",
     "leduc": "league.envs.classic.leduc",
