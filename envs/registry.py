@@ -74,6 +74,7 @@ class Arrival:
 
 _games: dict[str, str | Game] = {
     "brawl": "league.envs.brawl.env",
+    "cards": "league.envs.cards.env",
     "matrix": "league.envs.classic.matrix",
     "kuhn": "league.envs.classic.kuhn",
     "leduc": "league.envs.classic.leduc",
