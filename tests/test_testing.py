@@ -232,7 +232,8 @@ def test_the_command_says_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys:
     spec = broken_spec(name="moves")
     registry.register("moves", cast(Any, SimpleNamespace(Options=matrix.Options, spec=spec, make=matrix.make)))
     said = []
-    for arguments in (["matrix", "--quiet"], ["matrix", "--json"], ["moves"], ["matrix", "--set", "env.round=3"]):
+    short = ["matrix", "--set", "env.rounds=3"]
+    for arguments in ([*short, "--quiet"], [*short, "--json"], ["moves"], ["matrix", "--set", "env.round=3"]):
         monkeypatch.setattr(sys, "argv", ["league", "check", *arguments])
         code = 0
         try:
@@ -242,7 +243,7 @@ def test_the_command_says_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys:
         said.append((code, *capsys.readouterr()))
     (code, out, err), (_, document, _), broken, unknown = said
     assert code == 0 and not err and out.splitlines()[0].startswith("matrix: keeps the contract, in runs of ")
-    assert out.splitlines()[1].endswith(": constant, random, biased") and json.loads(document)["longest"] == 10
+    assert out.splitlines()[1].endswith(": constant, random, biased") and json.loads(document)["longest"] == 3
     assert broken == (1, "", "error: game moves: the batch's spec is not the one that spec(options) gives\n")
     assert unknown[0] == 2 and "env.round=3 is not an option" in unknown[2]
 
