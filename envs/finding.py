@@ -48,11 +48,10 @@ def as_game(found: Any, where: str) -> Game:
         ConfigError: it is none of these.
     """
     give = getattr(found, "as_game", None)
-    is_whole = is_game(found)
     with failing(where):
-        if not is_whole and callable(give):
+        if callable(give):
             found = give()
-        elif is_whole and inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, "spec")):
+        elif is_game(found) and inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, "spec")):
             found = found()
     if is_game(found):
         return cast(Game, found)

@@ -11,6 +11,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -346,6 +347,41 @@ def test_a_broken_game_is_one_line(kind: str, capsys: pytest.CaptureFixture[str]
     assert "duel" not in registry.games() and not consent.named()
     write_game(path)
     assert games.enter("game.py") == "duel"
+
+
+def test_an_option_that_no_spec_can_have_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a tick a step, of one's own options: of a file's game and of one that was registered."""
+    more = """
+class Options(Options):
+    ticks_per_step: float = 1
+
+
+_all = spec
+
+
+def spec(options):
+    ticks = int(options.ticks_per_step) if options.ticks_per_step == 1 else options.ticks_per_step
+    return replace(_all(options), ticks_per_step=ticks)
+"""
+    write_game(Path("game.py"), more)
+    name = games.enter("game.py")
+    overrides = ["env.ticks_per_step=1.5"]
+    assert "ticks_per_step=1.5 must be whole numbers" in refusal(lambda: settle("smoke", "fast", name, None, overrides))
+    game = registry._games["duel"]
+    forget()
+    monkeypatch.setattr(registry, "_games", dict(registry._games))
+    registry.register("duel", game)
+    assert "ticks_per_step=1.5 must be" in refusal(lambda: settle("smoke", "fast", "duel", None, overrides))
+
+
+def test_an_address_is_given_by_env_alone() -> None:
+    """A configuration, which may come from elsewhere, names games and no files."""
+    write_game(Path("game.py"))
+    for sets in (["env.name=game.py"], ["env.name=./game.py:Duel"]):
+        assert "given by --env" in refusal(partial(settle, "smoke", "fast", None, None, sets))
+    Path("my.toml").write_text("[env]\nname = 'game.py'\n")
+    assert "given by --env" in refusal(lambda: settle("smoke", "fast", None, Path("my.toml"), []))
+    assert times_run(Path(".")) == 0
 
 
 def test_an_interrupt_while_importing_is_one() -> None:

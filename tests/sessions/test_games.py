@@ -119,6 +119,7 @@ def test_another_game_of_the_name_does_not_go_on(user: Path) -> None:
     assert "it was trained on game" in refusal(lambda: league.resume("r", env="game.py"))
 
 
+@pytest.mark.slow
 def test_a_stage_that_carries_a_run_on_tells_what_changed(user: Path, tmp_path: Path) -> None:
     """Its fingerprint and game id are the same, so it is carried on; the event says that its file is another."""
     sets = (*SMALL, "learner.epochs=1", *MIX)
