@@ -9,10 +9,10 @@ from typing import Any, Protocol, cast
 
 from pydantic import BaseModel, ValidationError
 
-from league.envs.base import check_shapes
+from league.envs.base import ContractError, check_shapes
 from league.envs.options import explain, resolve
 from league.envs.sources import HOW, failing
-from league.errors import ConfigError, LeagueError, nearest
+from league.errors import ConfigError, nearest
 from league.types import GameSpec, MatchBatch
 
 PARTS = ("Options", "spec", "make")
@@ -123,8 +123,9 @@ def checked(game: Game, where: str) -> GameSpec:
     with failing(where):
         batch = game.make(rows=2, threads=1, options=game.Options())
     try:
-        check_shapes(batch, spec, 2)
-    except LeagueError as error:
+        with failing(where):
+            check_shapes(batch, spec, 2)
+    except ContractError as error:
         raise ConfigError(f"env={where}: {error}; mend the game") from None
     return spec
 

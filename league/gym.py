@@ -223,6 +223,10 @@ def register(game: object) -> None:
     """
     name = enter(game)
     assert name is not None, "a game is given"
+    _register(name)
+
+
+def _register(name: str) -> None:
     gymnasium.register(
         id=f"league/{name.capitalize()}-v0",
         entry_point="league.gym:MatchEnv",
@@ -237,4 +241,4 @@ def _refuse_options(options: Mapping[str, Any] | None) -> None:
 
 
 for _game in registry.games():
-    register(_game)
+    _register(_game)

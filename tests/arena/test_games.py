@@ -253,6 +253,38 @@ def test_a_file_imports_its_siblings(capsys: pytest.CaptureFixture[str]) -> None
     assert sys.path[0] != str(Path.cwd()) and sys.path[-1] == str(Path.cwd())
 
 
+def test_a_game_does_not_play_by_the_rules_of_another() -> None:
+    """Two games of one process, each with a sibling of one name: the second is refused, not given the first's."""
+    for name in ("one", "two"):
+        write_game(Path(name, "game.py"), "import rules_of_it\nROUNDS = rules_of_it.ROUNDS\n", name=name)
+        Path(name, "rules_of_it.py").write_text(f"ROUNDS = {len(name)}\n")
+    write_game(Path("three/game.py"), name="three")
+    try:
+        assert games.enter("one/game.py") == "one"
+        message = refusal(lambda: games.enter("two/game.py"))
+        assert "imports rules_of_it" in message and str(Path("one/rules_of_it.py").resolve()) in message
+        assert games.enter("three/game.py") == "three" and registry.games()[-2:] == ("one", "three")
+        del sys.modules["rules_of_it"]
+        assert games.enter("two/game.py") == "two"
+    finally:
+        sys.modules.pop("rules_of_it", None)
+
+
+def test_a_class_has_the_defaults_of_its_module_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its address and as an object: so both are one configuration. Its own go before those of its module."""
+    own = CLASSES + "class Own(Whole):\n    DEFAULTS = {'env': {'rounds': 5}}\n"
+    write_game(Path("duel_classes.py"), own + "DEFAULTS = {'env': {'rounds': 3}}\n")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    import duel_classes  # type: ignore[import-not-found]
+
+    found = []
+    for env in ("duel_classes.py:Whole", duel_classes.Whole, "duel_classes.py:Own", duel_classes.Own, duel_classes):
+        forget()
+        found.append(games.load_settings("smoke", env=games.enter(env))[0].env.options["rounds"])
+    assert found == [3, 3, 5, 5, 3]
+    del sys.modules["duel_classes"]
+
+
 def test_what_is_hashed_is_what_runs() -> None:
     """A compiled form that somebody laid beside the file is not run in its place, though it seems to fit."""
     path = write_game(Path("game.py")).resolve()
