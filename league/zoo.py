@@ -31,7 +31,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
     Observations, actions, rewards and infos are those of `league.gym.MatchEnv`, for each player.
 
     Args:
-        game: The registered game.
+        game: Its name or address (docs/games.md), or the module or class itself.
         rewards: Reward term -> weight, in place of that of `hyperparameters.toml`.
         render_mode: None, or `rgb_array` where the game can be drawn.
         options: The game's options, in place of those of `hyperparameters.toml`.
@@ -42,7 +42,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
 
     def __init__(
         self,
-        game: str,
+        game: object,
         rewards: Mapping[str, float] | None = None,
         render_mode: str | None = None,
         **options: Any,
@@ -51,7 +51,8 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
             game, 1, rewards=rewards, render_mode=render_mode, options=options, keywords=("rewards", "render_mode")
         )
         self.render_mode = render_mode
-        self.metadata = {**self._matches.metadata, "name": f"league_{game}_v0", "is_parallelizable": True}
+        name = f"league_{self._matches.spec.name}_v0"
+        self.metadata = {**self._matches.metadata, "name": name, "is_parallelizable": True}
         self.possible_agents = [f"player_{seat}" for seat in range(SEATS)]
         self.agents: list[str] = []
         pairs = {agent: gymnasium_spaces(self._matches.spec) for agent in self.possible_agents}  # each seeded by itself
