@@ -22,7 +22,7 @@ from league.errors import ConfigError, LeagueError, UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.testing import ContractError, check_bot, check_game, check_policy
 from league.types import GameSpec
-from tests.helpers.matches import Auction, Cards, Grid, Keys
+from tests.helpers.matches import Auction, Grid, Hands, Keys
 
 OPTIONS = {"rounds": 5}
 
@@ -30,13 +30,13 @@ OPTIONS = {"rounds": 5}
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test registers is gone after it."""
-    games = {"grid": Grid, "keyboard": Keys, "cards": Cards, "auction": Auction}
+    games = {"grid": Grid, "keyboard": Keys, "hands": Hands, "auction": Auction}
     monkeypatch.setattr(registry, "_games", {**registry._games, **{n: m.as_game() for n, m in games.items()}})
     yield
 
 
 @pytest.mark.parametrize("quick", [True, False])
-@pytest.mark.parametrize("game", ["matrix", "kuhn", "grid", "keyboard", "cards", "auction"])
+@pytest.mark.parametrize("game", ["matrix", "kuhn", "grid", "keyboard", "hands", "auction"])
 def test_sound_games_pass(game: str, quick: bool) -> None:
     """In turns or at once, in arrays or in plain Python, with every kind of action."""
     check_game(game, {"rounds": 5} if game == "matrix" else {}, quick=quick)
@@ -256,7 +256,7 @@ def test_a_game_that_is_not_there_is_one_line() -> None:
         check_game("matrix", {"round": 3})
 
 
-@pytest.mark.parametrize("game", ["matrix", "kuhn", "keyboard", "cards", "auction"])
+@pytest.mark.parametrize("game", ["matrix", "kuhn", "keyboard", "hands", "auction"])
 def test_sound_bots_pass(game: str) -> None:
     """Every native bot of games in arrays and in plain Python, in both seats."""
     for bot in registry.spec(game, {}).bots:

@@ -81,7 +81,7 @@ class Keys(Match):
             self.end(None if self.x[0] == self.x[1] else int(self.x[1] > self.x[0]))
 
 
-class Cards(Match):
+class Hands(Match):
     """Hidden hands, in turns: legal tuples (card, target)."""
 
     action, obs_size = ActionSpec("legal_tuples", (5, 2), 8), 8
