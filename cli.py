@@ -931,7 +931,7 @@ def snapshots_prune(
 
 @bench_app.command("env")
 def bench_env(
-    env: Annotated[str, typer.Option(metavar="GAME", help="The game, as for `league train`.")] = "brawl",
+    env: Annotated[str, typer.Option(metavar="GAME", help="The game, by its name or address.")] = "brawl",
     rows: Annotated[int, typer.Option(help="Matches side by side.")] = 1024,
     threads: Annotated[int, typer.Option(help="Threads that step them.")] = 1,
     seconds: Annotated[float, typer.Option(help="How long to measure.")] = 3.0,

@@ -86,6 +86,7 @@ setup(
     ext_modules=cythonize(
         [
             Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"]),
+            Extension("league.envs.cards.cards", ["envs/cards/cards.pyx"]),
             *COMPILED_PARTS,
         ],
         build_dir="build/cython",

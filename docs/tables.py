@@ -1,16 +1,22 @@
-"""Writes the tables of docs/brawl.md from the code: `python docs/tables.py`; `--check` says whether they agree."""
+"""Writes the tables of the games' pages from the code: `python docs/tables.py`; `--check` says whether they agree."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from league.envs.brawl.env import FIELDS, MEANINGS, Options
-from league.envs.brawl.moves import NAMES, STRIKES
+from pydantic import BaseModel
 
-PAGE = Path(__file__).with_name("brawl.md")
+from league.envs.brawl import env as brawl
+from league.envs.brawl.env import FIELDS
+from league.envs.brawl.moves import NAMES, STRIKES
+from league.envs.cards import catalogue, layout
+from league.envs.cards import env as cards
+from league.envs.cards.words import card_rows
+
+HERE = Path(__file__).parent
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -19,9 +25,9 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in cells)
 
 
-def meanings(of: str) -> str:
+def meanings(texts: Mapping[str, str]) -> str:
     """The names of one kind with what they mean."""
-    return table(("name", "meaning"), ((f"`{name}`", text) for name, text in MEANINGS[of].items()))
+    return table(("name", "meaning"), ((f"`{name}`", text) for name, text in texts.items()))
 
 
 def observation() -> str:
@@ -46,37 +52,66 @@ def moves() -> str:
     return table(head, rows)
 
 
-def options() -> str:
+def options(model: type[BaseModel]) -> str:
     """What a user may change."""
-    fields = Options.model_fields.items()
+    fields = model.model_fields.items()
     return table(("option", "meaning", "default"), ((f"`env.{k}`", f.description or "", f.default) for k, f in fields))
 
 
-TABLES = {
-    "keys": lambda: meanings("keys"),
-    "observation": observation,
-    "reward terms": lambda: meanings("reward terms"),
-    "metrics": lambda: meanings("metrics"),
-    "bots": lambda: meanings("bots"),
-    "moves": moves,
-    "options": options,
+def parts() -> str:
+    """What a seat of the card duel sees."""
+    rows = []
+    kinds = {part.name: part for part in (*layout.PRIVATE, *layout.PUBLIC)}
+    for name, (start, stop) in layout.PARTS.items():
+        if not name.startswith("other_"):
+            part = kinds[name.removeprefix("own_")]
+            rows.append((f"{start} to {stop - 1}", f"`{name}`", part.kind, part.meaning))
+    start, stop = layout.OPPONENT_SLICE
+    rows.append((f"{start} to {stop - 1}", "`other_board`, ...", "", "the same parts as from `own_board` on"))
+    return table(("index", "part", "kind", "meaning"), rows)
+
+
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "brawl.md": {
+        "keys": lambda: meanings(brawl.MEANINGS["keys"]),
+        "observation": observation,
+        "reward terms": lambda: meanings(brawl.MEANINGS["reward terms"]),
+        "metrics": lambda: meanings(brawl.MEANINGS["metrics"]),
+        "bots": lambda: meanings(brawl.MEANINGS["bots"]),
+        "moves": moves,
+        "options": lambda: options(brawl.Options),
+    },
+    "cards.md": {
+        "types": lambda: meanings(cards.MEANINGS["types"]),
+        "action parts": lambda: meanings(cards.MEANINGS["action parts"]),
+        "keywords": lambda: meanings(catalogue.KEYWORDS),
+        "effects": lambda: meanings({k: text for k, text in catalogue.EFFECTS.items() if k != "none"}),
+        "cards": lambda: table(("id", "card", "cost", "power / health", "what it does"), card_rows()),
+        "observation": parts,
+        "reward terms": lambda: meanings(cards.MEANINGS["reward terms"]),
+        "metrics": lambda: meanings(cards.MEANINGS["metrics"]),
+        "bots": lambda: meanings(cards.MEANINGS["bots"]),
+        "options": lambda: options(cards.Options),
+    },
 }
+"""Page -> what writes each of its tables."""
 
 
-def filled(page: str) -> str:
+def filled(name: str, page: str) -> str:
     """The page with every table between `<!-- NAME -->` and `<!-- end -->` written again."""
-    for name, write in TABLES.items():
+    for kind, write in PAGES[name].items():
         page, found = re.subn(
-            rf"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m, text=write(): f"{m[1]}{text}\n{m[2]}", page, flags=re.S
+            rf"(<!-- {kind} -->\n).*?(<!-- end -->)", lambda m, text=write(): f"{m[1]}{text}\n{m[2]}", page, flags=re.S
         )
         if found != 1:
-            raise SystemExit(f"{PAGE.name}: <!-- {name} --> must stand there once, found {found}")
+            raise SystemExit(f"{name}: <!-- {kind} --> must stand there once, found {found}")
     return page
 
 
 if __name__ == "__main__":
-    text = PAGE.read_text(encoding="utf-8")
-    if "--check" not in sys.argv:
-        PAGE.write_text(filled(text), encoding="utf-8")
-    elif filled(text) != text:
-        raise SystemExit("docs/brawl.md differs from the code; run `python docs/tables.py`")
+    for name in PAGES:
+        text = (HERE / name).read_text(encoding="utf-8")
+        if "--check" not in sys.argv:
+            (HERE / name).write_text(filled(name, text), encoding="utf-8")
+        elif filled(name, text) != text:
+            raise SystemExit(f"docs/{name} differs from the code; run `python docs/tables.py`")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from league.envs.contract import check_shapes
 from league.envs.options import explain, resolve
 from league.envs.sources import HOW, failing
-from league.errors import ConfigError, LeagueError, nearest
+from league.errors import ConfigError, ContractError, nearest
 from league.types import GameSpec, MatchBatch
 
 PARTS = ("Options", "spec", "make")
@@ -48,11 +48,10 @@ def as_game(found: Any, where: str) -> Game:
         ConfigError: it is none of these.
     """
     give = getattr(found, "as_game", None)
-    is_whole = is_game(found)
     with failing(where):
-        if not is_whole and callable(give):
+        if callable(give):
             found = give()
-        elif is_whole and inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, "spec")):
+        elif is_game(found) and inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, "spec")):
             found = found()
     if is_game(found):
         return cast(Game, found)
@@ -124,8 +123,9 @@ def checked(game: Game, where: str) -> GameSpec:
     with failing(where):
         batch = game.make(rows=2, threads=1, options=game.Options())
     try:
-        check_shapes(batch, spec, 2)
-    except LeagueError as error:
+        with failing(where):
+            check_shapes(batch, spec, 2)
+    except ContractError as error:
         raise ConfigError(f"env={where}: {error}; mend the game") from None
     return spec
 

@@ -75,10 +75,12 @@ class Arrival:
 
 _games: dict[str, str | Game] = {
     "brawl": "league.envs.brawl.env",
+    "cards": "league.envs.cards.env",
     "matrix": "league.envs.classic.matrix",
     "kuhn": "league.envs.classic.kuhn",
     "leduc": "league.envs.classic.leduc",
 }
+_OURS = frozenset(_games)
 _arrivals: dict[str, Arrival] = {}
 """Of the games that this library does not bring."""
 _checked_paths: set[tuple[str, str]] = set()
@@ -288,6 +290,8 @@ def _game(name: str) -> Game:
         offered = entry_points.load(ENTRY_POINTS, name)
         if offered is None:
             known = nearest(name, [*_games, *entry_points.names(ENTRY_POINTS)])
+            if ":" in name or name.endswith(".py"):
+                known = "; an address is given by --env, or env="
             raise ConfigError(f"env.name={name!r} is not a registered game{known}")
         own = adopt(offered.found, name, offered.source)
         if own != name:
@@ -314,10 +318,10 @@ def _guarded(name: str, call: Callable[[Game], Value]) -> Value:
         ConfigError: it fails, or its spec cannot be.
     """
     game = _game(name)
-    if name in _arrivals:
-        with failing(_arrivals[name].source.address or name):
-            return call(game)
-    return call(game)
+    if name in _OURS:
+        return call(game)
+    with failing(source(name).address or name):
+        return call(game)
 
 
 def _leave(name: str) -> None:

@@ -6,6 +6,7 @@ nor a later change of it is seen. The hash covers this file alone, not what it i
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -33,6 +34,10 @@ MAX_LETTERS = 4_096
 MAX_BYTES = 2**24
 """Of a game's file; a module with its tables takes a hundredth of it."""
 HOW = "docs/games.md tells how a game is named"
+
+
+_folders: set[Path] = set()
+"""Where files of games lie that this process has imported."""
 
 
 class GoneError(ConfigError):
@@ -150,7 +155,13 @@ def load(found: Located) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     with failing(found.source.address), _siblings(found.path.parent):
-        return _run(name, found)
+        module = _run(name, found)
+    try:
+        _need_own_siblings(found)
+    except ConfigError:
+        del sys.modules[name]
+        raise
+    return module
 
 
 @contextmanager
@@ -216,6 +227,31 @@ def _siblings(folder: Path) -> Iterator[None]:
         sys.path.remove(text)
         if text not in sys.path:
             sys.path.append(text)  # for what is imported only while it plays
+
+
+def _need_own_siblings(found: Located) -> None:
+    """Refuses a file whose import of a sibling gave it another game's: a process has one module of a name.
+
+    Raises:
+        ConfigError: with both.
+    """
+    assert found.path is not None
+    folder = found.path.parent
+    nodes = list(ast.walk(ast.parse(found.data)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    for name in sorted({name.partition(".")[0] for name in names}):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        is_beside = (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
+        if file is None or not is_beside:
+            continue
+        home = Path(file).parent.parent if Path(file).name == "__init__.py" else Path(file).parent
+        if home != folder and home in _folders:
+            raise ConfigError(
+                f"env={found.source.address}: it imports {name}, and this process has that of another game already"
+                f" ({file}); rename one of the two, or begin another process"
+            )
+    _folders.add(folder)
 
 
 def _whole(address: Address) -> Path:

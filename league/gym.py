@@ -37,7 +37,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
     `result` (`league.arena.duel.Matches.last_view`).
 
     Args:
-        game: The registered game.
+        game: Its name or address (docs/games.md), or the module or class itself.
         opponent: A native bot's name, an object with `act(obs, mask)` such as an exported agent (a copy of it plays),
             or a function `(obs, mask) -> action`, obs (obs_size,) and mask (M,) or None. None takes the bot that
             training meets most.
@@ -54,7 +54,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
 
     def __init__(
         self,
-        game: str,
+        game: object,
         opponent: Opponent | None = None,
         seat: Seat = 0,
         rewards: Mapping[str, float] | None = None,
@@ -128,7 +128,7 @@ class MatchVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
 
     def __init__(
         self,
-        game: str,
+        game: object,
         num_envs: int = 1,
         opponent: Opponent | None = None,
         seat: Seat = 0,
@@ -225,6 +225,10 @@ def register(game: object) -> None:
     """
     name = enter(game)
     assert name is not None, "a game is given"
+    _register(name)
+
+
+def _register(name: str) -> None:
     gymnasium.register(
         id=f"league/{name.capitalize()}-v0",
         entry_point="league.gym:MatchEnv",
@@ -239,4 +243,4 @@ def _refuse_options(options: Mapping[str, Any] | None) -> None:
 
 
 for _game in registry.games():
-    register(_game)
+    _register(_game)

@@ -34,7 +34,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
     Observations, actions, rewards and infos are those of `league.gym.MatchEnv`, for each player.
 
     Args:
-        game: The registered game.
+        game: Its name or address (docs/games.md), or the module or class itself.
         rewards: Reward term -> weight, in place of that of `hyperparameters.toml`.
         render_mode: None, or `rgb_array` where the game can be drawn.
         options: The game's options, in place of those of `hyperparameters.toml`.
@@ -45,7 +45,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
 
     def __init__(
         self,
-        game: str,
+        game: object,
         rewards: Mapping[str, float] | None = None,
         render_mode: str | None = None,
         **options: Any,
@@ -56,7 +56,8 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         if self._matches.turns is not None:
             raise UsageError(f"game={game!r}: it is played in turns; use league.zoo.TurnMatch")
         self.render_mode = render_mode
-        self.metadata = {**self._matches.metadata, "name": f"league_{game}_v0", "is_parallelizable": True}
+        name = f"league_{self._matches.spec.name}_v0"
+        self.metadata = {**self._matches.metadata, "name": name, "is_parallelizable": True}
         self.possible_agents = [f"player_{seat}" for seat in range(SEATS)]
         self.agents: list[str] = []
         pairs = {agent: gymnasium_spaces(self._matches.spec) for agent in self.possible_agents}  # each seeded by itself

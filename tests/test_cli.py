@@ -382,9 +382,10 @@ def test_query_json_has_no_nan_and_no_foreign_types(call: Call, unchanged: Path)
     assert row[8:] == [2.0**70, None, True]
 
 
-def test_bench_env_prints_one_object(call: Call, tmp_path: Path) -> None:
-    """`bench env --json` is one object with its settings and a rate, and needs no store."""
-    called = call("bench", "env", "--env", "matrix", "--rows", "8", "--seconds", "0.05", "--json", cwd=tmp_path)
+@pytest.mark.parametrize("game", ["matrix", "cards"])
+def test_bench_env_prints_one_object(call: Call, tmp_path: Path, game: str) -> None:
+    """`bench env --json` is one object with its settings and a rate, and needs no store; legal tuples are kept to."""
+    called = call("bench", "env", "--env", game, "--rows", "8", "--seconds", "0.05", "--json", cwd=tmp_path)
     assert called.json["bench"] == "env" and called.json["rows"] == 8 and called.json["ticks_per_second"] > 0
     assert list(tmp_path.iterdir()) == []
 

@@ -46,7 +46,7 @@ SPEC = GameSpec(
     tick_rate=1.0,
 )
 
-GAMES = ("brawl", "matrix", "kuhn", "leduc")
+GAMES = ("brawl", "cards", "matrix", "kuhn", "leduc")
 
 
 def refusal(**arguments: Any) -> str:

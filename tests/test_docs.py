@@ -8,13 +8,14 @@ from fnmatch import filter as matching
 from pathlib import Path
 
 from league.envs.brawl.env import KEYS, MEANINGS, SPEC
+from league.envs.cards import env as cards
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def test_brawls_tables_are_those_of_the_code() -> None:
-    """docs/brawl.md holds what `python docs/tables.py` writes."""
+def test_the_games_tables_are_those_of_the_code() -> None:
+    """docs/brawl.md and docs/cards.md hold what `python docs/tables.py` writes."""
     done = subprocess.run([sys.executable, ROOT / "docs/tables.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -23,6 +24,14 @@ def test_every_name_of_brawl_has_a_meaning() -> None:
     """Keys, reward terms, metrics and bots are explained in the spec's order."""
     named = {"keys": KEYS, "reward terms": SPEC.reward_terms, "metrics": SPEC.metrics, "bots": SPEC.bots}
     assert {kind: tuple(texts) for kind, texts in MEANINGS.items()} == named
+
+
+def test_every_name_of_the_card_duel_has_a_meaning() -> None:
+    """Types, reward terms, metrics and bots are explained in the spec's order; an action has as many parts."""
+    spec = cards.SPEC
+    named = {"types": cards.TYPES, "reward terms": spec.reward_terms, "metrics": spec.metrics, "bots": spec.bots}
+    assert {kind: tuple(cards.MEANINGS[kind]) for kind in named} == named
+    assert len(cards.MEANINGS["action parts"]) == spec.action.num_parts
 
 
 def test_every_test_that_a_promise_names_is_there() -> None:

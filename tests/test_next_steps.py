@@ -59,7 +59,7 @@ OFFERS = {
     "training/guards:judge_evaluation `league rewards RUN`": "advised",
     "training/guards:_value_loss `league rewards RUN`": "advised",
     "training/guards:_flat_return `league rewards RUN`": "advised",
-    "training/loop:_restore command('train', '--fresh', '--env', run.config.env.name, store=run.store.path)": (
+    "training/loop:_restore command('train', '--fresh', '--env', env, store=run.store.path)": (
         "state_of_another_version"
     ),
     "training/loop:_resume command('resume', run.name, *more, store=run.store.path)": "no_memory_for_a_first_state",
@@ -74,7 +74,7 @@ OFFERS = {
     "sessions/leagues:_go_on command('resume', league, store=store.path)": "exploiter_taken_for_a_league",
     "sessions/leagues:_need_same command('resume', name, store=store.path)": "league_of_other_learners",
     "sessions/leagues:_need_same_settings command('resume', league, store=store.path)": "league_of_another_seed",
-    "sessions/leagues:_another command('train', '--league', 'FILE', '--env', plan.config.env.name, store=store.path)": (
+    "sessions/leagues:_another command('train', '--league', 'FILE', '--env', plan.row.env, store=store.path)": (
         "league_finished"
     ),
     "sessions/continuation:find_earlier command('resume', longer[-1].run, store=store.path)": "longer_run_there",
@@ -82,9 +82,9 @@ OFFERS = {
     "sessions/shelf:load_policy command('resume', self.row.run, store=self.store.path)": "snapshots_away",
     "sessions/shelf:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
     "sessions/app:resume command('resume', run, store=opened.path)": "learner_taken_for_a_run",
-    "sessions/app:_go command('train', '--fresh', '--env', plan.config.env.name, store=store.path)": "run_pruned",
+    "sessions/app:_go command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
     "sessions/app:_is_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
-    "sessions/app:longer command('train', '--fresh', '--env', row.game, store=store)": "smoke_finished",
+    "sessions/app:longer command('train', '--fresh', '--env', row.env, store=store)": "smoke_finished",
     "sessions/app:longer command(*words, store=store)": "short_finished",
     "boards/standings:leaderboard `league evaluate A --against B`": "advised",
     "boards/standings:_notes `league evaluate A --against B`": "advised",

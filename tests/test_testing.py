@@ -23,7 +23,7 @@ from league.policies.actor_critic import ActorCritic, Architecture
 from league.testing import ContractError, check_bot, check_game, check_policy
 from league.types import GameSpec
 from tests.helpers import guessing
-from tests.helpers.matches import Auction, Cards, Grid, Keys
+from tests.helpers.matches import Auction, Grid, Hands, Keys
 
 OPTIONS = {"rounds": 5}
 
@@ -31,13 +31,13 @@ OPTIONS = {"rounds": 5}
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test registers is gone after it."""
-    games = {"grid": Grid, "keyboard": Keys, "cards": Cards, "auction": Auction}
+    games = {"grid": Grid, "keyboard": Keys, "hands": Hands, "auction": Auction}
     monkeypatch.setattr(registry, "_games", {**registry._games, **{n: m.as_game() for n, m in games.items()}})
     yield
 
 
 @pytest.mark.parametrize("quick", [True, False])
-@pytest.mark.parametrize("game", ["matrix", "kuhn", "grid", "keyboard", "cards", "auction"])
+@pytest.mark.parametrize("game", ["matrix", "kuhn", "grid", "keyboard", "hands", "auction"])
 def test_sound_games_pass(game: str, quick: bool) -> None:
     """In turns or at once, in arrays or in plain Python, with every kind of action."""
     check_game(game, {"rounds": 5} if game == "matrix" else {}, quick=quick)
@@ -233,7 +233,8 @@ def test_the_command_says_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys:
     spec = broken_spec(name="moves")
     registry.register("moves", cast(Any, SimpleNamespace(Options=matrix.Options, spec=spec, make=matrix.make)))
     said = []
-    for arguments in (["matrix", "--quiet"], ["matrix", "--json"], ["moves"], ["matrix", "--set", "env.round=3"]):
+    short = ["matrix", "--set", "env.rounds=3"]
+    for arguments in ([*short, "--quiet"], [*short, "--json"], ["moves"], ["matrix", "--set", "env.round=3"]):
         monkeypatch.setattr(sys, "argv", ["league", "check", *arguments])
         code = 0
         try:
@@ -243,7 +244,7 @@ def test_the_command_says_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys:
         said.append((code, *capsys.readouterr()))
     (code, out, err), (_, document, _), broken, unknown = said
     assert code == 0 and not err and out.splitlines()[0].startswith("matrix: keeps the contract, in runs of ")
-    assert out.splitlines()[1].endswith(": constant, random, biased") and json.loads(document)["longest"] == 10
+    assert out.splitlines()[1].endswith(": constant, random, biased") and json.loads(document)["longest"] == 3
     assert broken == (1, "", "error: game moves: the batch's spec is not the one that spec(options) gives\n")
     assert unknown[0] == 2 and "env.round=3 is not an option" in unknown[2]
 
@@ -256,7 +257,7 @@ def test_a_game_that_is_not_there_is_one_line() -> None:
         check_game("matrix", {"round": 3})
 
 
-@pytest.mark.parametrize("game", ["matrix", "kuhn", "keyboard", "cards", "auction"])
+@pytest.mark.parametrize("game", ["matrix", "kuhn", "keyboard", "hands", "auction"])
 def test_sound_bots_pass(game: str) -> None:
     """Every native bot of games in arrays and in plain Python, in both seats."""
     for bot in registry.spec(game, {}).bots:

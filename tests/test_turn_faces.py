@@ -18,9 +18,9 @@ from league.errors import UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.snapshots import Agent
 from league.zoo import ParallelMatch, TurnMatch
-from tests.helpers.matches import Auction, Cards, Grid, Keys, Waltz
+from tests.helpers.matches import Auction, Grid, Hands, Keys, Waltz
 
-MATCHES: dict[str, type[Match]] = {"cards": Cards, "auction": Auction, "keyboard": Keys, "grid": Grid, "waltz": Waltz}
+MATCHES: dict[str, type[Match]] = {"hands": Hands, "auction": Auction, "keyboard": Keys, "grid": Grid, "waltz": Waltz}
 WIN = {"rewards": {"win": 1.0}}
 
 
@@ -46,7 +46,7 @@ def first_legal(obs: Any, mask: Any) -> Any:
 
 
 @pytest.mark.parametrize("seat", [0, 1, "random"])
-@pytest.mark.parametrize(("game", "opponent"), [("cards", "random"), ("cards", first_legal), ("auction", "random")])
+@pytest.mark.parametrize(("game", "opponent"), [("hands", "random"), ("hands", first_legal), ("auction", "random")])
 def test_gymnasium_checker_passes_and_rows_play_as_alone(game: str, opponent: Any, seat: Any) -> None:
     """Gymnasium's checker passes without a warning; each row of the vector plays what the single environment does."""
     with warnings.catch_warnings():
@@ -99,8 +99,8 @@ def test_parts_and_mixtures_in_turns(opponent: Any) -> None:
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_a_step_is_one_decision_of_the_learner(seat: int) -> None:
-    """Cards has two decisions a seat: each match takes two steps, whoever begins, and rewards of waiting count."""
-    env = make("cards", seat=seat, opponent=first_legal)
+    """Hands has two decisions a seat: each match takes two steps, whoever begins, and rewards of waiting count."""
+    env = make("hands", seat=seat, opponent=first_legal)
     batch = env._duel.batch
     rewards = []
     for number in range(30):
@@ -194,20 +194,20 @@ def test_an_agent_remembers_its_own_decisions_alone() -> None:
 @pytest.mark.parametrize("game", [*MATCHES, "kuhn", "matrix"])
 def test_pettingzoo_checkers_pass(game: str) -> None:
     """PettingZoo's own checkers for agents in turn, of games in turns and of others."""
-    if game == "cards":  # their sampling knows no legal tuples: an illegal one counts as the first legal
+    if game == "hands":  # their sampling knows no legal tuples: an illegal one counts as the first legal
         assert TurnMatch(game, **WIN).action_space("player_0") == spaces.MultiDiscrete([5, 2])
     arguments: dict[str, Any] = {} if game in ("kuhn", "matrix") else WIN
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings(
             "ignore",
-            "(Observation (numpy array is all zeros|is a single|is not a NumPy|space for each)|Action space for each agent)",
+            "(Observation (numpy array is all zeros|is a single|is not a NumPy|space for each)|Action space for each)",
         )
         api_test(TurnMatch(game, **arguments), num_cycles=60)
         seed_test(lambda: TurnMatch(game, **arguments), num_cycles=30)
 
 
-@pytest.mark.parametrize("game", ["cards", "auction", "grid"])
+@pytest.mark.parametrize("game", ["hands", "auction", "grid"])
 def test_agents_in_turn_play_the_batchs_match(game: str) -> None:
     """Selection, views, masks, rewards and the end are those of the batch, under the same seed and actions."""
     env, batch = TurnMatch(game, **WIN), registry.make(game, rows=1, threads=1, options={})
@@ -222,7 +222,7 @@ def test_agents_in_turn_play_the_batchs_match(game: str) -> None:
             assert env.agent_selection == agent and not over and not cut and (obs == batch.obs[0, seat]).all()
             unit = rng.random((1, 2, batch.spec.action.mask_size))
             action = batch.spec.action.legal_actions(batch.mask, unit)[0, seat]
-            if game == "cards":
+            if game == "hands":
                 assert tuple(action) in info["legal_tuples"]
             elif game == "grid":
                 assert all(part[x] == 1 for part, x in zip(info["action_mask"], action, strict=True))
@@ -268,8 +268,8 @@ def test_agents_in_turn_play_mixtures() -> None:
 
 def test_turns_are_refused_where_both_must_act_at_once() -> None:
     """The parallel form names the other; an action outside the space, or after the end, is one line."""
-    with pytest.raises(UsageError, match=r"game='cards': it is played in turns; use league.zoo.TurnMatch"):
-        ParallelMatch("cards", **WIN)
+    with pytest.raises(UsageError, match=r"game='hands': it is played in turns; use league.zoo.TurnMatch"):
+        ParallelMatch("hands", **WIN)
     env = TurnMatch("auction", **WIN)
     with pytest.raises(UsageError, match=r"call reset\(\) first"):
         env.step(0)

@@ -171,7 +171,7 @@ class Duel(Matches):
 
     def __init__(
         self,
-        game: str,
+        game: object,
         rows: int | None,
         *,
         opponent: Opponent | None,

@@ -6,6 +6,8 @@ A file's code, a module's or a scheme's runs only where this user names it (`ent
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -40,7 +42,8 @@ def enter(env: object, say: Say | None = None) -> str | None:
     if env is None:
         return None
     if not isinstance(env, str):
-        return registry.adopt(env, _shown(env), check=partial(_check_defaults, where=_shown(env)))
+        home = None if inspect.ismodule(env) else sys.modules.get(str(getattr(env, "__module__", "")))
+        return registry.adopt(env, _shown(env), None, home, partial(_check_defaults, where=_shown(env)))
     if registry.is_known(env):
         _check_defaults(env, env)
         return env

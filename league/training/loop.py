@@ -518,10 +518,11 @@ def _restore(
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         if is_out_of_memory(error):
             raise
+        env = run.env or run.config.env.name
         raise SnapshotError(
             f"run={run.name}: its state cannot be read by this league ({' '.join(str(error).split())[:200]}); read it"
             f" with the one that wrote it, or begin a new run with"
-            f" {command('train', '--fresh', '--env', run.env or run.config.env.name, store=run.store.path)}"
+            f" {command('train', '--fresh', '--env', env, store=run.store.path)}"
         ) from error
     matches, saved = state.pop("collector"), state.pop("probe", None)
     taken = None

@@ -11,6 +11,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -252,6 +253,38 @@ def test_a_file_imports_its_siblings(capsys: pytest.CaptureFixture[str]) -> None
     assert sys.path[0] != str(Path.cwd()) and sys.path[-1] == str(Path.cwd())
 
 
+def test_a_game_does_not_play_by_the_rules_of_another() -> None:
+    """Two games of one process, each with a sibling of one name: the second is refused, not given the first's."""
+    for name in ("one", "two"):
+        write_game(Path(name, "game.py"), "import rules_of_it\nROUNDS = rules_of_it.ROUNDS\n", name=name)
+        Path(name, "rules_of_it.py").write_text(f"ROUNDS = {len(name)}\n")
+    write_game(Path("three/game.py"), name="three")
+    try:
+        assert games.enter("one/game.py") == "one"
+        message = refusal(lambda: games.enter("two/game.py"))
+        assert "imports rules_of_it" in message and str(Path("one/rules_of_it.py").resolve()) in message
+        assert games.enter("three/game.py") == "three" and registry.games()[-2:] == ("one", "three")
+        del sys.modules["rules_of_it"]
+        assert games.enter("two/game.py") == "two"
+    finally:
+        sys.modules.pop("rules_of_it", None)
+
+
+def test_a_class_has_the_defaults_of_its_module_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its address and as an object: so both are one configuration. Its own go before those of its module."""
+    own = CLASSES + "class Own(Whole):\n    DEFAULTS = {'env': {'rounds': 5}}\n"
+    write_game(Path("duel_classes.py"), own + "DEFAULTS = {'env': {'rounds': 3}}\n")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    import duel_classes  # type: ignore[import-not-found]
+
+    found = []
+    for env in ("duel_classes.py:Whole", duel_classes.Whole, "duel_classes.py:Own", duel_classes.Own, duel_classes):
+        forget()
+        found.append(games.load_settings("smoke", env=games.enter(env))[0].env.options["rounds"])
+    assert found == [3, 3, 5, 5, 3]
+    del sys.modules["duel_classes"]
+
+
 def test_what_is_hashed_is_what_runs() -> None:
     """A compiled form that somebody laid beside the file is not run in its place, though it seems to fit."""
     path = write_game(Path("game.py")).resolve()
@@ -346,6 +379,41 @@ def test_a_broken_game_is_one_line(kind: str, capsys: pytest.CaptureFixture[str]
     assert "duel" not in registry.games() and not consent.named()
     write_game(path)
     assert games.enter("game.py") == "duel"
+
+
+def test_an_option_that_no_spec_can_have_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a tick a step, of one's own options: of a file's game and of one that was registered."""
+    more = """
+class Options(Options):
+    ticks_per_step: float = 1
+
+
+_all = spec
+
+
+def spec(options):
+    ticks = int(options.ticks_per_step) if options.ticks_per_step == 1 else options.ticks_per_step
+    return replace(_all(options), ticks_per_step=ticks)
+"""
+    write_game(Path("game.py"), more)
+    name = games.enter("game.py")
+    overrides = ["env.ticks_per_step=1.5"]
+    assert "ticks_per_step=1.5 must be whole numbers" in refusal(lambda: settle("smoke", "fast", name, None, overrides))
+    game = registry._games["duel"]
+    forget()
+    monkeypatch.setattr(registry, "_games", dict(registry._games))
+    registry.register("duel", game)
+    assert "ticks_per_step=1.5 must be" in refusal(lambda: settle("smoke", "fast", "duel", None, overrides))
+
+
+def test_an_address_is_given_by_env_alone() -> None:
+    """A configuration, which may come from elsewhere, names games and no files."""
+    write_game(Path("game.py"))
+    for sets in (["env.name=game.py"], ["env.name=./game.py:Duel"]):
+        assert "given by --env" in refusal(partial(settle, "smoke", "fast", None, None, sets))
+    Path("my.toml").write_text("[env]\nname = 'game.py'\n")
+    assert "given by --env" in refusal(lambda: settle("smoke", "fast", None, Path("my.toml"), []))
+    assert times_run(Path(".")) == 0
 
 
 def test_an_interrupt_while_importing_is_one() -> None:

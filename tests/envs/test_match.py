@@ -14,7 +14,7 @@ from league.envs.row import next_seed
 from league.envs.rows import ENDLESS, RowBatch, TurnRowBatch
 from league.errors import ConfigError, UsageError
 from league.types import DRAW, EXTERNAL, ActionSpec, Turns
-from tests.helpers.matches import Auction, Cards, Grid, Keys
+from tests.helpers.matches import Auction, Grid, Hands, Keys
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +29,7 @@ def example(name: str) -> Any:
 
 
 RPS, CONNECT4 = example("rps"), example("connect4")
-GAMES: list[type[Match]] = [RPS.RockPaperScissors, CONNECT4.ConnectFour, Grid, Keys, Cards, Auction]
+GAMES: list[type[Match]] = [RPS.RockPaperScissors, CONNECT4.ConnectFour, Grid, Keys, Hands, Auction]
 
 
 def make(match: type[Match], rows: int = 4, **options: Any) -> RowBatch:
@@ -166,7 +166,7 @@ def test_an_illegal_action_counts_as_the_first_legal_one() -> None:
     keys.actions[:] = 1
     keys.step()
     keys.step()  # asserts inside that no tired seat jumps
-    for match in (CONNECT4.ConnectFour, Grid, Keys, Cards):
+    for match in (CONNECT4.ConnectFour, Grid, Keys, Hands):
         batch = make(match, 1)
         for wrong in (-1, 7):
             batch.actions[:] = wrong
@@ -174,7 +174,7 @@ def test_an_illegal_action_counts_as_the_first_legal_one() -> None:
                 batch.step()
 
 
-@pytest.mark.parametrize("match", [Grid, Cards, Keys])
+@pytest.mark.parametrize("match", [Grid, Hands, Keys])
 def test_bots_draw_from_streams_of_their_own(match: type[Match]) -> None:
     """What a bot draws hangs on the match's seed and its seat alone, whatever the other seat is and does."""
     batch = make(match, 1)
@@ -244,7 +244,7 @@ def test_a_state_that_is_only_behind_is_played_on(match: type[Match]) -> None:
 
 def test_a_state_that_cannot_be_played_again_changes_nothing() -> None:
     """States of a game whose code changed without its version are a ValueError, and the batch goes on as it was."""
-    batch = make(Cards, 2)
+    batch = make(Hands, 2)
     batch.reset(4)
     play(batch, 2)
     rows, controllers = batch._unpack(batch.get_state())
@@ -256,7 +256,7 @@ def test_a_state_that_cannot_be_played_again_changes_nothing() -> None:
             with pytest.raises(ValueError, match=r"a match of the state cannot be played again"):
                 batch.set_state(batch._pack(changed, controllers))
             assert batch.get_state() == kept
-    twin = make(Cards, 2)
+    twin = make(Hands, 2)
     twin.set_state(kept)
     assert play(batch, 12) == play(twin, 12)
     with pytest.raises(ValueError, match="not of this game"):
@@ -383,8 +383,8 @@ def test_a_class_that_lacks_something_is_told_in_one_line(attributes: dict[str, 
         (broken(Keys, legal=lambda self, seat: [0, 0, 3]), "legal gave .*, of which 3 is no action"),
         (broken(Grid, legal=lambda self, seat: [[0, 1]]), "legal gave 1 lists; it must be a list .* each of 2 parts"),
         (broken(Grid, legal=lambda self, seat: [[0, 1], []]), "legal gave no choice for part 1"),
-        (broken(Cards, legal=lambda self, seat: [(0, 0)] * 2), "legal gave 2 tuples, 1 different"),
-        (broken(Cards, legal=lambda self, seat: [(0, 2)]), r"legal gave \(0, 2\); it must be a list of at most 8"),
+        (broken(Hands, legal=lambda self, seat: [(0, 0)] * 2), "legal gave 2 tuples, 1 different"),
+        (broken(Hands, legal=lambda self, seat: [(0, 2)]), r"legal gave \(0, 2\); it must be a list of at most 8"),
         (broken(Grid, step=lambda self, a: (self.measure(0, "x"), self.end(0))), r"measure\(0, 'x'\) must name"),
     ],
 )
@@ -403,7 +403,7 @@ def test_a_match_that_breaks_a_rule_is_told_in_one_line(match: type[Match], rule
 
 @pytest.mark.parametrize(
     ("base", "answer"),
-    [(RPS.RockPaperScissors, 3), (RPS.RockPaperScissors, True), (Grid, (0,)), (Keys, (2, 0, 0)), (Cards, "x")],
+    [(RPS.RockPaperScissors, 3), (RPS.RockPaperScissors, True), (Grid, (0,)), (Keys, (2, 0, 0)), (Hands, "x")],
 )
 def test_a_bot_that_answers_what_is_not_legal_is_named(base: type[Match], answer: Any) -> None:
     """With its seat and its answer."""

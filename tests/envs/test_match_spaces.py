@@ -13,9 +13,9 @@ from league.envs.row import MatchError
 from league.envs.rows import RowBatch
 from league.errors import UsageError
 from league.types import EXTERNAL, ActionSpec, ObservationPart
-from tests.helpers.matches import Cards, Dance, Darts, OpenCards, Waltz
+from tests.helpers.matches import Dance, Darts, Hands, OpenHands, Waltz
 
-GAMES: list[type[Match]] = [Darts, Dance, Waltz, OpenCards]
+GAMES: list[type[Match]] = [Darts, Dance, Waltz, OpenHands]
 DANCE = Dance.observation
 
 
@@ -44,7 +44,7 @@ def test_matches_of_all_kinds_keep_the_contract(match: type[Match]) -> None:
     check_match_batch(lambda rows, threads: make(match, rows), steps=40, rows=3)
 
 
-@pytest.mark.parametrize("game", ["waltz", "opencards"])
+@pytest.mark.parametrize("game", ["waltz", "openhands"])
 def test_the_registry_adds_last_actions_to_matches(game: str) -> None:
     """What is public is shown, in turns too; the game as the registry makes it passes every check."""
     plain, seen = registry.game(game).spec(registry.options_model(game)()), registry.spec(game, {})
@@ -55,7 +55,7 @@ def test_the_registry_adds_last_actions_to_matches(game: str) -> None:
 
 def test_what_bots_and_others_play_is_told() -> None:
     """The last action shows what was played: a bot's answer, and in place of an illegal action the legal one."""
-    batch = registry.make("opencards", rows=20, threads=1, options={})
+    batch = registry.make("openhands", rows=20, threads=1, options={})
     width = batch.spec.opponent_slice[0]
     batch.controllers[:10, 1] = 0
     batch.reset(1)
@@ -189,9 +189,9 @@ def test_states_of_spaces_hold_what_was_played_to_the_last_digit() -> None:
             batch._choices.read(stored)
 
 
-def test_cards_without_public_actions_leave_actions_alone() -> None:
+def test_hands_without_public_actions_leave_actions_alone() -> None:
     """Only a game that says so writes what was played into the engine's array."""
-    batch = make(Cards, 2)
+    batch = make(Hands, 2)
     batch.controllers[:] = 0
     batch.actions[:] = 1
     batch.step()

@@ -12,7 +12,7 @@ from league.envs.match import Match
 from league.envs.row import Row
 from league.envs.rows import TurnRowBatch
 from league.types import EXTERNAL
-from tests.helpers.matches import Auction, Cards
+from tests.helpers.matches import Auction, Hands
 
 
 class MovesHeldRows(TurnRowBatch):
@@ -131,7 +131,7 @@ BROKEN: list[tuple[type[TurnRowBatch], str]] = [
 ]
 
 
-def making(batch: type[TurnRowBatch], match: Callable[[], Match] = Cards) -> Any:
+def making(batch: type[TurnRowBatch], match: Callable[[], Match] = Hands) -> Any:
     """What makes batches of a class."""
     return lambda rows, threads: batch(match, rows, "")
 

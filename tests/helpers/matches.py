@@ -81,7 +81,7 @@ class Keys(Match):
             self.end(None if self.x[0] == self.x[1] else int(self.x[1] > self.x[0]))
 
 
-class Cards(Match):
+class Hands(Match):
     """Hidden hands, in turns: legal tuples (card, target)."""
 
     action, obs_size = ActionSpec("legal_tuples", (5, 2), 8), 8
@@ -231,7 +231,7 @@ class Waltz(Dance):
         self.to_move = 0 if seat and self.rng.random() < 0.7 else 1
 
 
-class OpenCards(Cards):
-    """Cards, of which every one that is played may be seen, and nothing else of the opponent."""
+class OpenHands(Hands):
+    """Hands, of which every one that is played may be seen, and nothing else of the opponent."""
 
-    name, opponent_slice, public_actions = "opencards", (0, 0), True
+    name, opponent_slice, public_actions = "openhands", (0, 0), True

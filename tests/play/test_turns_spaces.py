@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 import torch
 
+from league.device import products
 from league.envs import registry
 from league.envs.lastaction import shown
-from league.device import products
-from tests.helpers.matches import OpenCards, Waltz
+from tests.helpers.matches import OpenHands, Waltz
 from tests.helpers.rollouts import make_collector
 from tests.play.test_turns import segment
 
 
 @pytest.fixture(autouse=True)
 def _games(monkeypatch: pytest.MonkeyPatch) -> None:
-    games = {"opencards": OpenCards.as_game(), "waltz": Waltz.as_game()}
+    games = {"openhands": OpenHands.as_game(), "waltz": Waltz.as_game()}
     monkeypatch.setattr(registry, "_games", {**registry._games, **games})
 
 
-@pytest.mark.parametrize(("game", "stack"), [("opencards", True), ("waltz", False)])
+@pytest.mark.parametrize(("game", "stack"), [("openhands", True), ("waltz", False)])
 def test_learning_reads_the_tokens_of_play(game: str, stack: bool) -> None:
     """`sequence` with the views gives play's log-probabilities; every token is an action that was played, or none."""
     collector = make_collector(game, 10, stack=stack, precision="highest")

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 import league
+from league.envs import registry
+from league.envs.game_checks import QUICK_ROWS
 from league.errors import LeagueError, SnapshotError, StoreError, UsageError
 from league.progress import TerminalWatcher
 from league.sessions import folders
-from league.sessions import session as session_module
 from league.sessions.retention import prune
 from league.snapshots import state as states
 from league.snapshots.state import read_state
@@ -117,9 +118,13 @@ def test_a_run_that_the_store_forgot_loses_no_file(tmp_path: Path) -> None:
 
 def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parts cannot be made: no row and no folder, and out of memory is one line that says what to call."""
-    path = tmp_path / "league.duckdb"
+    path, make = tmp_path / "league.duckdb", registry.make
+
+    def make_few(name: str, *, rows: int, **rest: Any) -> Any:
+        return bytes(2**60) if rows > QUICK_ROWS else make(name, rows=rows, **rest)
+
     with monkeypatch.context() as patch:
-        patch.setattr(session_module.registry, "make", lambda *_, **__: bytes(2**60))
+        patch.setattr(registry, "make", make_few)
         with pytest.raises(
             LeagueError, match=r"run=a: out of memory on cpu before it could play .*call again with --set"
         ):

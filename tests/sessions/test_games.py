@@ -119,6 +119,7 @@ def test_another_game_of_the_name_does_not_go_on(user: Path) -> None:
     assert "it was trained on game" in refusal(lambda: league.resume("r", env="game.py"))
 
 
+@pytest.mark.slow
 def test_a_stage_that_carries_a_run_on_tells_what_changed(user: Path, tmp_path: Path) -> None:
     """Its fingerprint and game id are the same, so it is carried on; the event says that its file is another."""
     sets = (*SMALL, "learner.epochs=1", *MIX)
@@ -206,7 +207,7 @@ def test_the_commands_take_an_address(user: Path) -> None:
 
 
 def test_the_faces_of_other_libraries_take_an_address(user: Path) -> None:
-    """`league.gym.register` and a vector environment of a file's game."""
+    """`league.gym.register` and `ParallelMatch` of a file's game, which has its own name there."""
     import gymnasium
 
     import league.gym
@@ -218,6 +219,8 @@ def test_the_faces_of_other_libraries_take_an_address(user: Path) -> None:
         assert env.observation_space.shape == (8,) and env.step(env.action_space.sample())[0].shape == (8,)
     finally:
         del gymnasium.registry["league/Duel-v0"]
+    zoo = pytest.importorskip("league.zoo", reason="needs pettingzoo")
+    assert zoo.ParallelMatch("game.py", rounds=2).metadata["name"] == "league_duel_v0"
 
 
 def test_the_game_of_the_page_trains() -> None:

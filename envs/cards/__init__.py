@@ -1,0 +1,1 @@
+"""A card duel for two with hidden hands, in turns; its actions are legal tuples."""

@@ -1,0 +1,113 @@
+"""Pictures of the card duel: what is drawn where, in any state and size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from league.envs.cards import env, render
+from league.envs.cards.catalogue import IDS, NAMES
+from league.envs.cards.env import Options
+from league.envs.cards.render import HIGH, MIN_SIZE, WIDE, frame
+from league.envs.cards.rules import Rules
+from league.envs.cards.sketch import FORMS
+from league.envs.cards.words import decision
+from league.errors import UsageError
+from tests.helpers.cards_scenes import CREATURES, place, put, restore, scene, stirred
+
+SIZE = (480, 270)
+RULES = Rules()
+
+
+def draw(record: Any, **how: Any) -> Any:
+    """The picture of a record (1,)."""
+    return frame(record[0], RULES, **{"size": SIZE, **how})
+
+
+def changed(a: Any, b: Any) -> tuple[float, float, float, float]:
+    """Least and greatest x, then y, in units, of what differs between two pictures."""
+    rows, columns = np.nonzero((a != b).any(axis=2))
+    assert len(rows), "nothing differs"
+    x, y = columns * WIDE / SIZE[0], rows * HIGH / SIZE[1]
+    return x.min(), x.max(), y.min(), y.max()
+
+
+def within(found: tuple[float, ...], box: tuple[float, float, float, float]) -> bool:
+    """Whether (x, x, y, y) lies in (left, top, right, bottom), a unit more or less."""
+    left, top, right, bottom = box
+    return left - 1 <= found[0] and found[1] <= right + 1 and top - 1 <= found[2] and found[3] <= bottom + 1
+
+
+def test_any_state_can_be_drawn() -> None:
+    """In any size; the batch's own render gives the same picture."""
+    rng, batch = np.random.default_rng(0), env.make(12, 1, Options())
+    restore(batch, stirred(rng, 12, Options()))
+    for row in range(12):
+        picture = env.render(batch, row, size=(160, 90), names=("a" * 200, "\n"), show_boxes=True)
+        assert picture.shape == (90, 160, 3) and picture.dtype == np.uint8 and picture.std() > 10
+    assert env.render(batch, 0, size=(200, 300)).shape == (300, 200, 3)
+    assert (env.render(batch, 3) == frame(batch.record(3), batch.rules)).all()  # type: ignore[attr-defined]
+
+
+def test_too_small_is_refused() -> None:
+    """With the least size."""
+    for size in ((159, 90), (160, 89)):
+        with pytest.raises(UsageError, match=f"{MIN_SIZE[0]} x {MIN_SIZE[1]}"):
+            draw(scene(), size=size)
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_creatures_are_drawn_in_their_slots(seat: int) -> None:
+    """A creature changes its slot alone; so do its wounds, its turn and its net."""
+    for slot in range(4):
+        empty, full = scene(), scene()
+        place(full["keepers"][0][seat], slot + 1, "eel", acts=0)
+        box = render._slot_box(seat, slot)
+        assert within(changed(draw(empty), draw(full)), box)
+        for name, value in (("health", 1), ("acts", 1), ("snared", 1), ("power", 7)):
+            other = full.copy()
+            other["keepers"][0][seat]["board"][slot][name] = value
+            assert within(changed(draw(full), draw(other)), box), name
+
+
+def test_hands_decks_and_keepers_are_drawn_at_their_side() -> None:
+    """What belongs to seat 0 is below the waves, what belongs to seat 1 above."""
+    for seat, (top, bottom) in enumerate(((48, 90), (0, 43))):
+        for name, value in (("health", 3), ("oil", 2), ("lamps", 2), ("deck_size", 0)):
+            record, other = scene(), scene()
+            other["keepers"][0][seat][name] = value
+            assert within(changed(draw(record), draw(other)), (0, top, WIDE, bottom)), name
+        record, other = scene(), scene()
+        put(other["keepers"][0][seat], "hand", [IDS["eel"], IDS["spark"]])
+        assert within(changed(draw(record), draw(other)), (36, top, 70, bottom))
+
+
+def test_the_next_card_is_shown_only_on_demand() -> None:
+    """`show_boxes` adds it beside the deck."""
+    record, other = scene(), scene()
+    put(other["keepers"][0][1], "deck", [IDS["shrimp"]] * 4 + [IDS["orca"]])
+    assert (draw(record) == draw(other)).all()
+    shown = changed(draw(record, show_boxes=True), draw(other, show_boxes=True))
+    assert within(shown, (130, 35, WIDE, 42))
+
+
+def test_the_last_decision_is_told_and_pointed_at() -> None:
+    """In words between the boards; an attack with an arrow from slot to slot."""
+    record, other = scene(), scene()
+    other["keepers"][0][0]["last"] = (4, 0, 1, 4)
+    left, right, top, bottom = changed(draw(record), draw(other))
+    assert left < 50 and right > 110 and top < 35 and 45 < bottom < 50
+    board = other["keepers"][0][0]["board"]
+    assert decision((4, 0, 1, 4), board) == "a creature in slot 1 attacks other slot 4"
+    place(other["keepers"][0][0], 1, "nurse_shark")
+    assert decision((5, 0, 1, 10), board) == "nurse shark in slot 1 uses its ability on its keeper"
+    assert decision((3, IDS["spark"], 0, 5), board) == "casts spark on the other keeper"
+    assert decision((-1, 0, 0, 0), board) == ""
+
+
+def test_every_creature_has_a_sketch_of_its_own() -> None:
+    """In form or colour; none is drawn by default."""
+    assert set(FORMS) == {NAMES[card_id - 1] for card_id in CREATURES}
+    assert len(set(FORMS.values())) == len(FORMS)

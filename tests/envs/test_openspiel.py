@@ -1,0 +1,142 @@
+"""Games of OpenSpiel through the door: turns, both at once, chance, hidden cards; what they pay is what it pays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import league
+from league.envs import registry
+from league.envs.adapters import openspiel
+from league.envs.base import check_match_batch
+from league.errors import ConfigError
+from league.store.store import Store
+from league.types import DRAW, Turns
+from tests.helpers.cases import cases
+from tests.helpers.sizes import TINY
+
+pyspiel = pytest.importorskip("pyspiel")
+GAMES = {
+    "kuhn_poker": True,
+    "tic_tac_toe": True,
+    "goofspiel(num_cards=4)": False,
+    "repeated_game(stage_game=matrix_rps(),num_repetitions=5,recall=1)": False,
+    "leduc_poker": True,
+    "connect_four": True,
+    "liars_dice": True,
+    "phantom_ttt": True,
+    "oshi_zumo(coins=6)": False,
+    "markov_soccer(horizon=20)": False,
+}
+"""Name -> whether it has turns."""
+
+
+def batch_of(name: str, rows: int) -> Any:
+    """A batch of a game."""
+    game = openspiel.open(name)
+    return game.make(rows, 1, game.Options())
+
+
+@pytest.mark.parametrize("name", cases(*list(GAMES)[:3], slow=GAMES))
+def test_games_keep_the_contract(name: str) -> None:
+    """In turns where a player decides alone, else without."""
+    assert isinstance(batch_of(name, 2), Turns) == GAMES[name]
+    check_match_batch(lambda rows, threads: batch_of(name, rows), rows=3, steps=120)
+
+
+@pytest.mark.parametrize("name", cases(*list(GAMES)[:4], slow=GAMES))
+def test_a_match_is_the_one_that_openspiel_plays(name: str) -> None:
+    """Replayed in OpenSpiel by its history: what is seen, what is legal, what is paid and who wins."""
+    batch = batch_of(name, 6)
+    rng, paid, checked = np.random.default_rng(0), np.zeros((6, 2)), 0
+    batch.reset(3)
+    for _ in range(60):
+        matches, acting = batch.matches, getattr(batch, "to_act", np.ones((6, 2), bool))
+        for row, match in enumerate(matches):
+            state = match.game.deserialize_state(match._state.serialize())
+            for seat in np.flatnonzero(acting[row]):
+                player = match._player(int(seat))
+                assert np.flatnonzero(batch.mask[row, seat]).tolist() == state.legal_actions(player)
+                tensor = state.information_state_tensor if match.has_memory else state.observation_tensor
+                seen = [*tensor(player), float(player == 0), float(player == 1)]
+                assert batch.obs[row, seat].tolist() == pytest.approx(seen)
+        batch.actions[:] = batch.spec.action.legal_actions(batch.mask, rng.random((6, 2, batch.spec.action.mask_size)))
+        before = [(match._state.clone(), match._swap) for match in matches]
+        actions = batch.actions.copy()
+        batch.step()
+        paid += batch.reward_terms[:, :, 0]
+        for row in np.flatnonzero(batch.terminated):
+            state, swap = before[row]
+            if state.is_simultaneous_node():
+                state.apply_actions([int(actions[row, player ^ swap, 0]) for player in range(2)])
+            else:
+                state.apply_action(int(actions[row, state.current_player() ^ swap, 0]))
+            while state.is_chance_node():
+                state.apply_action(state.legal_actions()[0])
+            returns = [state.returns()[seat ^ swap] for seat in range(2)]
+            winner = int(batch.result["winner"][row])
+            assert winner == (DRAW if returns[0] == returns[1] else int(returns[1] > returns[0]))
+            if name != "markov_soccer(horizon=20)":  # whose last step has chance in it
+                assert paid[row].tolist() == pytest.approx(returns)
+            paid[row] = 0
+            checked += 1
+    assert checked >= 6
+
+
+def test_seats_are_fair() -> None:
+    """Each seat is player 0 in half of the matches, by the seed."""
+    batch = batch_of("kuhn_poker", 400)
+    batch.reset(0)
+    assert 150 < sum(match._swap for match in batch.matches) < 250
+
+
+def test_kuhn_poker_is_worth_what_it_is_worth() -> None:
+    """Uniform play of OpenSpiel's game pays player 0 what uniform play of ours does, 1/8 a match, within the error."""
+    batch = batch_of("kuhn_poker", 200)
+    rng, paid = np.random.default_rng(1), list[float]()
+    batch.reset(1)
+    sums = np.zeros((200, 2))
+    for _ in range(60):
+        swaps = np.array([match._swap for match in batch.matches])
+        batch.actions[:] = batch.spec.action.legal_actions(batch.mask, rng.random((200, 2, 2)))
+        batch.step()
+        sums += batch.reward_terms[:, :, 0]
+        for row in np.flatnonzero(batch.terminated):
+            paid.append(float(sums[row, swaps[row]]))
+            sums[row] = 0
+    error = np.std(paid) / len(paid) ** 0.5
+    assert len(paid) > 3_000 and abs(np.mean(paid) - 0.125) < 4 * error
+
+
+def test_a_run_is_trained_stopped_and_found_again(tmp_path: Path) -> None:
+    """By its address, in one call and from the store; its agents meet in an evaluation."""
+    store = tmp_path / "league.duckdb"
+    sets = [setting for setting in TINY if not setting.startswith("pool.snap")]
+    result = league.train("smoke", env="openspiel:kuhn_poker", overrides=sets, store=store, run="k")
+    row = Store.open(store).find_run("k")
+    assert (result.status, row.game, row.source.address) == (
+        "finished",
+        "openspiel-kuhn_poker",
+        "openspiel:kuhn_poker",
+    )
+    registry._leave("openspiel-kuhn_poker")
+    assert league.evaluate("k", "bot:random", games=4, store=store, device="cpu").summary.games == 4
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ("kuhn_pocker", "OpenSpiel has no game 'kuhn_pocker'; did you mean `kuhn_poker`"),
+        ("kuhn_poker(players=3)", "it is for 3 players"),
+        ("tic_tac_toe(x=1)", "Unknown parameter 'x'"),
+        ("blackjack", "it is for 1 players"),
+    ],
+)
+def test_what_cannot_be_played_is_one_line(rest: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """And OpenSpiel writes nothing of its own."""
+    with pytest.raises(ConfigError, match=words) as caught:
+        openspiel.open(rest)
+    assert "\n" not in str(caught.value) and capfd.readouterr() == ("", "")
