@@ -179,7 +179,7 @@ BROKEN: list[tuple[str, Any, bool, str]] = [
     ("a_list", setting("terminated", list), True, r"terminated is of type list, not a numpy array"),
     ("misnamed", broken_spec(name="matrixx"), True, r"game misnamed: its spec says name='matrixx'"),
     ("no_spec", SimpleNamespace(Options=matrix.Options), True, r"no_spec: .* has no attribute 'spec'"),
-    ("no_make", SimpleNamespace(Options=matrix.Options, spec=broken_spec(name="no_make")), True, r"has no attribute .make."),
+    ("no_make", SimpleNamespace(Options=matrix.Options, spec=broken_spec(name="no_make")), True, r"'make'"),
 ]  # fmt: skip
 """Name, what is broken, whether the quick form finds it too, what is said."""
 
