@@ -210,7 +210,8 @@ def test_pettingzoo_checkers_pass(game: str) -> None:
 @pytest.mark.parametrize("game", ["hands", "auction", "grid"])
 def test_agents_in_turn_play_the_batchs_match(game: str) -> None:
     """Selection, views, masks, rewards and the end are those of the batch, under the same seed and actions."""
-    env, batch = TurnMatch(game, **WIN), registry.make(game, rows=1, threads=1, options={})
+    batch = registry.make(game, rows=1, threads=1, options={})
+    env = TurnMatch(game, rewards=dict.fromkeys(batch.spec.reward_terms, 0.0) | WIN["rewards"])
     env.reset(seed=5)
     batch.set_state(env._matches.batch.get_state())
     total, rng = dict.fromkeys(env.possible_agents, 0.0), np.random.default_rng(1)

@@ -120,7 +120,8 @@ def test_a_scheme_without_its_adapter_or_library_says_so(monkeypatch: pytest.Mon
     assert games.enter("openspiel:go(size=3)") == "tiny"
     assert registry.source("tiny").address == "openspiel:go(size=3)" and not registry.source("tiny").sha256
     forget()
-    assert games.find_again("tiny", Source("openspiel:go(size=3)"), "r") == ""
+    then = Source("openspiel:go(size=3)", games.adapters.library_version("openspiel"))
+    assert games.find_again("tiny", then, "r") == ""
     forget()
     assert "was never named" in refusal(lambda: games.find_again("tiny", Source("openspiel:go"), "r"), UsageError)
 

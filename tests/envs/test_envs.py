@@ -21,12 +21,8 @@ from league.errors import ConfigError
 from league.sessions.settling import settle
 from league.types import ActionSpec
 
-IN_TURNS = pytest.mark.xfail(strict=True, reason="check_match_batch knows neither turns nor legal tuples")
 
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=IN_TURNS) if name == "cards" else name for name in registry.games()]
-)
+@pytest.mark.parametrize("name", registry.games())
 def test_registered_game_keeps_the_contract(name: str) -> None:
     """Every registered game passes the public checker with the options that training uses."""
     options = config.load(env=name).env.options
