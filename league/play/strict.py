@@ -92,11 +92,21 @@ class StrictMasks:
         batch = self._batch
         low, high = batch.spec.obs_range
         if low <= batch.obs.min() and batch.obs.max() <= high:
+            self._check_parts(before)
             return
         row, seat, index = (int(i) for i in np.argwhere(~((low <= batch.obs) & (batch.obs <= high)))[0])
         where, value = place(batch.spec, "obs", index), batch.obs[row, seat, index]
         text = f"{where} is {value}, outside obs_range {batch.spec.obs_range}; the game has a bug"
         raise self._error(text, Entry(row, seat, "obs", index), before)
+
+    def _check_parts(self, before: Moment | None) -> None:
+        batch = self._batch
+        for part in batch.spec.observation or ():
+            if part.problem(batch.obs):
+                both = np.ndindex(batch.num_rows, SEATS)
+                row, seat = next(place for place in both if part.problem(batch.obs[place]))
+                text = f"obs: {part.problem(batch.obs[row, seat])}; the game has a bug"
+                raise self._error(text, Entry(row, seat, "obs", part.start), before)
 
     def _masks(self, row: int, seat: int) -> str:
         """What is allowed by the mask that the nets saw, and by the rebuilt one."""
