@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
-from league.envs.choices import choices_of
 from league.envs.lastaction import shows_last_action
+from league.envs.mixtures import choices_of
 from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, Rules
 from league.envs.rows import make_batch
 from league.errors import UsageError

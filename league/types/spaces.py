@@ -94,10 +94,9 @@ class ActionSpec:
             need_numbers(f"action bounds[{i}]", pair, float)
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ValueError(f"action bounds[{i}]={pair!r} must be (least, greatest)")
-        if not all(isinstance(part, ActionSpec) for part in self.parts):
-            raise ValueError(f"action parts={self.parts!r} must be a tuple of ActionSpec")
-        if not all(isinstance(name, str) for name in self.names):
-            raise ValueError(f"action names={self.names!r} must be a tuple of names")
+        for name, kind in (("parts", ActionSpec), ("names", str)):
+            if not all(isinstance(x, kind) for x in getattr(self, name)):
+                raise ValueError(f"action {name}={getattr(self, name)!r} must be a tuple of {kind.__name__}")
 
     def _problem_of_discrete(self) -> str:
         return "" if len(self.choices) == 1 else f"choices={self.choices}: discrete has one; take multi_discrete"

@@ -91,6 +91,11 @@ def test_the_checker_finds_what_no_space_has(broken: type[GuessingBatch], kind: 
         ({"kind": "mixture"}, "at least one"),
         ({"kind": "mixture", "parts": (PAIRS,)}, "cannot be a part"),
         ({"kind": "mixture", "parts": (BOX,), "names": ("a", "b")}, "names="),
+        ({"kind": "mixture", "parts": (3,)}, r"parts=\(3,\) must be a tuple of ActionSpec"),
+        ({"kind": "mixture", "parts": (BOX,), "names": (1,)}, r"names=\(1,\) must be a tuple of str"),
+        ({"kind": "box", "bounds": ("ab",)}, r"bounds\[0\]='ab' must be numbers"),
+        ({"kind": "box", "bounds": ((0.0, 1.0, 2.0),)}, r"bounds\[0\]=.* must be \(least, greatest\)"),
+        ({"kind": "discrete", "choices": (2.5,)}, "must be whole numbers"),
         ({"kind": "mixture", "parts": (BOX, ActionSpec("discrete", (2**24 + 1,)))}, "at most 16,777,216"),
     ],
 )
@@ -120,6 +125,16 @@ def test_parts_that_are_not_the_observation_are_refused(parts: list[Any], rule: 
             *("g", 1, 4, (0, 4), (0.0, 1.0), BOX, ("r",), (), ("e",), (), 1.0),
             observation=tuple(ObservationPart(*part) for part in parts),
         )
+
+
+def test_numpys_numbers_become_pythons() -> None:
+    """In bounds, choices, parts and shapes: what is stored and compared is plain."""
+    odd = ActionSpec("box", bounds=np.array([[-1, 1], [0, 5]], np.float32).tolist())  # type: ignore[arg-type]
+    assert odd == BOX and {type(x) for pair in odd.bounds for x in pair} == {float}
+    part = ObservationPart("a", np.int64(0), [np.int32(2), 3], bounds=(np.float32(0), 1))  # type: ignore[arg-type]
+    assert part == ObservationPart("a", 0, (2, 3), bounds=(0.0, 1.0)) and {type(x) for x in part.shape} == {int}
+    with pytest.raises(ValueError, match=r"observation part 'a': shape=2.5 must be whole numbers"):
+        ObservationPart("a", 0, (2.5,))  # type: ignore[arg-type]
 
 
 def test_sizes_of_a_mixture_are_those_of_its_parts() -> None:
