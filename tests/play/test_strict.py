@@ -11,7 +11,7 @@ from league.envs.classic import matrix
 from league.errors import LeagueError
 from league.play.strict import StrictMasks
 from league.types import ActionSpec, MatchBatch, Turns
-from tests.helpers.matches import Cards
+from tests.helpers.matches import Hands
 
 
 def started() -> tuple[MatchBatch, StrictMasks]:
@@ -83,7 +83,7 @@ def test_an_observation_outside_its_range_stops() -> None:
 
 def test_of_a_game_in_turns_waiting_seats_are_not_looked_at() -> None:
     """Masks and actions count where a seat is to act and its row is not held; `to_act` is rebuilt, too."""
-    batch, twin = (Cards.as_game().make(4, 1, Cards.as_game().Options()) for _ in range(2))
+    batch, twin = (Hands.as_game().make(4, 1, Hands.as_game().Options()) for _ in range(2))
     assert isinstance(batch, Turns) and batch.mask is not None
     check = StrictMasks(batch, twin)
     for step in range(12):
