@@ -244,7 +244,7 @@ def flops(a: Architecture) -> dict[str, int]:
     found["lstm"] = 8 * a.lstm_size * (lstm_input + a.lstm_size)
     sizes = (a.lstm_size, *a.head_sizes)
     hidden = sum(2 * i * o for i, o in pairwise(sizes))
-    found["heads"] = 2 * hidden + 2 * sizes[-1] * (a.action.mask_size + 1)
+    found["heads"] = 2 * hidden + 2 * sizes[-1] * (a.action.num_logits + 1)
     return found
 
 

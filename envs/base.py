@@ -12,28 +12,62 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.contract import Watch, acting, check_arrays, need, restore
-from league.envs.traces import Step, act, equal, play, shown_mask, units_of
+from league.envs.traces import Step, Units, act, equal, play, shown_mask, units_of
 from league.envs.turn_checks import check_turns
 from league.errors import ContractError
-from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch, Regrouping, Turns
+from league.types import EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, MatchBatch, Regrouping, Turns
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["ContractError", "check_match_batch", "gymnasium_spaces"]
+__all__ = ["ContractError", "check_match_batch", "gymnasium_spaces", "show_observation"]
 
 Make = Callable[[int, int], MatchBatch]
 """(rows, threads) -> a new batch."""
 
 
-def gymnasium_spaces(spec: GameSpec) -> tuple[spaces.Box, spaces.MultiBinary | spaces.MultiDiscrete]:
-    """One seat's observation and action space."""
+def gymnasium_spaces(spec: GameSpec) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+    """One seat's observation and action space.
+
+    The observation is a Box, or a Dict of its parts: a MultiDiscrete for tokens, a Box for others. The action is the
+    space that its kind is named after, MultiDiscrete for `legal_tuples`, and a Dict or a Tuple for a mixture.
+    """
     from gymnasium import spaces
 
-    box = spaces.Box(*spec.obs_range, (spec.obs_size,), np.float32)
-    if spec.action.kind == "multi_binary":
-        return box, spaces.MultiBinary(spec.action.num_parts)
-    return box, spaces.MultiDiscrete(np.array(spec.action.choices))
+    return _observation_space(spec, spaces), _action_space(spec.action, spaces)
+
+
+def _observation_space(spec: GameSpec, spaces: Any) -> Any:
+    if spec.observation is None:
+        return spaces.Box(*spec.obs_range, (spec.obs_size,), np.float32)
+    parts: dict[str, Any] = {}
+    for part in spec.observation:
+        if part.kind == "tokens":
+            parts[part.name] = spaces.MultiDiscrete(np.full(part.shape, part.count))
+        else:
+            parts[part.name] = spaces.Box(*(part.bounds or spec.obs_range), part.shape, np.float32)
+    return spaces.Dict(parts)
+
+
+def _action_space(action: ActionSpec, spaces: Any) -> Any:
+    if action.kind == "mixture":
+        parts = [_action_space(part, spaces) for part in action.parts]
+        return spaces.Dict(dict(zip(action.names, parts, strict=True))) if action.names else spaces.Tuple(parts)
+    if action.kind == "box":
+        low, high = np.array(action.bounds, np.float32).T
+        return spaces.Box(low, high, dtype=np.float32)
+    if action.kind == "discrete":
+        return spaces.Discrete(action.choices[0])
+    if action.kind == "multi_binary":
+        return spaces.MultiBinary(action.num_parts)
+    return spaces.MultiDiscrete(np.array(action.choices))
+
+
+def show_observation(spec: GameSpec, obs: FloatArray) -> Any:
+    """A copy of obs (..., obs_size) as Gymnasium's observation space has it: a dict where the spec has parts."""
+    if spec.observation is None:
+        return obs.copy()
+    return {part.name: part.of(obs) for part in spec.observation}
 
 
 def check_match_batch(make: Make, *, rows: int = 4, steps: int = 1000, seed: int = 1) -> None:
@@ -68,7 +102,7 @@ def watched(batch: MatchBatch, steps: int, seed: int) -> Watch:
     rng, watch = np.random.default_rng(seed), Watch(batch)
     for _ in range(steps):
         watch.before()
-        act(batch, rng.random((batch.num_rows, SEATS, batch.spec.action.mask_size)))
+        act(batch, rng.random((batch.num_rows, SEATS, batch.spec.action.num_draws)))
         batch.step()
         watch.after()
     return watch
@@ -149,6 +183,8 @@ def _check_controllers(make: Make, rows: int, steps: int, seed: int) -> None:
     batch = make(rows, 1)
     units = units_of(batch.spec, steps, rows, seed)
     for bot, name in enumerate(batch.spec.bots):
+        if batch.spec.public_actions:
+            _check_told(batch, bot, units[:20], seed)
         for seat in range(SEATS):
             other = units.copy()
             other[:, :, seat] = units_of(batch.spec, steps, rows, seed + 1)[:, :, seat]
@@ -159,6 +195,21 @@ def _check_controllers(make: Make, rows: int, steps: int, seed: int) -> None:
             need((batch.controllers[:, seat] == bot).all(), "a step changed controllers")
             batch.reset(seed)
             need(equal(trace, play(batch, other)), f"bot {name} in seat {seat} follows `actions`")
+
+
+def _check_told(batch: MatchBatch, bot: int, units: Units, seed: int) -> None:
+    """What a bot plays is written into `actions`, legal as any other's."""
+    action, unwritten = batch.spec.action, -(2**20)
+    batch.controllers[:] = bot
+    batch.reset(seed)
+    for _ in units:
+        batch.actions[:] = unwritten
+        mask = None if batch.mask is None else batch.mask.copy()
+        decides = acting(batch).copy()
+        batch.step()
+        written = batch.actions != unwritten
+        told = written.all(-1) & action.is_legal(np.where(written, batch.actions, 0), mask) | ~decides
+        need(told.all(), f"public_actions: what bot {batch.spec.bots[bot]} played is not written into `actions`")
 
 
 def _check_state(make: Make, rows: int, steps: int, seed: int) -> None:

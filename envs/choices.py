@@ -23,13 +23,13 @@ class Choices:
 
     def __init__(self, spec: ActionSpec) -> None:
         self.spec = spec
-        self._known: dict[Hashable, tuple[list[Any], Mask]] = {}
-        self.everything: list[Any] = self._everything()
+        self._known: dict[Hashable, tuple[Any, Mask]] = {}
+        self.everything: Any = self._everything()
         """The options where nothing is forbidden."""
         self.meaningless = self._mask(self.everything)
         """(M,): the mask of a seat that is not to act: it allows something, so that it harms no network."""
 
-    def look_up(self, legal: Any) -> tuple[list[Any], Mask]:
+    def look_up(self, legal: Any) -> tuple[Any, Mask]:
         """(options, mask row) of what a match says is legal.
 
         Raises:
@@ -47,7 +47,7 @@ class Choices:
             known = self._known[key] = options, self._mask(options)
         return known
 
-    def take(self, given: Sequence[int], options: list[Any]) -> Any:
+    def take(self, given: Sequence[Any], options: Any) -> Any:
         """The action that the engine wrote as `given` (A,); the first legal one where it is not legal.
 
         Raises:
@@ -59,7 +59,7 @@ class Choices:
         self._need_inside(given)
         return options[0]
 
-    def check(self, answer: Any, options: list[Any]) -> Any:
+    def check(self, answer: Any, options: Any) -> Any:
         """A bot's answer as an action.
 
         Raises:
@@ -73,9 +73,13 @@ class Choices:
             raise ValueError(f"answered {answer!r}, where {_few(options)} are legal")
         return action
 
-    def draw(self, options: list[Any], rng: np.random.Generator) -> Any:
+    def draw(self, options: Any, rng: np.random.Generator) -> Any:
         """A uniformly random legal action."""
         return options[int(rng.random() * len(options))]
+
+    def flat(self, action: Any) -> list[float]:
+        """An action as A numbers."""
+        return [action]
 
     def read(self, stored: Any) -> Any:
         """An action as `json` read it.
@@ -87,7 +91,7 @@ class Choices:
             raise ValueError(f"{stored!r} is no action")
         return stored
 
-    def _everything(self) -> list[Any]:
+    def _everything(self) -> Any:
         return list(range(self.spec.choices[0]))
 
     def _form(self) -> str:
@@ -104,7 +108,7 @@ class Choices:
             raise ValueError("legal gave no action; a seat that is to decide needs one, and a match that is over end()")
         return options
 
-    def _mask(self, options: list[Any]) -> Mask:
+    def _mask(self, options: Any) -> Mask:
         mask = np.zeros(self.spec.mask_size, np.bool_)
         mask[options] = True
         return mask
@@ -132,19 +136,23 @@ class Choices:
 class Parts(Choices):
     """One choice in each of several parts: an action is a tuple, the options are a list for each part."""
 
-    def take(self, given: Sequence[int], options: list[Any]) -> Any:
+    def take(self, given: Sequence[Any], options: Any) -> Any:
         """As `Choices.take`, part by part."""
         self._need_inside(given)
         return tuple(x if x in part else part[0] for x, part in zip(given, options, strict=True))
 
-    def check(self, answer: Any, options: list[Any]) -> Any:
+    def check(self, answer: Any, options: Any) -> Any:
         """As `Choices.check`."""
         action = _tuple(answer)
         if len(action) != len(options) or not all(x in part for x, part in zip(action, options, strict=True)):
             raise ValueError(f"answered {answer!r}, where {options} are legal, one list a part")
         return action
 
-    def draw(self, options: list[Any], rng: np.random.Generator) -> Any:
+    def flat(self, action: Any) -> list[float]:
+        """As `Choices.flat`."""
+        return list(action)
+
+    def draw(self, options: Any, rng: np.random.Generator) -> Any:
         """As `Choices.draw`."""
         return tuple(part[int(rng.random() * len(part))] for part in options)
 
@@ -156,7 +164,7 @@ class Parts(Choices):
         self._need_inside(action)
         return action
 
-    def _everything(self) -> list[Any]:
+    def _everything(self) -> Any:
         return [list(range(size)) for size in self.spec.choices]
 
     def _form(self) -> str:
@@ -175,7 +183,7 @@ class Parts(Choices):
             raise ValueError(f"legal gave no choice for part {[not part for part in options].index(True)}")
         return options
 
-    def _mask(self, options: list[Any]) -> Mask:
+    def _mask(self, options: Any) -> Mask:
         mask = np.zeros(self.spec.mask_size, np.bool_)
         starts = np.cumsum([0, *self.spec.choices[:-1]]).tolist()
         mask[[start + x for start, part in zip(starts, options, strict=True) for x in part]] = True
@@ -185,7 +193,7 @@ class Parts(Choices):
 class Keys(Choices):
     """Keys, pressed (1) or not (0): an action is a tuple of these, the options are the keys that may be pressed."""
 
-    def take(self, given: Sequence[int], options: list[Any]) -> Any:
+    def take(self, given: Sequence[Any], options: Any) -> Any:
         """The keys of `given` (A,), without those that may not be pressed.
 
         Raises:
@@ -194,7 +202,7 @@ class Keys(Choices):
         self._need_inside(given)
         return tuple(x if key in options else 0 for key, x in enumerate(given))
 
-    def check(self, answer: Any, options: list[Any]) -> Any:
+    def check(self, answer: Any, options: Any) -> Any:
         """As `Choices.check`."""
         action = _tuple(answer)
         pressed = [key for key, x in enumerate(action) if x]
@@ -205,7 +213,11 @@ class Keys(Choices):
             )
         return action
 
-    def draw(self, options: list[Any], rng: np.random.Generator) -> Any:
+    def flat(self, action: Any) -> list[float]:
+        """As `Choices.flat`."""
+        return list(action)
+
+    def draw(self, options: Any, rng: np.random.Generator) -> Any:
         """As `Choices.draw`: each key that may be pressed is, half of the time."""
         action = [0] * self.spec.num_parts
         for key in options:
@@ -219,7 +231,7 @@ class Keys(Choices):
             raise ValueError(f"{stored!r} is no action")
         return action
 
-    def _everything(self) -> list[Any]:
+    def _everything(self) -> Any:
         return list(range(self.spec.num_parts))
 
     def _form(self) -> str:
@@ -232,7 +244,7 @@ class Keys(Choices):
 class Tuples(Choices):
     """Legal tuples: an action is one of them, the options are all of them."""
 
-    def take(self, given: Sequence[int], options: list[Any]) -> Any:
+    def take(self, given: Sequence[Any], options: Any) -> Any:
         """As `Choices.take`."""
         action = tuple(given)
         if action in options:
@@ -240,12 +252,16 @@ class Tuples(Choices):
         self._need_inside(given)
         return options[0]
 
-    def check(self, answer: Any, options: list[Any]) -> Any:
+    def check(self, answer: Any, options: Any) -> Any:
         """As `Choices.check`."""
         action = _tuple(answer)
         if action not in options:
             raise ValueError(f"answered {answer!r}, where {_few(options)} are legal")
         return action
+
+    def flat(self, action: Any) -> list[float]:
+        """As `Choices.flat`."""
+        return list(action)
 
     def read(self, stored: Any) -> Any:
         """As `Choices.read`."""
@@ -255,7 +271,7 @@ class Tuples(Choices):
         self._need_inside(action)
         return action
 
-    def _everything(self) -> list[Any]:
+    def _everything(self) -> Any:
         return [(0,) * self.spec.num_parts]
 
     def _form(self) -> str:
@@ -282,19 +298,177 @@ class Tuples(Choices):
             raise ValueError(f"legal gave {len(options)} tuples, {different} different; it must be {self._form()}")
         return options
 
-    def _mask(self, options: list[Any]) -> Mask:
+    def _mask(self, options: Any) -> Mask:
         mask: npt.NDArray[np.int16] = np.full((self.spec.max_tuples, self.spec.num_parts), -1, np.int16)
         mask[: len(options)] = options
         return mask.ravel()
 
 
+class Reals(Choices):
+    """Real numbers: an action is a tuple of these, the options are their bounds, and nothing within them is illegal."""
+
+    def look_up(self, legal: Any) -> tuple[Any, Mask]:
+        """As `Choices.look_up`; there is nothing to say, so `legal` is None."""
+        if legal is not None:
+            raise ValueError(f"legal gave {legal!r} for real numbers, which are all legal; give None for them")
+        return self.everything, self.meaningless
+
+    def take(self, given: Sequence[Any], options: Any) -> Any:
+        """As `Choices.take`."""
+        del options
+        problem = self._problem(given)
+        if problem:
+            raise ValueError(f"actions: {problem}")
+        return tuple(given)
+
+    def check(self, answer: Any, options: Any) -> Any:
+        """As `Choices.check`; what comes back is rounded to float32, as actions of the engine are."""
+        del options
+        try:
+            action = tuple(float(np.float32(x)) for x in answer)
+        except (TypeError, ValueError):
+            action = ()
+        problem = self._problem(action)
+        if problem:
+            raise ValueError(f"answered {answer!r}: {problem}")
+        return action
+
+    def draw(self, options: Any, rng: np.random.Generator) -> Any:
+        """As `Choices.draw`."""
+        del options
+        return tuple(self.spec.legal_actions(None, rng.random(self.spec.num_draws)).tolist())
+
+    def flat(self, action: Any) -> list[float]:
+        """As `Choices.flat`."""
+        return list(action)
+
+    def read(self, stored: Any) -> Any:
+        """As `Choices.read`."""
+        action = tuple(stored) if isinstance(stored, list) and all(type(x) in (int, float) for x in stored) else ()
+        if self._problem(action):
+            raise ValueError(f"{stored!r} is no action")
+        return action
+
+    def _everything(self) -> Any:
+        return list(self.spec.bounds)
+
+    def _mask(self, options: Any) -> Mask:
+        del options
+        return np.zeros(0, np.bool_)
+
+    def _problem(self, action: Sequence[float]) -> str:
+        """Why it is no action; empty where it is one."""
+        if len(action) != self.spec.num_parts:
+            return f"must be {self.spec.num_parts} real numbers"
+        if self.spec.is_legal(np.array(action, np.float32), None):
+            return ""
+        return f"{list(action)} is not within the bounds {self.spec.bounds}"
+
+
+class Mixed(Choices):
+    """Parts of several kinds: an action is a tuple, or a dict where they have names, of the actions of each part.
+
+    The options are a list or a dict of those of each part. What a match says is legal is likewise; None, or a name left
+    out, says that all is.
+    """
+
+    def __init__(self, spec: ActionSpec) -> None:
+        self._parts = [choices_of(part) for part in spec.parts]
+        super().__init__(spec)
+
+    def look_up(self, legal: Any) -> tuple[Any, Mask]:
+        """As `Choices.look_up`."""
+        given = self._split(legal, "legal gave", is_whole=False)
+        pairs = [
+            (part.everything, part.meaningless) if own is None else part.look_up(own)
+            for part, own in zip(self._parts, given, strict=True)
+        ]
+        return self._join([options for options, _ in pairs]), np.concatenate([mask for _, mask in pairs])
+
+    def take(self, given: Sequence[Any], options: Any) -> Any:
+        """As `Choices.take`, part by part."""
+        taken, at = [], 0
+        for part, own in zip(self._parts, self._listed(options), strict=True):
+            numbers = given[at : at + part.spec.num_parts]
+            at += part.spec.num_parts
+            taken.append(part.take(_whole(numbers, part), own))
+        return self._join(taken)
+
+    def check(self, answer: Any, options: Any) -> Any:
+        """As `Choices.check`, part by part."""
+        given = self._split(answer, "answered")
+        each = zip(self._parts, given, self._listed(options), strict=True)
+        return self._join([part.check(own, allowed) for part, own, allowed in each])
+
+    def draw(self, options: Any, rng: np.random.Generator) -> Any:
+        """As `Choices.draw`, part by part."""
+        each = zip(self._parts, self._listed(options), strict=True)
+        return self._join([part.draw(allowed, rng) for part, allowed in each])
+
+    def flat(self, action: Any) -> list[float]:
+        """As `Choices.flat`."""
+        each = zip(self._parts, self._listed(action), strict=True)
+        return [x for part, own in each for x in part.flat(own)]
+
+    def read(self, stored: Any) -> Any:
+        """As `Choices.read`."""
+        given = self._split(stored, "the state has")
+        return self._join([part.read(own) for part, own in zip(self._parts, given, strict=True)])
+
+    def _everything(self) -> Any:
+        return self._join([part.everything for part in self._parts])
+
+    def _mask(self, options: Any) -> Mask:
+        del options
+        return np.concatenate([part.meaningless for part in self._parts])
+
+    def _form(self) -> str:
+        names = self.spec.names
+        return f"a dict of {', '.join(names)}" if names else f"one for each of {len(self._parts)} parts"
+
+    def _join(self, parts: list[Any]) -> Any:
+        return dict(zip(self.spec.names, parts, strict=True)) if self.spec.names else tuple(parts)
+
+    def _listed(self, joined: Any) -> list[Any]:
+        return [joined[name] for name in self.spec.names] if self.spec.names else list(joined)
+
+    def _split(self, given: Any, what: str, *, is_whole: bool = True) -> list[Any]:
+        """What is given for each part, None for those that a dict leaves out where that may be."""
+        names = self.spec.names
+        if names:
+            fits = isinstance(given, dict) and set(given) <= set(names) and (not is_whole or len(given) == len(names))
+            if fits:
+                return [given.get(name) for name in names]
+        elif isinstance(given, list | tuple) and len(given) == len(self._parts):
+            return list(given)
+        raise ValueError(f"{what} {given!r}; it must be {self._form()}")
+
+
 def choices_of(spec: ActionSpec) -> Choices:
     """The choices of a game's actions, of the kind that they are."""
+    if spec.kind == "mixture":
+        return Mixed(spec)
+    if spec.kind == "box":
+        return Reals(spec)
     if spec.kind == "multi_binary":
         return Keys(spec)
     if spec.kind == "legal_tuples":
         return Tuples(spec)
     return Choices(spec) if spec.num_parts == 1 else Parts(spec)
+
+
+def _whole(given: Sequence[float], part: Choices) -> Sequence[float]:
+    """A part's numbers of an action that is float32 for another part's sake: integers where they are choices.
+
+    Raises:
+        ValueError: a choice is no whole number.
+    """
+    if part.spec.has_real:
+        return given
+    whole = [int(x) if np.isfinite(x) else -1 for x in given]
+    if whole != list(given):
+        raise ValueError(f"actions have {list(given)} where choices are whole numbers")
+    return whole
 
 
 def _tuple(answer: Any) -> tuple[int, ...]:

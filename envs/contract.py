@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from league.errors import ContractError
 from league.types import DRAW, SEATS, BoolArray, FloatArray, GameSpec, MatchBatch, Turns, result_dtype
+from league.types.spaces import parts_within
 
 OUTPUTS = ("obs", "mask", "reward_terms", "terminated", "truncated")
 ARRAYS = (*OUTPUTS, "actions", "final_obs", "result", "controllers")
@@ -46,7 +47,7 @@ def check_spec(spec: Any) -> None:
         "ticks_per_step": spec.ticks_per_step,
         "action.max_tuples": action.max_tuples,
         **{f"opponent_slice[{i}]": x for i, x in enumerate(spec.opponent_slice)},
-        **{f"action.choices[{i}]": x for i, x in enumerate(action.choices)},
+        **{f"action.choices[{i}]": x for i, x in enumerate(x for leaf in action.leaves for x in leaf.choices)},
     }
     for name, value in numbers.items():
         kind = type(value).__name__
@@ -57,12 +58,16 @@ def check_spec(spec: Any) -> None:
     start, stop = spec.opponent_slice
     need(spec.obs_size > 0, f"obs_size={spec.obs_size} must be at least 1")
     need(0 <= start <= stop <= spec.obs_size, f"opponent_slice {spec.opponent_slice} leaves obs_size={spec.obs_size}")
+    try:
+        parts_within(spec.observation or (), start, stop)
+    except ValueError as error:
+        raise ContractError(str(error)) from None
     low, high = spec.obs_range
     need(-np.inf < low < high < np.inf, f"obs_range {spec.obs_range} is not from a number to a greater one")
-    need(action.kind in ("multi_binary", "multi_discrete", "legal_tuples"), f"no such kind of action: {action.kind!r}")
-    need(action.num_parts > 0 and min(action.choices) > 1, f"no choice in action {action}")
-    need(action.kind != "multi_binary" or set(action.choices) == {2}, f"a key has two choices, not {action.choices}")
-    need((action.kind == "legal_tuples") == (action.max_tuples > 0), f"max_tuples={action.max_tuples} of {action.kind}")
+    for leaf in action.leaves:
+        need(leaf.kind == "box" or min(leaf.choices, default=0) > 1, f"no choice in action {leaf}")
+        keys = leaf.kind == "multi_binary"
+        need(not keys or set(leaf.choices) == {2}, f"a key has two choices, not {leaf.choices}")
     for name in ("reward_terms", "metrics", "end_reasons", "bots"):
         names = getattr(spec, name)
         is_named = isinstance(names, tuple) and all(isinstance(x, str) for x in names)
@@ -89,7 +94,7 @@ def check_arrays(batch: Any, rows: int) -> None:
     need(batch.num_rows == rows, f"num_rows is {batch.num_rows}, asked for {rows}")
     expected: dict[str, tuple[tuple[int, ...], Any]] = {
         "obs": ((rows, SEATS, spec.obs_size), np.float32),
-        "actions": ((rows, SEATS, spec.action.num_parts), np.int32),
+        "actions": ((rows, SEATS, spec.action.num_parts), spec.action.dtype),
         "mask": ((rows, SEATS, spec.action.mask_size), spec.action.mask_dtype),
         "reward_terms": ((rows, SEATS, len(spec.reward_terms)), np.float32),
         "terminated": ((rows,), np.bool_),
@@ -242,6 +247,7 @@ class Watch:
         low, high = (-np.inf, np.inf) if name == "reward_terms" else self.spec.obs_range
         good = np.isfinite(seen) & (low <= seen) & (seen <= high)
         if good.all():
+            self._need_parts(name, array, which)
             return
         row, seat, index = (int(i) for i in np.argwhere(~good)[0])
         value, row = seen[row, seat, index], int(np.flatnonzero(which)[row])
@@ -250,27 +256,24 @@ class Watch:
         rule = f"which leaves obs_range {self.spec.obs_range}" if np.isfinite(value) else f"not finite{written}"
         raise ContractError(f"{self._place(row, seat)}: {column} is {value}, {rule}")
 
+    def _need_parts(self, name: str, array: FloatArray, rows: BoolArray) -> None:
+        """Refuses numbers of `rows` (B,) that a part of the observation cannot have."""
+        parts = () if name == "reward_terms" else self.spec.observation or ()
+        for part in parts:
+            if part.problem(array[rows]):
+                row, seat = next(
+                    (r, s) for r in np.flatnonzero(rows) for s in range(SEATS) if part.problem(array[r, s])
+                )
+                raise ContractError(f"{self._place(int(row), seat)}: {name}: {part.problem(array[row, seat])}")
+
     def _check_mask(self) -> None:
         batch, action, who = self._batch, self.spec.action, acting(self._batch)
         self._need_rows(np.asarray(who.any(axis=1)), "no seat is to act")
         if batch.mask is None:
             return
-        if action.kind == "multi_discrete":
-            for number, part in enumerate(action.split(batch.mask)):
-                self._need_rows(part.any(axis=-1) | ~who, f"the mask forbids every choice of action part {number}")
-        elif action.kind == "legal_tuples":
-            tuples = batch.mask.reshape(*who.shape, action.max_tuples, action.num_parts)
-            listed = tuples[..., 0] >= 0
-            self._need_rows(listed[..., 0] | ~who, "the mask lists no legal tuple")
-            self._need_rows((listed[..., :-1] >= listed[..., 1:]).all(-1) | ~who, "the mask has a -1 before a tuple")
-            inside = np.where(listed[..., None], (tuples >= 0) & (tuples < np.array(action.choices)), tuples == -1)
-            self._need_rows(
-                inside.all(axis=(-1, -2)) | ~who, f"the mask has a tuple outside the choices {action.choices}"
-            )
-            for row, seat in np.argwhere(who).tolist():
-                given = [tuple(x) for x in tuples[row, seat][listed[row, seat]].tolist()]
-                twice = len(set(given)) < len(given)
-                need(not twice, f"{self._place(row, seat)}: the mask lists a tuple twice")
+        if action.mask_problem(batch.mask[who]):
+            row, seat = next((r, s) for r, s in np.argwhere(who).tolist() if action.mask_problem(batch.mask[r, s]))
+            raise ContractError(f"{self._place(row, seat)}: mask: {action.mask_problem(batch.mask[row, seat])}")
 
     def _check_results(self, ended: BoolArray) -> None:
         for row in np.flatnonzero(ended).tolist():

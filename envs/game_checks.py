@@ -117,7 +117,7 @@ def _length(batch: MatchBatch, seed: int) -> tuple[int, int]:
     ends = np.zeros(batch.num_rows, np.int64)
     batch.reset(seed)
     for step in range(1, NEVER + 1):
-        act(batch, rng.random((batch.num_rows, SEATS, batch.spec.action.mask_size)))
+        act(batch, rng.random((batch.num_rows, SEATS, batch.spec.action.num_draws)))
         batch.step()
         ended = np.flatnonzero(batch.terminated | batch.truncated)
         if len(ended):
@@ -141,7 +141,10 @@ def _check_illegal(batch: MatchBatch, steps: int, seed: int) -> None:
     watch = Watch(batch)
     for _ in range(steps):
         watch.before()
-        batch.actions[:] = rng.integers(0, action.choices, batch.actions.shape)
+        if action.kind == "legal_tuples":
+            batch.actions[:] = rng.integers(0, action.choices, batch.actions.shape)
+        else:
+            batch.actions[:] = action.legal_actions(None, rng.random((batch.num_rows, SEATS, action.num_draws)))
         illegal = np.argwhere(acting(batch) & ~action.is_legal(batch.actions, batch.mask)).tolist()
         try:
             batch.step()

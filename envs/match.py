@@ -15,10 +15,11 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
 from league.envs.choices import choices_of
+from league.envs.lastaction import shows_last_action
 from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, Rules
 from league.envs.rows import make_batch
 from league.errors import UsageError
-from league.types import BOT_PREFIX, DRAW, ActionSpec, GameSpec, MatchBatch
+from league.types import BOT_PREFIX, DRAW, ActionSpec, GameSpec, MatchBatch, ObservationPart
 
 
 class Match:
@@ -40,13 +41,19 @@ class Match:
     version: int = 1
     """Goes up when the game's behaviour changes."""
     obs_size: int = 0
-    """How many numbers a seat observes."""
+    """How many numbers a seat observes; left out, those of `observation`."""
     obs_range: tuple[float, float] = (0.0, 1.0)
-    """The least and the greatest number that an observation can hold."""
+    """The least and the greatest number that an observation can hold; left out, what the parts of `observation` can."""
+    observation: Sequence[ObservationPart] = ()
+    """How the observation is parts (numbers, images, tokens), all of them in their order. `observe` may then give a
+    dict of these by name. Empty: it is numbers, one like the other."""
+    public_actions: bool = False
+    """Whether both seats may know every action once it is played, as in `league.types.GameSpec`: with an empty
+    `opponent_slice` the opponent's last action is added to what a seat observes."""
     opponent_slice: tuple[int, int] = (0, 0)
     """[start, stop) of the observation that shows the opponent; by convention the second half."""
     action: int | Sequence[int] | ActionSpec = 0
-    """What a seat decides: one of n actions, one choice in each of several parts, or an `ActionSpec`."""
+    """What a seat decides: one of n actions, one choice in each of several parts, or an `ActionSpec` of any kind."""
     bots: Mapping[str, Bot] = MappingProxyType({})
     """Scripted players by name. `random`, a uniformly random legal action, is there by itself."""
     reward_terms: Sequence[str] = ()
@@ -82,20 +89,28 @@ class Match:
         """Begins a match, whatever was before; chance is drawn from `rng`, which may be kept for later."""
         raise NotImplementedError
 
-    def observe(self, seat: int) -> npt.ArrayLike:
-        """What `seat` sees now: `obs_size` numbers within `obs_range`, as a list or an array of any shape."""
+    def observe(self, seat: int) -> npt.ArrayLike | dict[str, Any]:
+        """What `seat` sees now: `obs_size` numbers within `obs_range`, as a list or an array of any shape.
+
+        Where the class names parts, it may be a dict of these.
+        """
         raise NotImplementedError
 
     def legal(self, seat: int) -> Sequence[Any]:
         """What `seat` may do now, asked only where it is to decide; all actions, unless a game says otherwise.
 
         Of n actions the numbers of the legal ones; of several parts one such list for each; of keys those that may be
-        pressed; of legal tuples the tuples.
+        pressed; of legal tuples the tuples. Of a mixture a tuple, or where it has names a dict, of these; None, or a
+        name left out, says that all of a part is legal. Real numbers within their bounds always are.
         """
         raise NotImplementedError
 
     def step(self, actions: tuple[Any, Any]) -> None:
-        """Both seats' decisions at once. An action is a number, or a tuple of one number a part or key."""
+        """Both seats' decisions at once. An action is a number, or a tuple of one number a part or key.
+
+        Real numbers are a tuple of floats. A mixture's action is a tuple, or where it has names a dict, of those of its
+        parts.
+        """
         raise NotImplementedError
 
     def play(self, action: Any) -> None:
@@ -188,9 +203,10 @@ class MatchGame:
     def DEFAULTS(self) -> dict[str, dict[str, Any]]:
         """Settings of a run of this game, as in a `[game.NAME]` of `hyperparameters.toml`."""
         spec = self.spec(self.Options())
+        is_shown = spec.opponent_slice[0] < spec.opponent_slice[1] or shows_last_action(spec)
         bots = [bot for bot in spec.bots if bot != RANDOM] or list(spec.bots)
         found: dict[str, dict[str, Any]] = {
-            "agent": {"opponent_encoder": spec.opponent_slice[0] < spec.opponent_slice[1]},
+            "agent": {"opponent_encoder": is_shown},
             "pool": {"mix": {"self_play": 0.8, **{BOT_PREFIX + bot: 0.2 / len(bots) for bot in bots}}},
             "rewards": dict.fromkeys(spec.reward_terms, 1.0),
         }
@@ -228,11 +244,17 @@ def spec_of(match: Match) -> GameSpec:
             raise UsageError(f"{where} has no method {method}(); see league.envs.Match")
     if cls.step is Match.step and cls.play is Match.play:
         raise UsageError(f"{where} has neither step(actions) nor, for a game in turns, play(action); write one")
-    if match.obs_size < 1:
+    parts = tuple(match.observation)
+    if not all(isinstance(part, ObservationPart) for part in parts):
+        raise UsageError(f"{where}: observation={match.observation!r} must be a tuple of ObservationPart")
+    obs_size = match.obs_size or (parts[-1].stop if parts else 0)
+    if obs_size < 1:
         raise UsageError(f"{where}: obs_size={match.obs_size!r} must be how many numbers a seat observes, at least 1")
     action = _action_spec(match.action, where)
     if action.kind == "legal_tuples" and cls.legal is Match.legal:
         raise UsageError(f"{where}: legal tuples need a method legal(seat) that lists them")
+    if action.kind == "box" and cls.legal is not Match.legal:
+        raise UsageError(f"{where}: every number within a box's bounds is legal; leave legal(seat) out")
     bots = tuple(match.bots)
     if RANDOM not in bots:
         bots = (*bots, RANDOM)
@@ -241,9 +263,9 @@ def spec_of(match: Match) -> GameSpec:
         return GameSpec(
             name=match.name or cls.__name__.lower(),
             version=match.version,
-            obs_size=int(match.obs_size),
+            obs_size=int(obs_size),
             opponent_slice=(int(match.opponent_slice[0]), int(match.opponent_slice[1])),
-            obs_range=(float(match.obs_range[0]), float(match.obs_range[1])),
+            obs_range=_obs_range(match),
             action=action,
             reward_terms=(*(term for term in match.reward_terms if term != WIN), WIN),
             metrics=tuple(match.metrics),
@@ -254,9 +276,21 @@ def spec_of(match: Match) -> GameSpec:
             anchor=match.anchor,
             floor=match.floor,
             activity=match.activity,
+            observation=parts or None,
+            public_actions=match.public_actions,
         )
     except ValueError as error:
         raise UsageError(f"{where}: {error}") from None
+
+
+def _obs_range(match: Match) -> tuple[float, float]:
+    """What an observation can hold: as the class says or, where it leaves that out, what its parts can."""
+    low, high = match.obs_range
+    if match.observation and match.obs_range is Match.obs_range:
+        parts = match.observation
+        ranges = [(0, part.count - 1) if part.kind == "tokens" else part.bounds or (low, high) for part in parts]
+        low, high = min(pair[0] for pair in ranges), max(pair[1] for pair in ranges)
+    return float(low), float(high)
 
 
 def _action_spec(action: int | Sequence[int] | ActionSpec, where: str) -> ActionSpec:

@@ -28,6 +28,7 @@ from pydantic import BaseModel
 
 from league.envs import entry_points
 from league.envs.finding import Game, as_game, checked, spec_of
+from league.envs.lastaction import shows_last_action, with_last_action, wrap
 from league.envs.options import COMMON_ENV_KEYS, resolve
 from league.envs.sources import failing
 from league.errors import ConfigError, nearest
@@ -200,12 +201,13 @@ def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spec(name: str, options: Mapping[str, Any]) -> GameSpec:
-    """What the game is under `options`.
+    """What the game is under `options`; with the opponent's last action where that is shown (`league.envs.lastaction`).
 
     Raises:
         ConfigError: as `check_options`.
     """
-    return _guarded(name, lambda game: game.spec(_resolve(name, options)))
+    found = _guarded(name, lambda game: game.spec(_resolve(name, options)))
+    return with_last_action(found) if shows_last_action(found) else found
 
 
 def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> MatchBatch:
@@ -219,7 +221,8 @@ def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> M
         ConfigError: as `check_options`.
     """
     threads = threads or max(1, min(num_cores(), rows // ROWS_A_THREAD))
-    return _guarded(name, lambda game: game.make(rows=rows, threads=threads, options=_resolve(name, options)))
+    batch = _guarded(name, lambda game: game.make(rows=rows, threads=threads, options=_resolve(name, options)))
+    return wrap(batch) if shows_last_action(getattr(batch, "spec", None)) else batch
 
 
 def num_cores() -> int:
@@ -262,6 +265,8 @@ def tree(name: str, options: Mapping[str, Any]) -> GameTree | None:
     """
     grow = getattr(_game(name), "tree", None)
     if grow is None:
+        return None
+    if shows_last_action(_guarded(name, lambda game: game.spec(_resolve(name, options)))):  # its nodes do not show it
         return None
     try:
         return cast(GameTree, grow(_resolve(name, options)))

@@ -54,7 +54,7 @@ class Row:
 
     def __init__(self, rules: Rules, match: Match, number: int) -> None:
         self.rules, self.match, self.number = rules, match, number
-        self.options: list[list[Any]] = [rules.choices.everything] * 2
+        self.options: list[Any] = [rules.choices.everything] * 2
         """What each seat may do, of the seats that are to act."""
         self.seed = 0
         self.log: list[list[Any]] = []
@@ -124,6 +124,8 @@ class Row:
         size = self.rules.spec.obs_size
         for seat in BOTH:
             seen: Any = self.match.observe(seat)
+            if isinstance(seen, dict):
+                seen = self._joined(seat, seen)
             try:
                 if len(seen) == size:
                     views[seat][:] = seen
@@ -159,6 +161,27 @@ class Row:
         """What is wrong, and where."""
         where = f"{self.rules.spec.name} row {self.number}" + ("" if seat is None else f", seat {seat}")
         return MatchError(f"{where}, after {len(self.log)} steps of the match of seed {self.seed}: {rule}")
+
+    def _joined(self, seat: int, seen: dict[str, Any]) -> FloatArray:
+        """An observation by the names of its parts as (obs_size,)."""
+        parts = self.rules.spec.observation
+        if parts is None:
+            raise self.error(seat, "observe gave a dict, but the class names no parts; set `observation`, too")
+        names = [part.name for part in parts]
+        if set(seen) != set(names):
+            rule = f"observe gave a dict of {', '.join(map(str, seen)) or 'nothing'}; its parts are {', '.join(names)}"
+            raise self.error(seat, rule)
+        flat = []
+        for part in parts:
+            try:
+                own = np.asarray(seen[part.name], np.float32).ravel()
+            except (TypeError, ValueError):
+                raise self.error(seat, f"observe gave a part {part.name!r} that is no array of numbers") from None
+            if own.size != part.size:
+                rule = f"observe gave {own.size} numbers as part {part.name!r}; {part.shape} has {part.size}"
+                raise self.error(seat, rule)
+            flat.append(own)
+        return np.concatenate(flat)
 
     def _flat(self, seat: int, seen: Any) -> FloatArray:
         """An observation of any shape as (obs_size,)."""

@@ -56,7 +56,7 @@ class RowBatch:
         spec = self.spec
         self.obs: FloatArray = np.zeros((rows, SEATS, spec.obs_size), np.float32)
         self.final_obs = np.zeros_like(self.obs)
-        self.actions = np.zeros((rows, SEATS, spec.action.num_parts), np.int32)
+        self.actions = np.zeros((rows, SEATS, spec.action.num_parts), spec.action.dtype)
         self.mask: Mask | None = None
         if self._rules.has_legal:
             self.mask = np.zeros((rows, SEATS, spec.action.mask_size), spec.action.mask_dtype)
@@ -192,6 +192,10 @@ class RowBatch:
                 else:
                     actions.append(self._ask(row, seat, who[seat]))
             chosen.append(actions)
+        if self.spec.public_actions:
+            for number, actions in zip(numbers, chosen, strict=True):
+                for seat, action in zip(self._rows[number].to_act, actions, strict=True):
+                    self.actions[number, seat] = self._choices.flat(action)
         return chosen
 
     def _ask(self, row: Row, seat: int, bot: int) -> Any:
@@ -233,6 +237,10 @@ class RowBatch:
         numbers = list(numbers)
         seen = obs if len(numbers) == self.num_rows else obs[numbers]
         if not len(numbers) or (low <= seen.min() and seen.max() <= high):
+            for part in self.spec.observation or ():
+                if part.problem(seen):
+                    place, seat = next((i, j) for i, pair in enumerate(seen) for j in BOTH if part.problem(pair[j]))
+                    raise self._rows[numbers[place]].error(seat, f"{name}: {part.problem(seen[place, seat])}")
             return
         place, seat, index = (int(i) for i in np.argwhere(~((low <= seen) & (seen <= high)))[0])
         value = seen[place, seat, index]

@@ -13,18 +13,18 @@ from league.types import SEATS, GameSpec, MatchBatch
 Step = list[npt.NDArray[Any]]
 """What one step showed: arrays (B, ...), the last one the results of the rows that ended, else zeros."""
 Units = npt.NDArray[np.float64]
-"""Random numbers (T, B, S, M) that pick actions."""
+"""Random numbers (T, B, S, U) that pick actions."""
 UNREAD = -77
 """What is written as the action of a seat that is not to act."""
 
 
 def units_of(spec: GameSpec, steps: int, rows: int, seed: int) -> Units:
     """Random numbers that pick actions."""
-    return np.random.default_rng(seed).random((steps, rows, SEATS, spec.action.mask_size))
+    return np.random.default_rng(seed).random((steps, rows, SEATS, spec.action.num_draws))
 
 
 def act(batch: MatchBatch, unit: npt.NDArray[np.float64]) -> None:
-    """Writes the legal actions that `unit` (B, S, M) picks."""
+    """Writes the legal actions that `unit` (B, S, U) picks."""
     batch.actions[:] = batch.spec.action.legal_actions(batch.mask, unit)
     turns = turns_of(batch)
     if turns is not None:

@@ -103,11 +103,11 @@ def _step_time(batch: MatchBatch, seconds: float) -> float:
 
     Legal tuples are chosen between the steps, outside of the time that counts.
     """
-    action = batch.spec.action
+    action, rng = batch.spec.action, np.random.default_rng(0)
     if action.kind == "legal_tuples":
         return _legal_step_time(batch, seconds)
-    limits = 2 if action.kind == "multi_binary" else np.array(action.choices)
-    actions = np.random.default_rng(0).integers(0, limits, (16, *batch.actions.shape)).astype(np.int32)
+    shape = (*batch.actions.shape[:2], action.num_draws)
+    actions = [action.legal_actions(None, rng.random(shape)) for _ in range(16)]
     steps, started = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - started) < seconds or steps == 0:
         batch.actions[:] = actions[steps % len(actions)]

@@ -16,11 +16,11 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from league.arena.duel import RENDER_MODES, Duel, Opponent
+from league.arena.duel import RENDER_MODES, Duel, Opponent, first_of
 from league.arena.games import enter
 from league.envs import registry
 from league.errors import UsageError
-from league.types import BoolArray, FloatArray
+from league.types import BoolArray
 
 Seat = Literal[0, 1, "random"]
 Info = dict[str, Any]
@@ -30,9 +30,11 @@ Frame = npt.NDArray[np.uint8]
 class MatchEnv(gymnasium.Env[Any, Any]):
     """One match at a time, seen from the learner's seat.
 
-    The observation is the game's (obs_size,) float32, the action one choice a part, the reward the weighted sum of
-    the reward terms. Info has the unweighted `reward_terms` by name and, where the game has one, the `action_mask`
-    (M,) bool; at the end `reward_terms` and the `result` (`league.arena.duel.Matches.last_view`).
+    The observation is the game's (obs_size,) float32, or a dict of its parts where the game has named these. The action
+    is of the space that `league.envs.base.gymnasium_spaces` makes of the game's `ActionSpec`, the reward the weighted
+    sum of the reward terms. Info has the unweighted `reward_terms` by name and, where the game has one, the
+    `action_mask` (M,), bool, or of `legal_tuples` int16 as the game lists them; at the end `reward_terms` and the
+    `result` (`league.arena.duel.Matches.last_view`).
 
     Args:
         game: Its name or address (docs/games.md), or the module or class itself.
@@ -75,7 +77,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
         self._is_playing = False
         self._is_next_ready = False  # the batch starts the next match in the step that ends one
 
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[FloatArray, Info]:
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, Info]:
         """Begins a match: with `seed` a reproducible one, after an end the next, else one that the generator draws.
 
         Raises:
@@ -88,7 +90,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
         self._is_playing, self._is_next_ready = True, False
         return self._view()
 
-    def step(self, action: npt.ArrayLike) -> tuple[FloatArray, float, bool, bool, Info]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """One decision.
 
         Raises:
@@ -109,12 +111,12 @@ class MatchEnv(gymnasium.Env[Any, Any]):
         """The picture (height, width, 3), after an end of the next match's start; None without a render mode."""
         return None if self.render_mode is None else self._duel.frame(0)
 
-    def _view(self) -> tuple[FloatArray, Info]:
+    def _view(self) -> tuple[Any, Info]:
         obs, mask = self._duel.views()
-        return obs[0], {} if mask is None else {"action_mask": mask[0]}
+        return first_of(obs), {} if mask is None else {"action_mask": mask[0]}
 
 
-class MatchVectorEnv(VectorEnv[FloatArray, Any, npt.NDArray[Any]]):
+class MatchVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
     """`num_envs` matches in one native batch; arguments as `MatchEnv`, an opponent in Python gets the stacks of all.
 
     A row that ends is restarted in the same step (`AutoresetMode.SAME_STEP`): `obs` and `action_mask` are the next
@@ -154,7 +156,7 @@ class MatchVectorEnv(VectorEnv[FloatArray, Any, npt.NDArray[Any]]):
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[FloatArray, Info]:
+    ) -> tuple[Any, Info]:
         """Starts a new match in every row.
 
         Args:
@@ -174,8 +176,8 @@ class MatchVectorEnv(VectorEnv[FloatArray, Any, npt.NDArray[Any]]):
         self._duel.start(self._rngs)
         return self._views()
 
-    def step(self, actions: npt.ArrayLike) -> tuple[FloatArray, npt.NDArray[np.float64], BoolArray, BoolArray, Info]:
-        """One decision of every row, `actions` (num_envs, A).
+    def step(self, actions: Any) -> tuple[Any, npt.NDArray[np.float64], BoolArray, BoolArray, Info]:
+        """One decision of every row, `actions` of the batched action space: (num_envs, A), or a tuple or dict of these.
 
         Raises:
             UsageError: reset() was never called, or an action is not one of the action space.
@@ -198,7 +200,7 @@ class MatchVectorEnv(VectorEnv[FloatArray, Any, npt.NDArray[Any]]):
         """One picture a row; None without a render mode."""
         return None if self.render_mode is None else tuple(self._duel.frame(row) for row in range(self.num_envs))
 
-    def _views(self) -> tuple[FloatArray, Info]:
+    def _views(self) -> tuple[Any, Info]:
         obs, mask = self._duel.views()
         infos = {} if mask is None else {"action_mask": mask, "_action_mask": np.ones(self.num_envs, np.bool_)}
         return obs, infos

@@ -152,7 +152,7 @@ def _matches(batch: MatchBatch, seeds: npt.NDArray[np.uint64], bot: int, seat: i
     seen: list[list[bytes]] = [[] for _ in range(rows)]
     playing = np.ones(rows, np.bool_)
     rngs = [np.random.default_rng(int(seed)) for seed in seeds]
-    size = batch.spec.action.mask_size
+    size = batch.spec.action.num_draws
     for _ in range(limit):
         act(batch, np.stack([rng.random((SEATS, size)) for rng in rngs]))
         batch.step()

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.utils import seeding
 
-from league.arena.duel import Matches, check_actions
-from league.envs.base import gymnasium_spaces
+from league.arena.duel import Matches, flat_actions
+from league.envs.base import gymnasium_spaces, show_observation
 from league.errors import UsageError
-from league.types import SEATS, ActionSpec, FloatArray, Mask
+from league.types import SEATS, ActionSpec, Mask
 
 try:
     from pettingzoo import AECEnv, ParallelEnv
@@ -66,17 +66,15 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         self._rng: np.random.Generator | None = None
         self._is_next_ready = False  # the batch starts the next match in the step that ends one
 
-    def observation_space(self, agent: str) -> spaces.Box:
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
         """What `agent` sees; always the same object."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.MultiBinary | spaces.MultiDiscrete:
+    def action_space(self, agent: str) -> spaces.Space[Any]:
         """What `agent` may do; always the same object."""
         return self.action_spaces[agent]
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, FloatArray], Infos]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
         """Begins a match: with `seed` a reproducible one, after an end the next, else one that the generator draws.
 
         `options` has no effect; PettingZoo's own test passes some.
@@ -89,8 +87,8 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         return self._views()
 
     def step(
-        self, actions: Mapping[str, npt.ArrayLike]
-    ) -> tuple[dict[str, FloatArray], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
+        self, actions: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         """One decision of both players.
 
         Raises:
@@ -101,10 +99,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         if set(actions) != set(self.agents):
             raise UsageError(f"actions: must have one for each of {', '.join(self.agents)}, got {sorted(actions)}")
         batch, spec, players = self._matches.batch, self._matches.spec, list(enumerate(self.agents))
-        shape = (spec.action.num_parts,)
-        for seat, checked in [
-            (s, check_actions(f"actions['{a}']", actions[a], shape, spec.action)) for s, a in players
-        ]:
+        for seat, checked in [(s, flat_actions(f"actions['{a}']", actions[a], (), spec.action)) for s, a in players]:
             batch.actions[0, seat] = checked
         batch.step()
         terminated, truncated = bool(batch.terminated[0]), bool(batch.truncated[0])
@@ -128,9 +123,9 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _views(self) -> tuple[dict[str, FloatArray], Infos]:
+    def _views(self) -> tuple[dict[str, Any], Infos]:
         batch, players = self._matches.batch, list(enumerate(self.agents))
-        obs = {agent: batch.obs[0, seat].copy() for seat, agent in players}
+        obs = {agent: show_observation(self._matches.spec, batch.obs[0, seat]) for seat, agent in players}
         mask = batch.mask
         infos: Infos = {a: {} if mask is None else {"action_mask": mask[0, seat].copy()} for seat, a in players}
         return obs, infos
@@ -171,14 +166,17 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self.agents: list[str] = []
         spec = self._matches.spec
         self.observation_spaces = {agent: gymnasium_spaces(spec)[0] for agent in self.possible_agents}
-        self.action_spaces = {agent: _aec_space(spec.action) for agent in self.possible_agents}
+        self.action_spaces = {
+            agent: spaces.Discrete(spec.action.choices[0]) if _is_number(spec.action) else gymnasium_spaces(spec)[1]
+            for agent in self.possible_agents
+        }
         self._rng: np.random.Generator | None = None
         self._is_next_ready = False  # the batch starts the next match in the step that ends one
         self.agent_selection: str = self.possible_agents[0]
         self._waiting: list[str] = []
-        self._views: dict[str, FloatArray] = {}
+        self._views: dict[str, Any] = {}
 
-    def observation_space(self, agent: str) -> spaces.Box:
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
         """What `agent` sees; always the same object."""
         return self.observation_spaces[agent]
 
@@ -202,9 +200,10 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self.truncations = dict.fromkeys(self.agents, False)
         self._look()
 
-    def observe(self, agent: str) -> FloatArray:
+    def observe(self, agent: str) -> Any:
         """What `agent` sees now; after the end its last view of the match."""
-        return self._views[agent].copy()
+        view = self._views[agent]
+        return {name: part.copy() for name, part in view.items()} if isinstance(view, dict) else view.copy()
 
     def step(self, action: Any) -> None:
         """One decision of `agent_selection`.
@@ -219,9 +218,9 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
             self._was_dead_step(action)
             return
         batch, spec = self._matches.batch, self._matches.spec.action
-        given = np.asarray(action).reshape(1) if np.ndim(action) == 0 and action is not None else action
-        checked = check_actions(f"{agent}'s action", given, (spec.num_parts,), spec)
-        batch.actions[0, self.possible_agents.index(agent)] = checked
+        is_one = _is_number(spec) and spec.kind != "discrete" and np.ndim(action) == 0
+        given = np.asarray(action).reshape(1) if is_one else action
+        batch.actions[0, self.possible_agents.index(agent)] = flat_actions(f"{agent}'s action", given, (), spec)
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
         self._waiting.remove(agent)
@@ -253,31 +252,42 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
 
     def _look(self) -> None:
         """Takes over what both see, who is to decide, and what is legal for them."""
-        batch, turns = self._matches.batch, self._matches.turns
-        self._views = {agent: batch.obs[0, seat].copy() for seat, agent in enumerate(self.agents)}
+        batch, turns, spec = self._matches.batch, self._matches.turns, self._matches.spec
+        self._views = {agent: show_observation(spec, batch.obs[0, seat]) for seat, agent in enumerate(self.agents)}
         self._waiting = [agent for seat, agent in enumerate(self.agents) if turns is None or turns.to_act[0, seat]]
         self.agent_selection = self._waiting[0]
         self.infos: Infos = {agent: {} for agent in self.agents}
         if batch.mask is not None:
             for agent in self._waiting:
                 mask = batch.mask[0, self.possible_agents.index(agent)]
-                self.infos[agent] = _aec_mask(self._matches.spec.action, mask)
+                self.infos[agent] = _aec_info(spec.action, mask)
 
 
-def _aec_space(action: ActionSpec) -> spaces.Space[Any]:
-    if action.kind == "multi_binary":
-        return spaces.MultiBinary(action.num_parts)
-    if action.num_parts == 1:
-        return spaces.Discrete(action.choices[0])
-    return spaces.MultiDiscrete(np.array(action.choices))
+def _is_number(action: ActionSpec) -> bool:
+    """Whether there is one choice in an action, which is then a number."""
+    return action.num_parts == 1 and action.kind in ("discrete", "multi_discrete", "legal_tuples")
 
 
-def _aec_mask(action: ActionSpec, mask: Mask) -> dict[str, Any]:
-    """A mask (M,) as `sample` of the action space takes it."""
+def _aec_info(action: ActionSpec, mask: Mask) -> dict[str, Any]:
+    """What a mask (M,) allows: a list of legal tuples, or what `sample` of the action space takes."""
     if action.kind == "legal_tuples":
-        tuples = mask.reshape(action.max_tuples, action.num_parts)
+        tuples = action.tuples(mask)
         return {"legal_tuples": [tuple(x) for x in tuples[tuples[:, 0] >= 0].tolist()]}
+    if not action.mask_size:
+        return {}
+    sampling = _sampling_mask(action, mask)
+    return {"action_mask": sampling[0] if _is_number(action) and action.kind != "discrete" else sampling}
+
+
+def _sampling_mask(action: ActionSpec, mask: Mask) -> Any:
+    """A mask (M,) as `sample` of the space of `league.envs.base.gymnasium_spaces` takes it."""
+    if action.kind == "box":
+        return None
+    if action.kind == "mixture":
+        own = np.split(mask, np.cumsum([part.mask_size for part in action.parts])[:-1])
+        parts = [_sampling_mask(part, seen) for part, seen in zip(action.parts, own, strict=True)]
+        return dict(zip(action.names, parts, strict=True)) if action.names else tuple(parts)
     if action.kind == "multi_binary":
-        return {"action_mask": np.where(mask, 2, 0).astype(np.int8)}  # 2 is for: 0 or 1
-    parts = tuple(part.astype(np.int8) for part in action.split(mask))
-    return {"action_mask": parts[0] if len(parts) == 1 else parts}
+        return np.where(mask, 2, 0).astype(np.int8)  # 2 is for: 0 or 1
+    choices = tuple(part.astype(np.int8) for part in action.split(mask))
+    return choices[0] if action.kind == "discrete" else choices

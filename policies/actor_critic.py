@@ -9,15 +9,19 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 
+from league.errors import ConfigError
 from league.policies.attention import CrossAttention
 from league.policies.heads import make_head
 from league.policies.kernels.linear import Linear
 from league.policies.kernels.lstm import lstm_cell, lstm_segment
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.opponent_encoder import OpponentEncoder, Stream
-from league.types import ActionSpec, GameSpec, Watched
+from league.policies.parts import embed
+from league.types import ActionSpec, GameSpec, ObservationPart, Watched
+from league.types.spaces import parts_within, plain_json
 
 
 @dataclass(frozen=True)
@@ -37,23 +41,43 @@ class Architecture:
     observation_width: int
     lstm_size: int
     head_sizes: tuple[int, ...]
+    observation: tuple[ObservationPart, ...] | None = None
+    """How the flat observation is parts; None: it is not."""
 
     @classmethod
     def of(cls, spec: GameSpec, *, history_tokens: int, **sizes: Any) -> Architecture:
-        """The architecture for a game, `sizes` being the rest of the fields."""
-        return cls(spec.obs_size, spec.opponent_slice, spec.action, history_tokens=history_tokens, **sizes)
+        """The architecture for a game, `sizes` being the rest of the fields.
+
+        Raises:
+            ConfigError: an opponent encoder is wanted, and the game shows nothing of the opponent.
+        """
+        start, stop = spec.opponent_slice
+        if sizes.get("opponent_encoder") and start == stop:
+            raise ConfigError(
+                f"agent.opponent_encoder=true: {spec.name} shows nothing of the opponent"
+                f" (opponent_slice={start, stop}); pass --set agent.opponent_encoder=false, or let its GameSpec name a"
+                " slice or public_actions=True"
+            )
+        seen = (spec.obs_size, spec.opponent_slice, spec.action)
+        return cls(*seen, history_tokens=history_tokens, observation=spec.observation, **sizes)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict for the manifest."""
-        return asdict(self)
+        return plain_json(asdict(self))
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Architecture:
         """The inverse of `to_json`."""
-        action = ActionSpec(data["action"]["kind"], tuple(data["action"]["choices"]))
-        start, stop = data["opponent_slice"]
-        rest = {k: v for k, v in data.items() if k not in ("action", "opponent_slice", "head_sizes")}
-        return cls(action=action, opponent_slice=(start, stop), head_sizes=tuple(data["head_sizes"]), **rest)
+        return TypeAdapter(cls).validate_python(data)
+
+    @property
+    def token(self) -> tuple[ObservationPart, ...] | None:
+        """The parts of what shows the opponent; None where the observation has none.
+
+        Raises:
+            ValueError: an end of `opponent_slice` lies within an image or tokens.
+        """
+        return None if self.observation is None else parts_within(self.observation, *self.opponent_slice)
 
 
 @dataclass
@@ -136,15 +160,16 @@ class ActorCritic(nn.Module):
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         a = self.architecture = architecture
-        self.head = make_head(a.action)
-        self.observe = nn.Sequential(Linear(a.obs_size, a.observation_width), nn.GELU())
+        sizes = [a.lstm_size, *a.head_sizes]
+        self.head = make_head(a.action, sizes[-1])
+        self.observe = nn.Sequential(embed(a.observation, a.obs_size, a.observation_width), nn.GELU())
         lstm_input = a.observation_width
         self.encoder: OpponentEncoder | None = None
         if a.opponent_encoder:
             start, stop = a.opponent_slice
             width = a.encoder_width
             self.encoder = OpponentEncoder(
-                stop - start,
+                embed(a.token, stop - start, width),
                 width=width,
                 layers=a.encoder_layers,
                 heads=a.encoder_heads,
@@ -155,8 +180,10 @@ class ActorCritic(nn.Module):
             self.cross = CrossAttention(a.observation_width, width, a.encoder_heads)
             lstm_input += width
         self.lstm = nn.LSTM(lstm_input, a.lstm_size, batch_first=True)
-        sizes = [a.lstm_size, *a.head_sizes]
-        self.actor = _mlp(sizes, a.action.num_logits, gain=0.01)
+        if a.action.kind == "legal_tuples":  # the head makes logits of the features itself
+            self.actor = _mlp(sizes, sizes[-1], gain=math.sqrt(2))
+        else:
+            self.actor = _mlp(sizes, a.action.num_logits, gain=0.01)
         self.critic = _mlp(sizes, 1, gain=1.0)
 
     @property

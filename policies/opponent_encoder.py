@@ -89,15 +89,16 @@ class OpponentEncoder(nn.Module):
     """Tokens (opponent's part of the observation) to `latents` summaries of the opponent's last H tokens.
 
     Learned queries attend over the last layer's memory; see the module's docstring for the rest. What they find goes
-    to the cross-attention as it is: an output layer of their own would be one linear map before another.
+    to the cross-attention as it is: an output layer of their own would be one linear map before another. `embed` makes
+    (..., width) of tokens (..., token_size).
     """
 
     def __init__(
-        self, token_size: int, *, width: int, layers: int, heads: int, feedforward: int, history: int, latents: int
+        self, embed: nn.Module, *, width: int, layers: int, heads: int, feedforward: int, history: int, latents: int
     ) -> None:
         super().__init__()
         self.history, self.width, self.heads = history, width, heads
-        self.embed = Linear(token_size, width)
+        self.embed = embed
         self.blocks = nn.ModuleList(Block(width, feedforward) for _ in range(layers))
         self.pool_norm = nn.LayerNorm(width)
         self.pool_kv = Linear(width, 2 * width, bias=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -24,6 +26,8 @@ STATE_METHODS = ("clear", "select", "tensors", "join", "load")
 TOLERANCE = 1e-4
 """The most by which float32 may differ where the same is computed in another order."""
 LEAST_GRADIENT = 1e-12
+MOST_TUPLES = 8
+"""Legal tuples in one mask."""
 
 
 class Checker:
@@ -45,7 +49,13 @@ class Checker:
         self.device = next(iter(policy.parameters()), torch.zeros(0)).device
         source = torch.Generator().manual_seed(seed)
         low, high = spec.obs_range
-        self.obs = (low + (high - low) * torch.rand(rows, steps, spec.obs_size, generator=source)).to(self.device)
+        obs = low + (high - low) * torch.rand(rows, steps, spec.obs_size, generator=source)
+        for part in spec.observation or ():
+            own = obs[..., part.start : part.stop]
+            least, most = part.bounds or (low, high)
+            unit = torch.rand(own.shape, generator=source)
+            own[:] = (unit * part.count).floor() if part.kind == "tokens" else least + (most - least) * unit
+        self.obs = obs.to(self.device)
         self.mask = self._masks(source).to(self.device)
         self.is_first = torch.rand(rows, steps, generator=source) < 0.2
         self.is_first[:, 0], self.is_first[0, steps // 2], self.is_first[1:, steps // 2] = True, True, False
@@ -77,13 +87,18 @@ class Checker:
         shape, action = (self.rows, self.steps), self.action
         if action.kind == "legal_tuples":
             masks = torch.full((*shape, action.max_tuples, action.num_parts), -1, dtype=torch.int16)
-            drawn = [torch.randint(size, (*shape,), generator=source) for size in action.choices]
-            masks[:, :, 0] = torch.stack(drawn, -1).to(torch.int16)
+            drawn = [torch.randint(size, (*shape, MOST_TUPLES), generator=source) for size in action.choices]
+            for n, t, listed in ((n, t, x) for n, row in enumerate(torch.stack(drawn, -1)) for t, x in enumerate(row)):
+                legal = listed.unique(dim=0)[: action.max_tuples]
+                masks[n, t, : len(legal)] = legal.to(torch.int16)
             return masks.flatten(2)
         allowed = torch.rand(*shape, action.mask_size, generator=source) < 0.7
-        if action.kind == "multi_discrete":
-            for part in torch.split(allowed, list(action.choices), dim=-1):
-                part[..., 0] |= ~part.any(-1)
+        for leaf, own in zip(
+            action.leaves, torch.split(allowed, [x.mask_size for x in action.leaves], -1), strict=True
+        ):
+            if leaf.kind in ("discrete", "multi_discrete"):
+                for part in torch.split(own, list(leaf.choices), dim=-1):
+                    part[..., 0] |= ~part.any(-1)
         return allowed
 
     def _step(self, t: int, state: Any, rows: Tensor | None = None, **how: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -118,8 +133,9 @@ class Checker:
         return torch.stack(actions, 1), torch.stack(log_probs, 1), torch.stack(values, 1)
 
     def _check_step(self, t: int, action: Tensor, log_prob: Tensor, value: Tensor) -> None:
+        action_type = torch.float32 if self.action.has_real else torch.int64
         shapes = {
-            "action": (action, (self.rows, self.action.num_parts), torch.int64),
+            "action": (action, (self.rows, self.action.num_parts), action_type),
             "log_prob": (log_prob, (self.rows,), torch.float32),
             "value": (value, (self.rows,), torch.float32),
         }
@@ -127,9 +143,17 @@ class Checker:
             self.need(tuple(tensor.shape) == shape, f"gives {name} of shape {tuple(tensor.shape)}, not {shape}")
             self.need(tensor.dtype == dtype, f"gives {name} of type {tensor.dtype}, not {dtype}")
             self.need(bool(torch.isfinite(tensor).all()), f"gives {name} that is not finite in step {t}")
-        inside = (action >= 0) & (action < torch.tensor(self.action.choices, device=action.device))
-        self.need(bool(inside.all()), f"plays an action outside {self.action.choices} in step {t}")
-        legal = self.action.is_legal(action.cpu().numpy().astype("int32"), self.mask[:, t].cpu().numpy())
+        self._check_legal(t, action.cpu().numpy().astype(self.action.dtype))
+
+    def _check_legal(self, t: int, action: npt.NDArray[Any]) -> None:
+        rules = [rule for leaf in self.action.leaves for rule in leaf.bounds or leaf.choices]
+        for i, rule in enumerate(rules):
+            low, high = np.array(rule if isinstance(rule, tuple) else (0, rule - 1), action.dtype)
+            x = action[:, i]
+            whole = isinstance(rule, tuple) or bool((x == np.floor(x)).all())
+            inside = whole and bool(((low <= x) & (x <= high)).all())
+            self.need(inside, f"plays an action outside {low:g} to {high:g} in part {i}, step {t}")
+        legal = self.action.is_legal(action, self.mask[:, t].cpu().numpy())
         for row in (~legal).nonzero()[0][:1].tolist():
             raise ContractError(
                 f"{self._name} plays {action[row].tolist()} in row {row}, step {t}, which its mask forbids"

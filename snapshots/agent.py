@@ -83,9 +83,13 @@ def _architecture(manifest: Manifest, num_tensors: int) -> Architecture:
             raise ValueError(f"{name}={size} is not from 1 to {most:,}")
     if (a.encoder_layers if a.opponent_encoder else 0) + len(a.head_sizes) > num_tensors:
         raise ValueError(f"encoder_layers={a.encoder_layers} and head_sizes need more than {num_tensors} tensors")
+    listed = len(a.observation or ()) + (a.action.num_parts if a.action.kind == "legal_tuples" else 0)
+    if listed > num_tensors:
+        raise ValueError(f"observation and action have {listed} parts, which need more than {num_tensors} tensors")
     if a.encoder_width % (2 * a.encoder_heads):
         raise ValueError(f"encoder_width={a.encoder_width} is no multiple of twice encoder_heads={a.encoder_heads}")
-    if (a.obs_size, a.opponent_slice, a.action) != (spec.obs_size, spec.opponent_slice, spec.action):
+    seen = (spec.obs_size, spec.opponent_slice, spec.action, spec.observation)
+    if (a.obs_size, a.opponent_slice, a.action, a.observation) != seen:
         raise ValueError(f"the network is not made for the observations and actions of {spec.name}")
     _check_action(a.action)
     start, stop = a.opponent_slice
@@ -100,8 +104,9 @@ def _architecture(manifest: Manifest, num_tensors: int) -> Architecture:
 
 
 def _check_action(action: ActionSpec) -> None:
-    if not action.choices or min(action.choices) < 2 or sum(action.choices) >= 2**31:
-        raise ValueError(f"action.choices={list(action.choices)}: each part needs at least 2 choices")
+    for leaf in action.leaves:
+        if leaf.kind != "box" and (not leaf.choices or min(leaf.choices) < 2 or sum(leaf.choices) >= 2**31):
+            raise ValueError(f"action.choices={list(leaf.choices)}: each part needs at least 2 choices")
 
 
 def _need_same_shapes(wanted: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]) -> None:
@@ -119,7 +124,8 @@ class Agent:
     """One agent in one seat, remembering its match between calls.
 
     Call `reset()` when a match begins and `act(obs)` once a decision (not once a tick). One observation (obs_size,)
-    gives one action (A,); a stack (N, obs_size) plays N matches side by side and gives (N, A). A new agent draws its
+    gives one action (A,); a stack (N, obs_size) plays N matches side by side and gives (N, A). Observations and actions
+    are the game's flat arrays, also where they have parts (`ActionSpec`, `ObservationPart`). A new agent draws its
     actions as after `reset(seed=0)`.
     """
 
@@ -172,26 +178,31 @@ class Agent:
         *,
         greedy: bool = False,
         rows: npt.ArrayLike | None = None,
-    ) -> npt.NDArray[np.int64]:
-        """The action for what this seat sees now.
+    ) -> npt.NDArray[Any]:
+        """The action for what this seat sees now, int64, or float32 where it has real numbers.
 
         Args:
             obs: (obs_size,) or (N, obs_size) float, as the game writes it; N may change only after `reset`.
-            mask: (M,) or (N, M) bool, what is legal now; None when everything is.
+            mask: (M,) or (N, M) bool, what is legal now; None when everything is. Of `legal_tuples` the legal actions,
+                int16, as the game lists them.
             greedy: the likeliest action instead of a draw.
             rows: (n,) indices in the stack, each once, of the matches that this decides in, in games in turns; `obs`
                 and `mask` are of these alone, and the others wait. None: all.
 
         Raises:
-            UsageError: a shape or type does not fit, an observation is not finite, or a part has no legal choice. The
-                agent's memory is as it was.
+            UsageError: a shape or type does not fit, an observation is not finite, a token unknown, or a part has no
+                legal choice. The agent's memory is as it was.
             SnapshotError: the network's numbers overflow, or its likeliest action is not legal.
         """
         architecture = self.policy.architecture
         seen = _rows("obs", obs, np.float32, architecture.obs_size)
         if not np.isfinite(seen).all():
             raise UsageError("obs: every value must be finite; got NaN or infinity")
-        legal = None if mask is None else torch.from_numpy(_legal(mask, len(seen), architecture.action))
+        for part in architecture.observation or ():
+            problem = part.problem(seen)
+            if problem:
+                raise UsageError(f"obs: {problem}")
+        legal = _legal(mask, len(seen), architecture.action)
         which = None if rows is None else self._deciding(rows, len(seen))
         if which is None and len(seen) != len(self._state.hidden):
             if not self._is_fresh:
@@ -209,12 +220,13 @@ class Agent:
             generator=self._generator,
             greedy=greedy,
         )
-        played: npt.NDArray[np.int64] = action.cpu().numpy()
+        played: npt.NDArray[Any] = action.cpu().numpy()
         problem = ""
         if not torch.isfinite(log_prob).all():
             problem = "its network gives no finite numbers for this observation"
-        elif legal is not None:
-            is_legal = architecture.action.is_legal(played.astype(np.int32), legal.numpy())
+        elif legal is not None or architecture.action.has_real:
+            spec, given = architecture.action, None if legal is None else legal.numpy()
+            is_legal = spec.is_legal(played.astype(spec.dtype), given)
             if not is_legal.all():
                 problem = f"its network plays {played[np.argmin(is_legal)].tolist()}, which is not legal here"
         if problem:
@@ -245,14 +257,22 @@ def _rows(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, width: int) ->
     return array.reshape(-1, width)
 
 
-def _legal(mask: npt.ArrayLike, num_rows: int, action: ActionSpec) -> npt.NDArray[np.bool_]:
-    """The mask as (num_rows, M) bool, with something legal in every part."""
+def _legal(mask: npt.ArrayLike | None, num_rows: int, action: ActionSpec) -> torch.Tensor | None:
+    """The mask as (num_rows, M) of its type, with something legal in every part; None where everything is."""
+    if mask is None or not action.mask_size:
+        if action.kind == "legal_tuples":
+            raise UsageError("mask=None: this agent chooses among the legal tuples; give it the game's mask")
+        return None
     given = _rows("mask", mask, np.float64, action.mask_size)
     if len(given) != num_rows:
         raise UsageError(f"mask: {len(given)} rows for {num_rows} observations; give one row each")
-    if not ((given == 0) | (given == 1)).all():
+    if action.kind == "legal_tuples":
+        if not ((given >= -1) & (given < 2**15) & (given == np.floor(given))).all():
+            raise UsageError("mask: every value must be a choice of a legal tuple, or -1 after the last one")
+    elif not ((given == 0) | (given == 1)).all():
         raise UsageError("mask: every value must be true (legal) or false")
-    legal: npt.NDArray[np.bool_] = given.astype(np.bool_)
-    if action.kind == "multi_discrete" and not all(part.any(axis=1).all() for part in action.split(legal)):
-        raise UsageError("mask: nothing is legal in some part of the action; allow at least one choice a part")
-    return legal
+    legal = given.astype(action.mask_dtype)
+    problem = action.mask_problem(legal)
+    if problem:
+        raise UsageError(f"mask: {problem}")
+    return torch.from_numpy(legal)

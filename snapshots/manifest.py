@@ -20,6 +20,7 @@ from league import __version__
 from league.errors import SnapshotError
 from league.schema import MAX_HISTORY, FrozenModel, Natural
 from league.types import RUN_NAME, GameSpec, Source
+from league.types.spaces import plain_json
 
 FORMAT: Literal[3] = 3
 MAX_ADDRESS = 2**13
@@ -125,7 +126,7 @@ class Manifest(About):
 
 def spec_to_json(spec: GameSpec) -> dict[str, Any]:
     """A `GameSpec` as a dict of JSON values."""
-    return dict(_SPEC.dump_python(spec, mode="json"))
+    return plain_json(_SPEC.dump_python(spec, mode="json"))
 
 
 def spec_from_json(data: dict[str, Any]) -> GameSpec:

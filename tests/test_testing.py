@@ -22,6 +22,7 @@ from league.errors import ConfigError, LeagueError, UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.testing import ContractError, check_bot, check_game, check_policy
 from league.types import GameSpec
+from tests.helpers import guessing
 from tests.helpers.matches import Auction, Grid, Hands, Keys
 
 OPTIONS = {"rounds": 5}
@@ -339,6 +340,33 @@ def test_our_networks_pass(game: str, encoder: bool) -> None:
     policy = network(spec, opponent_encoder=encoder)
     check_policy(policy, spec)
     assert all(parameter.grad is None for parameter in policy.parameters())
+
+
+@pytest.mark.parametrize("kind", guessing.KINDS)
+def test_our_networks_pass_with_every_space(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With parts of the observation, real numbers, mixtures and legal tuples."""
+    guessing.register(monkeypatch)
+    spec = registry.spec("guessing", {"kind": kind})
+    check_policy(network(spec, observation=spec.observation), spec)
+
+
+@pytest.mark.parametrize("kind", ["box", "tuples", "mixture"])
+def test_a_network_that_leaves_its_space_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number beyond a bound, a choice that is none, a tuple that is not listed."""
+    guessing.register(monkeypatch)
+    spec = registry.spec("guessing", {"kind": kind})
+    policy = network(spec, observation=spec.observation)
+    step = policy.step
+
+    def astray(*args: Any, **how: Any) -> Any:
+        action, log_prob, value = step(*args, **how)
+        action[0, 0] = {"box": 10.5, "tuples": 2, "mixture": 1.5}[kind]
+        return action, log_prob, value
+
+    monkeypatch.setattr(policy, "step", astray)
+    rule = {"box": "outside 0 to 10 in part 0", "tuples": "its mask forbids", "mixture": "outside 0 to 2 in part 0"}
+    with pytest.raises(ContractError, match=rule[kind]):
+        check_policy(policy, spec)
 
 
 class Counting(nn.Module):

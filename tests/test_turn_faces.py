@@ -18,9 +18,9 @@ from league.errors import UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.snapshots import Agent
 from league.zoo import ParallelMatch, TurnMatch
-from tests.helpers.matches import Auction, Grid, Hands, Keys
+from tests.helpers.matches import Auction, Grid, Hands, Keys, Waltz
 
-MATCHES: dict[str, type[Match]] = {"hands": Hands, "auction": Auction, "keyboard": Keys, "grid": Grid}
+MATCHES: dict[str, type[Match]] = {"hands": Hands, "auction": Auction, "keyboard": Keys, "grid": Grid, "waltz": Waltz}
 WIN = {"rewards": {"win": 1.0}}
 
 
@@ -64,6 +64,37 @@ def test_gymnasium_checker_passes_and_rows_play_as_alone(game: str, opponent: An
         assert data_equivalence(ours, theirs, exact=True)
         ends += int((ours[2] | ours[3]).sum())
     assert ends > 20
+
+
+def a_little(obs: Any, mask: Any) -> Any:
+    """Plays the least of everything, and a half of real numbers, in the numbers of `Waltz`."""
+    assert obs.shape[-1] == 21 and mask.shape[-1] == 11  # flat, the last action included
+    return np.broadcast_to([0, 0.5, 0, 0, 0, 0], (*obs.shape[:-1], 6))
+
+
+@pytest.mark.parametrize("opponent", ["dance", a_little])
+def test_parts_and_mixtures_in_turns(opponent: Any) -> None:
+    """Gymnasium sees dicts; an opponent in Python sees and plays flat numbers; rows play as alone."""
+    single = make("waltz", opponent=opponent)
+    check_env(single)
+    assert isinstance(single.observation_space, spaces.Dict) and isinstance(single.action_space, spaces.Dict)
+    arguments = {**WIN, "opponent": opponent, "seat": "random"}
+    kind = {"vector_kwargs": {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}}
+    native = gymnasium.make_vec("league/Waltz-v0", 4, "vector_entry_point", **arguments)
+    sync = gymnasium.make_vec("league/Waltz-v0", 4, "sync", **kind, **arguments)
+    assert data_equivalence(native.reset(seed=11), sync.reset(seed=11), exact=True)
+    native.action_space.seed(3)
+    ends = 0
+    for _ in range(25):
+        actions = native.action_space.sample()
+        ours, theirs = native.step(actions), sync.step(actions)
+        assert data_equivalence(ours, theirs, exact=True)
+        last = ours[0]["opponent_last_action"]
+        ends += int((ours[2] | ours[3]).sum())
+        assert last.shape == (4, 12) and (last != 0).any()
+    assert ends > 5
+    with pytest.raises(UsageError, match="must be a dict of move, aim, rest"):
+        native.step(np.zeros((4, 6)))
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -169,7 +200,8 @@ def test_pettingzoo_checkers_pass(game: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings(
-            "ignore", "(Observation (numpy array is all zeros|is a single)|Action space for each agent)"
+            "ignore",
+            "(Observation (numpy array is all zeros|is a single|is not a NumPy|space for each)|Action space for each)",
         )
         api_test(TurnMatch(game, **arguments), num_cycles=60)
         seed_test(lambda: TurnMatch(game, **arguments), num_cycles=30)
@@ -209,6 +241,30 @@ def test_agents_in_turn_play_the_batchs_match(game: str) -> None:
                 assert info["result"]["winner"] == batch.result["winner"][0]
                 env.step(None)
     assert sum(total.values()) == 0
+
+
+def test_agents_in_turn_play_mixtures() -> None:
+    """Sampling under the mask of the info gives legal actions; what is refused moves nothing."""
+    env = TurnMatch("waltz", **WIN)
+    batch, spec = env._matches.batch, env._matches.spec.action
+    masked = 0
+    for number in range(6):
+        env.reset(seed=number)
+        while not any(env.terminations.values()) and not any(env.truncations.values()):
+            agent = env.agent_selection
+            seat, space = env.possible_agents.index(agent), env.action_space(agent)
+            before = batch.get_state()
+            with pytest.raises(UsageError, match=rf"{agent}'s action.* must be a dict of move, aim, rest"):
+                env.step({"move": 0})
+            assert batch.get_state() == before
+            assert batch.mask is not None
+            mask, allowed = batch.mask[0, seat].copy(), env.infos[agent]["action_mask"]
+            masked += not mask.all()
+            assert allowed["move"].tolist() == mask[:4].tolist() and allowed["aim"] is None
+            assert set(env.observe(agent)) == {"floor", "shoes", "time", "opponent_last_action"}
+            env.step(space.sample(allowed))
+            assert spec.is_legal(batch.actions[0, seat], mask)
+    assert masked > 5
 
 
 def test_turns_are_refused_where_both_must_act_at_once() -> None:

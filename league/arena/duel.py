@@ -15,7 +15,7 @@ import numpy.typing as npt
 from league import config
 from league.arena.games import enter, load_settings
 from league.envs import registry
-from league.envs.base import gymnasium_spaces
+from league.envs.base import gymnasium_spaces, show_observation
 from league.errors import UsageError, nearest
 from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray, Mask, Turns
 
@@ -112,8 +112,8 @@ class Matches:
         """The unweighted `terms` (R,) or (R, n) by name."""
         return dict(zip(self.spec.reward_terms, terms, strict=True))
 
-    def last_view(self, row: int, seat: int, terms: FloatArray | None = None) -> tuple[FloatArray, dict[str, Any]]:
-        """The last observation (obs_size,) of the match that `row` just ended, as `seat` saw it, and the last info.
+    def last_view(self, row: int, seat: int, terms: FloatArray | None = None) -> tuple[Any, dict[str, Any]]:
+        """The last observation of the match that `row` just ended, as `seat` saw it, and the last info.
 
         terms: the reward terms (R,) of its last decision; None takes those of the last step.
 
@@ -133,7 +133,7 @@ class Matches:
                 "metrics": dict(zip(spec.metrics, result["metrics"][own_first].T.copy(), strict=True)),
             },
         }
-        return self.batch.final_obs[row, seat].copy(), info
+        return show_observation(self.spec, self.batch.final_obs[row, seat]), info
 
     def frame(self, row: int) -> npt.NDArray[np.uint8]:
         """The picture (height, width, 3) of the match in `row` now: after an end, of the next match's start."""
@@ -148,7 +148,7 @@ class DuelStep(NamedTuple):
     reward: npt.NDArray[np.float64]  # (B,)
     terminated: BoolArray  # (B,)
     truncated: BoolArray  # (B,)
-    last_views: dict[int, tuple[FloatArray, dict[str, Any]]]
+    last_views: dict[int, tuple[Any, dict[str, Any]]]
     """Row that ended -> `Matches.last_view`."""
 
 
@@ -186,7 +186,7 @@ class Duel(Matches):
             raise UsageError(f"seat={seat!r}: must be 0, 1 or 'random'")
         self._choose_opponent(opponent)
         self._is_stacked = is_stacked
-        self._shape = self.batch.actions[:, 0].shape if is_stacked else (self.spec.action.num_parts,)
+        self._lead = (rows,) if is_stacked else ()
         self._is_seat_drawn = seat == "random"
         self._rows = np.arange(rows)
         self._seat = np.full(rows, 0 if seat == "random" else seat)
@@ -209,26 +209,28 @@ class Duel(Matches):
             self._has_acted[:] = False
             self._play_turns(self.turns, None)
 
-    def views(self) -> tuple[FloatArray, Mask | None]:
-        """Copies of what the learner's seats see now (B, obs_size), and may do (B, M)."""
-        return self._views(self._seat)
+    def views(self) -> tuple[Any, Mask | None]:
+        """Copies of what the learner's seats see now, (B, obs_size) or a dict of parts, and may do (B, M)."""
+        obs, mask = self._views(self._seat)
+        return show_observation(self.spec, obs), mask
 
-    def step(self, actions: npt.ArrayLike) -> DuelStep:
-        """One decision of every row with the learner's `actions` (B, A), or (A,) where nothing is stacked.
+    def step(self, actions: Any) -> DuelStep:
+        """One decision of every row with the learner's `actions`, of the action space, or of the batched one.
 
         Raises:
             UsageError: an action of the learner or the opponent is not one of the action space; nothing has moved,
                 unless it is the opponent's in a game in turns.
         """
         batch, seat = self.batch, self._seat
-        own = check_actions("action", actions, self._shape, self.spec.action)
+        own = flat_actions("action", actions, self._lead, self.spec.action)
         if self.turns is not None:
             return self._play_turns(self.turns, own)
         if self._act is not None:
             obs, mask = self._views(1 - seat)
             if not self._is_stacked:
                 obs, mask = obs[0], None if mask is None else mask[0]
-            answer = check_actions("the opponent's action", self._act(obs, mask), self._shape, self.spec.action)
+            shape = (*self._lead, self.spec.action.num_parts)
+            answer = check_actions("the opponent's action", self._act(obs, mask), shape, self.spec.action)
             batch.actions[self._rows, 1 - seat] = answer
         batch.actions[self._rows, seat] = own
         batch.step()
@@ -242,7 +244,7 @@ class Duel(Matches):
             self._sit_down(ended)
         return DuelStep(terms, self.reward(terms), terminated, truncated, last_views)
 
-    def _play_turns(self, turns: Turns, own: npt.NDArray[np.int32] | None) -> DuelStep:
+    def _play_turns(self, turns: Turns, own: npt.NDArray[Any] | None) -> DuelStep:
         """Plays until the learner is to decide in every row: its actions `own` first, if given, then the opponent's.
 
         Rows in which it is to decide are held meanwhile. A match that ends is followed by the next one's opening, and
@@ -251,7 +253,7 @@ class Duel(Matches):
         batch, num_rows = self.batch, len(self._rows)
         terms, self._early = self._early, np.zeros_like(self._early)
         terminated, truncated = np.zeros(num_rows, np.bool_), np.zeros(num_rows, np.bool_)
-        last_views: dict[int, tuple[FloatArray, dict[str, Any]]] = {}
+        last_views: dict[int, tuple[Any, dict[str, Any]]] = {}
         is_opening = np.full(num_rows, own is None)
         moving = np.ones(num_rows, np.bool_) if own is not None else ~turns.to_act[self._rows, self._seat]
         if own is not None:
@@ -339,11 +341,33 @@ class Duel(Matches):
         return self.batch.obs[self._rows, seat], None if mask is None else mask[self._rows, seat]
 
 
-def check_actions(name: str, actions: npt.ArrayLike, shape: tuple[int, ...], spec: ActionSpec) -> npt.NDArray[np.int32]:
-    """`actions` as int32 of `shape` (..., A); nothing is rounded or clipped.
+def flat_actions(name: str, actions: Any, lead: tuple[int, ...], spec: ActionSpec) -> npt.NDArray[Any]:
+    """What a caller of Gymnasium's action space gives, as (*lead, A) of the spec's type.
 
     Raises:
-        UsageError: another shape, no numbers, or a value that is not one of its part's choices.
+        UsageError: it is not of that space; nothing is rounded or clipped.
+    """
+    if spec.kind == "discrete":
+        return check_actions(name, actions, lead, spec)[..., None]
+    if spec.kind != "mixture":
+        return check_actions(name, actions, (*lead, spec.num_parts), spec)
+    if spec.names:
+        if not isinstance(actions, Mapping) or set(actions) != set(spec.names):
+            raise UsageError(f"{name}={actions!r}: must be a dict of {', '.join(spec.names)}")
+        named = [(f"{name}[{key!r}]", actions[key]) for key in spec.names]
+    else:
+        if not isinstance(actions, Sequence) or len(actions) != len(spec.parts):
+            raise UsageError(f"{name}={actions!r}: must be a tuple of {len(spec.parts)} parts")
+        named = [(f"{name}[{i}]", part) for i, part in enumerate(actions)]
+    flat = [flat_actions(where, given, lead, part) for (where, given), part in zip(named, spec.parts, strict=True)]
+    return np.concatenate(flat, axis=-1).astype(spec.dtype)
+
+
+def check_actions(name: str, actions: npt.ArrayLike, shape: tuple[int, ...], spec: ActionSpec) -> npt.NDArray[Any]:
+    """`actions` of `shape`, (..., A), or of one choice (...), as the spec's type; nothing is rounded or clipped.
+
+    Raises:
+        UsageError: another shape, no numbers, or a value that is not one of its part's choices or within its bounds.
     """
     try:
         given = np.asarray(actions)
@@ -353,9 +377,23 @@ def check_actions(name: str, actions: npt.ArrayLike, shape: tuple[int, ...], spe
         raise UsageError(f"{name}={actions!r}: must be numbers of shape {shape}")
     if given.shape != shape:
         raise UsageError(f"{name}: shape must be {shape}, got {given.shape}")
-    taken = np.isin(given, np.arange(max(spec.choices))) & (given < np.array(spec.choices))
-    if not taken.all():
-        index = [int(i) for i in np.argwhere(~taken)[0]]
-        value = given[tuple(index)].item()
-        raise UsageError(f"{name}{index}={value}: must be an integer from 0 to {spec.choices[index[-1]] - 1}")
-    return given.astype(np.int32)
+    rules = [rule for leaf in spec.leaves for rule in leaf.bounds or leaf.choices]
+    for i, rule in enumerate(rules):
+        column = given[..., i] if len(rules) > 1 or spec.kind != "discrete" else given
+        if isinstance(rule, tuple):
+            low, high = np.array(rule, np.float32)
+            real = column.astype(np.float32)
+            taken, words = (low <= real) & (real <= high), f"a number from {rule[0]:g} to {rule[1]:g}"
+        else:
+            taken = (column >= 0) & (column < rule) & (column == np.floor(column))
+            words = f"an integer from 0 to {rule - 1}"
+        if not taken.all():
+            index = [int(at) for at in np.argwhere(~taken)[0]]
+            value = column[tuple(index)].item()
+            raise UsageError(f"{name}{[*index, i] if column is not given else index}={value}: must be {words}")
+    return given.astype(spec.dtype)
+
+
+def first_of(obs: Any) -> Any:
+    """One row's observation from those of a stack of rows, a dict or not."""
+    return {name: part[0] for name, part in obs.items()} if isinstance(obs, dict) else obs[0]

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from league.errors import LeagueError
 from league.types import ActionSpec, FloatArray, Mask
 
-Bot = Callable[[FloatArray, Mask | None, np.random.Generator], "int | Sequence[int] | npt.NDArray[np.integer[Any]]"]
-"""(observation (obs_size,), legal (M,) or None, generator) -> one action: a number, or one a part.
+Bot = Callable[[FloatArray, Mask | None, np.random.Generator], "float | Sequence[float] | npt.NDArray[Any]"]
+"""(observation (obs_size,), legal (M,) or None, generator) -> one action: a number, or one a part, A in all.
 
-Of `legal_tuples`, `legal` is (n, A), the n actions that are legal.
+Of `legal_tuples`, `legal` is (n, A), the n actions that are legal. Real numbers are floats within their bounds.
 """
 
 
@@ -62,6 +62,7 @@ class BotPolicy(nn.Module):
     def __init__(self, name: str, bot: Bot, action: ActionSpec, device: torch.device) -> None:
         super().__init__()
         self._name, self._bot, self._action = name, bot, action
+        self._type = np.dtype(np.float32 if action.has_real else np.int64)
         self.register_parameter("place", nn.Parameter(torch.zeros(1, device=device), requires_grad=False))
 
     def initial_state(self, num_rows: int) -> NoMemory:
@@ -88,7 +89,7 @@ class BotPolicy(nn.Module):
         drawn = torch.randint(2**62, (len(obs),), generator=generator, device=obs.device).tolist()
         seen, allowed = obs.cpu().numpy(), None if mask is None else mask.cpu().numpy()
         seen.flags.writeable = False
-        actions = np.empty((len(obs), self._action.num_parts), np.int64)
+        actions = np.empty((len(obs), self._action.num_parts), self._type)
         for i, seed in enumerate(drawn):
             legal = None if allowed is None else self._legal(allowed[i])
             actions[i] = self._checked(seen[i], legal, np.random.Generator(np.random.Philox(seed)))
@@ -101,10 +102,10 @@ class BotPolicy(nn.Module):
     def _legal(self, mask: Mask) -> Mask:
         if self._action.kind != "legal_tuples":
             return mask
-        tuples = mask.reshape(self._action.max_tuples, -1)
+        tuples = self._action.tuples(mask)
         return tuples[tuples[:, 0] >= 0]
 
-    def _checked(self, obs: FloatArray, legal: Mask | None, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    def _checked(self, obs: FloatArray, legal: Mask | None, rng: np.random.Generator) -> npt.NDArray[Any]:
         try:
             given = self._bot(obs, legal, rng)
         except Exception as error:
@@ -112,15 +113,25 @@ class BotPolicy(nn.Module):
             where = f"{Path(last.filename).name}, line {last.lineno}"
             raise LeagueError(f"bot {self._name}: {type(error).__name__}: {error} ({where})") from error
         action = np.atleast_1d(np.asarray(given))
-        choices = np.array(self._action.choices)
-        if action.shape != choices.shape or action.dtype.kind not in "iub":
+        kinds = "iubf" if self._action.has_real else "iub"
+        if action.shape != (self._action.num_parts,) or action.dtype.kind not in kinds:
             raise LeagueError(f"bot {self._name}: returns {given!r}; it must be {_wanted(self._action)}")
-        if ((action < 0) | (action >= choices)).any():
-            raise LeagueError(f"bot {self._name}: returns {given!r}, which is no action; {_wanted(self._action)}")
-        return action.astype(np.int64)
+        rounded = action.astype(self._type)
+        for x, rule in zip(rounded, _rules(self._action), strict=True):
+            low, high = np.array(rule if isinstance(rule, tuple) else (0, rule - 1), self._type)
+            if not low <= x <= high or not (isinstance(rule, tuple) or x == np.floor(x)):
+                raise LeagueError(f"bot {self._name}: returns {given!r}, which is no action; {_wanted(self._action)}")
+        return rounded
+
+
+def _rules(action: ActionSpec) -> list[int | tuple[float, float]]:
+    """Of each number of an action how many choices there are, or the bounds of a real number."""
+    return [rule for leaf in action.leaves for rule in leaf.bounds or leaf.choices]
 
 
 def _wanted(action: ActionSpec) -> str:
     """What an action of the game is, in words."""
-    ranges = ", ".join(f"0 to {count - 1}" for count in action.choices)
-    return f"one whole number, {ranges}" if action.num_parts == 1 else f"{action.num_parts} whole numbers: {ranges}"
+    rules = _rules(action)
+    ranges = ", ".join(f"{x[0]:g} to {x[1]:g}" if isinstance(x, tuple) else f"0 to {x - 1}" for x in rules)
+    what = "number" if action.has_real else "whole number"
+    return f"one {what}, {ranges}" if action.num_parts == 1 else f"{action.num_parts} {what}s: {ranges}"

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from league.errors import LeagueError
-from league.types import SEATS, ActionSpec, BoolArray, GameSpec, MatchBatch
+from league.types import SEATS, ActionSpec, BoolArray, GameSpec, Mask, MatchBatch
 
 MAX_DECISIONS = 20_000
 """A match that takes longer to its end keeps its seed to itself."""
+MOST_TUPLES = 20
+"""Legal tuples that are told one by one."""
 
 
 class Moment(NamedTuple):
     """A batch just before a step: from here the step can be made once more."""
 
     state: bytes
-    actions: npt.NDArray[np.int32]
+    actions: npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,23 @@ def _term(spec: GameSpec, index: int) -> str:
     return f"reward_terms[{index}] ({spec.reward_terms[index]})"
 
 
-def mask_words(spec: ActionSpec, mask: BoolArray, names: tuple[str, ...] = ()) -> str:
+def mask_words(spec: ActionSpec, mask: Mask, names: tuple[str, ...] = ()) -> str:
     """What a mask (M,) allows, in words; `names` are those of the keys, which are else numbered."""
     if spec.kind == "multi_binary":
         return f"keys {_listed(mask, names)}"
-    parts = np.split(mask, np.cumsum(spec.choices)[:-1])
-    return "; ".join(f"part {i}: {_listed(part)}" for i, part in enumerate(parts))
+    if spec.kind == "legal_tuples":
+        listed = [str(tuple(values)) for values in spec.tuples(mask).tolist() if values[0] >= 0]
+        more = f" and {len(listed) - MOST_TUPLES} more" if len(listed) > MOST_TUPLES else ""
+        return f"tuples {' '.join(listed[:MOST_TUPLES]) or 'none'}{more}"
+    words, part, start = [], 0, 0
+    for leaf in spec.leaves:
+        own = mask[start : start + leaf.mask_size]
+        if leaf.kind == "multi_binary":
+            words.append(f"parts {part} to {part + leaf.num_parts - 1}: keys {_listed(own)}")
+        elif leaf.kind != "box":
+            words += [f"part {part + i}: {_listed(choice)}" for i, choice in enumerate(leaf.split(own))]
+        part, start = part + leaf.num_parts, start + leaf.mask_size
+    return "; ".join(words) or "all numbers"
 
 
 def _listed(allowed: BoolArray, names: tuple[str, ...] = ()) -> str:
@@ -114,7 +127,7 @@ def seed_of(batch: MatchBatch, row: int) -> int | None:
     """
     with suppress(Exception):  # the game has a bug, and what it breaks next must not hide what was found
         spec = batch.spec.action
-        numbers = np.ones((batch.num_rows, SEATS, spec.mask_size))
+        numbers = np.ones((batch.num_rows, SEATS, spec.num_draws))
         for _ in range(MAX_DECISIONS):
             batch.actions[:] = spec.legal_actions(batch.mask, numbers)
             batch.step()

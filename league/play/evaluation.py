@@ -189,7 +189,7 @@ class _Seats:
         idle = ~self._playing
         if self._turns is None and idle.any():
             spec, mask = self._batch.spec.action, self._batch.mask
-            numbers = np.ones((int(idle.sum()), SEATS, spec.mask_size))
+            numbers = np.ones((int(idle.sum()), SEATS, spec.num_draws))
             self._batch.actions[idle] = spec.legal_actions(None if mask is None else mask[idle], numbers)
         self._batch.step()
 

@@ -15,7 +15,7 @@ from league.acts import act
 from league.device import autocast
 from league.play.graphs import StepGraphs
 from league.play.opponents import FIRST_GUEST, MAX_GROUPINGS, NO_SLOT, Opponents, RowGroup
-from league.play.seats import SeatView
+from league.play.seats import SeatView, mask_type
 from league.types import SEATS, BoolArray, MatchBatch, Policy, PolicyStack, PolicyState
 
 
@@ -88,8 +88,8 @@ class LaneNets:
         self._groups: dict[bytes, list[RowGroup]] = {}
         self._others = _Others(
             torch.zeros(num_rows + 1, spec.obs_size, device=device),
-            torch.ones(num_rows + 1, spec.action.mask_size, dtype=torch.bool, device=device),
-            torch.zeros(num_rows + 1, spec.action.num_parts, dtype=torch.int32, device=device),
+            torch.ones(num_rows + 1, spec.action.mask_size, dtype=mask_type(spec.action), device=device),
+            torch.zeros(num_rows + 1, spec.action.num_parts, dtype=self.view.actions.dtype, device=device),
             torch.ones(num_rows + 1, dtype=torch.bool, device=device),
         )
         states = [tensor for state in (self.state, self.opponent_state) for tensor in state.tensors().values()]
@@ -208,7 +208,7 @@ class LaneNets:
             seen = self._others.obs[group.rows]
             with act("frozen_nets"):
                 chosen, is_finite = self.frozen.step(group, seen, self._memory(group), legal, self._generator)
-            self._others.action[group.rows] = chosen.int()
+            self._others.action[group.rows] = chosen.to(self._others.action.dtype)
             self._others.is_finite[group.rows] = is_finite
         view.act(others, self._others.action[:-1], self._others.is_finite[:-1])  # where a bot plays, it is ignored
 

@@ -14,6 +14,7 @@ from league.types import (
     BOT_PREFIX,
     EXTERNAL,
     SEATS,
+    ActionSpec,
     BoolArray,
     MatchBatch,
     MatchResult,
@@ -27,6 +28,11 @@ def bot_id(batch: MatchBatch, agent: str) -> int:
     """The controller that plays `agent`: the id of the native bot that it is, else EXTERNAL."""
     name = agent.removeprefix(BOT_PREFIX)
     return batch.spec.bots.index(name) if agent.startswith(BOT_PREFIX) and name in batch.spec.bots else EXTERNAL
+
+
+def mask_type(action: ActionSpec) -> torch.dtype:
+    """The type of a mask's tensor."""
+    return torch.from_numpy(np.empty(0, action.mask_dtype)).dtype
 
 
 def short_name(agent_id: str) -> str:
@@ -102,7 +108,7 @@ class SeatView:
         of them follow probabilities that are no numbers, or so small that an illegal action is the likeliest.
         """
         batch, is_good = self._batch, self._finite
-        if batch.mask is not None:
+        if batch.mask is not None or batch.spec.action.has_real:
             is_good = is_good & batch.spec.action.is_legal(batch.actions, batch.mask)
         bad = played & ~is_good
         if not bad.any():

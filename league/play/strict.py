@@ -69,7 +69,7 @@ class StrictMasks:
                 text = f"{where} is {seen}, rebuilt from the state {real}{self._masks(row, seat)}; the game has a bug"
                 raise self._error(text, Entry(row, seat, name, index), before)
         self._check_range(before)
-        if twin.mask is None:
+        if twin.mask is None and not batch.spec.action.has_real:
             return
         held = getattr(batch, "held", None)
         played = (batch.controllers == EXTERNAL) & deciding & (True if held is None else ~held[:, None])
@@ -92,11 +92,21 @@ class StrictMasks:
         batch = self._batch
         low, high = batch.spec.obs_range
         if low <= batch.obs.min() and batch.obs.max() <= high:
+            self._check_parts(before)
             return
         row, seat, index = (int(i) for i in np.argwhere(~((low <= batch.obs) & (batch.obs <= high)))[0])
         where, value = place(batch.spec, "obs", index), batch.obs[row, seat, index]
         text = f"{where} is {value}, outside obs_range {batch.spec.obs_range}; the game has a bug"
         raise self._error(text, Entry(row, seat, "obs", index), before)
+
+    def _check_parts(self, before: Moment | None) -> None:
+        batch = self._batch
+        for part in batch.spec.observation or ():
+            if part.problem(batch.obs):
+                both = np.ndindex(batch.num_rows, SEATS)
+                row, seat = next(place for place in both if part.problem(batch.obs[place]))
+                text = f"obs: {part.problem(batch.obs[row, seat])}; the game has a bug"
+                raise self._error(text, Entry(row, seat, "obs", part.start), before)
 
     def _masks(self, row: int, seat: int) -> str:
         """What is allowed by the mask that the nets saw, and by the rebuilt one."""

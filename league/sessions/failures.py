@@ -38,15 +38,15 @@ class Seen(FrozenModel):
     """What both seats of the row saw and did, as the engine had it."""
 
     obs: list[list[float]]
-    mask: list[list[bool]] | None
-    actions: list[list[int]]
+    mask: list[list[bool]] | list[list[int]] | None
+    actions: list[list[int]] | list[list[float]]
 
 
 class Before(FrozenModel):
     """The batch before the step that led there, and the actions (B, S, A) of that step."""
 
     state: str
-    actions: list[list[list[int]]]
+    actions: list[list[list[int]]] | list[list[list[float]]]
 
 
 class Evidence(FrozenModel):
@@ -231,7 +231,7 @@ def _step_again(batch: MatchBatch, found: Evidence) -> tuple[bool | None, bool]:
     if found.before is None:
         return None, False
     batch.set_state(_bytes(found.before.state))
-    batch.actions[:] = np.array(found.before.actions, np.int32)
+    batch.actions[:] = np.array(found.before.actions, batch.actions.dtype)
     batch.step()
     row = found.batch_row
     obs, terms = batch.obs[row].copy(), batch.reward_terms[row].copy()
@@ -269,11 +269,11 @@ def _differences(batch: MatchBatch, found: Evidence, names: tuple[str, ...]) -> 
 
 def _illegal(batch: MatchBatch, found: Evidence) -> tuple[str, ...]:
     """The row's actions as seen that its rebuilt mask forbids; a native bot's seat is not looked at."""
-    if batch.mask is None or found.what != "action":
+    if found.what != "action":
         return ()
     row, names = found.batch_row, registry.action_names(found.game.name)
-    mask = batch.mask[row]
-    allowed = batch.spec.action.is_legal(np.array([found.seen.actions], np.int32), mask[None])[0]
+    mask = batch.mask[row] if batch.mask is not None else np.ones((SEATS, batch.spec.action.mask_size), np.bool_)
+    allowed = batch.spec.action.is_legal(np.array(found.seen.actions, batch.actions.dtype), mask)
     return tuple(
         f"seat {seat}: action {_action_words(batch.spec, found.seen.actions[seat], names)} where the state allows"
         f" {mask_words(batch.spec.action, mask[seat], names)}"
@@ -282,7 +282,7 @@ def _illegal(batch: MatchBatch, found: Evidence) -> tuple[str, ...]:
     )
 
 
-def _action_words(spec: GameSpec, action: list[int], names: tuple[str, ...]) -> str:
+def _action_words(spec: GameSpec, action: list[int] | list[float], names: tuple[str, ...]) -> str:
     if spec.action.kind == "multi_binary":
         return mask_words(spec.action, np.array(action, np.bool_), names)
     return str(action)

@@ -121,7 +121,7 @@ def check_encoder(config: Config, spec: GameSpec) -> None:
     if config.agent.opponent_encoder and start == stop:
         raise ConfigError(
             f"agent.opponent_encoder=true: {spec.name} shows nothing of the opponent (opponent_slice {start} to"
-            f" {stop}); use --set agent.opponent_encoder=false, or set opponent_slice in the game"
+            f" {stop}); use --set agent.opponent_encoder=false, or set opponent_slice or public_actions in the game"
         )
 
 

@@ -14,6 +14,7 @@ from league.device import Memory, autocast
 from league.errors import ConfigError
 from league.play.evaluation import MAX_PAIRS
 from league.play.opponents import num_slots_for
+from league.play.seats import mask_type
 from league.pool.payoff_games import NETS_AT_ONCE
 from league.types import SEATS, GameSpec, Policy
 
@@ -65,8 +66,9 @@ def measure(policy: Policy, spec: GameSpec, steps: int, precision: str, device: 
         return x
 
     obs = torch.zeros(2, steps, spec.obs_size, device=device)
-    action = torch.zeros(2, steps, spec.action.num_parts, dtype=torch.int64, device=device)
-    mask = torch.ones(2, steps, spec.action.mask_size, dtype=torch.bool, device=device)
+    action_type = torch.float32 if spec.action.has_real else torch.int64
+    action = torch.zeros(2, steps, spec.action.num_parts, dtype=action_type, device=device)
+    mask = torch.ones(2, steps, spec.action.mask_size, dtype=mask_type(spec.action), device=device)
     is_first = torch.zeros(2, steps, dtype=torch.bool, device=device)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x), autocast(device, precision):
         outputs = policy.sequence(obs, action, state, is_first, mask)
@@ -129,7 +131,8 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     rows, samples = config.env.rows, steps_per_rollout(config)
     minibatch = samples // config.learner.minibatches
     states = rows * footprint.state
-    step = FLOAT * spec.obs_size + spec.action.mask_size + 8 * spec.action.num_parts + 4 * FLOAT + 2
+    mask = spec.action.mask_size * spec.action.mask_dtype.itemsize
+    step = FLOAT * spec.obs_size + mask + 8 * spec.action.num_parts + 4 * FLOAT + 2
     nets = 1 + rivals  # the step-0 snapshot among them
     evaluated = SEATS * min(config.run.evaluate_games // 2, MAX_PAIRS) * (len(spec.bots) + 2 * nets)
     measured = SEATS * min(config.pool.payoff_games // 2, MAX_PAIRS) * 2 * NETS_AT_ONCE

@@ -333,8 +333,8 @@ BROKEN: dict[str, tuple[str, str]] = {
     "bad spec": ("def spec(options): return replace(_matrix.spec(options), anchor='x')\n", r"anchor='x' is none"),
     "box": (
         "from league.types import ActionSpec\n"
-        "def spec(options): return replace(_matrix.spec(options), action=ActionSpec('box', (2,)))\n",
-        r"action kind 'box' is none of multi_binary, multi_discrete, legal_tuples",
+        "def spec(options): return replace(_matrix.spec(options), action=ActionSpec('boxes', (2,)))\n",
+        r"action kind 'boxes' is none of discrete, multi_discrete, multi_binary, legal_tuples, box, mixture",
     ),
     "half ticks": (
         "def spec(options): return replace(_matrix.spec(options), name=NAME, ticks_per_step=1.5)\n",

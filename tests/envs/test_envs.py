@@ -187,7 +187,7 @@ BROKEN: list[tuple[type[MatrixBatch], str]] = [
     (ObsTooLarge, r"obs\[0\] is 1.5, which leaves obs_range"),
     (FinalObsTooSmall, r"step 5 of its match 1: final_obs\[.\] is -0.5, which leaves"),
     (WrongType, "controllers has dtype int32"),
-    (NothingAllowed, "forbids every choice"),
+    (NothingAllowed, "row 0, seat 0, .*nothing is legal in part 0"),
     (ThreadsMatter, "two threads"),
 ]
 

@@ -1,4 +1,4 @@
-"""Small games in plain Python: chance, parts, keys, legal tuples, turns, and turns in which both may decide at once."""
+"""Small games in plain Python: chance, actions and observations of all kinds, turns, and turns of both at once."""
 
 from typing import Annotated, Any
 
@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from league.envs import Match
-from league.types import ActionSpec
+from league.types import ActionSpec, ObservationPart
 
 
 class Grid(Match):
@@ -130,3 +130,108 @@ class Auction(Match):
         self.to_move = None
         if self.left == 0:
             self.end(None if self.taken[0] == self.taken[1] else int(self.taken[1] > self.taken[0]), "empty")
+
+
+def middle(observation: Any, legal: Any, rng: np.random.Generator) -> Any:
+    """Aims at the middle of what its bounds allow."""
+    return [(low + high) / 2 for low, high in legal]
+
+
+class Darts(Match):
+    """Real numbers alone: who is nearer to a target that chance draws has the round."""
+
+    action = ActionSpec("box", bounds=((0.0, 1.0), (-2.0, 3.0)))
+    obs_size, opponent_slice, obs_range, end_reasons = 4, (2, 4), (-2.0, 3.0), ("rounds",)
+    bots = {"middle": middle}  # noqa: RUF012, a mapping that is read only
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.rng, self.round, self.wins, self.last = rng, 0, [0, 0], [0.0, 0.0]
+        self.target = self.rng.random()
+
+    def observe(self, seat: int) -> Any:
+        return [self.target, self.last[seat], self.last[1 - seat], self.wins[1 - seat] / 3]
+
+    def step(self, actions: tuple[Any, Any]) -> None:
+        assert all(type(action) is tuple and type(action[0]) is float for action in actions)
+        self.round, self.last, self.target = self.round + 1, [action[1] for action in actions], self.rng.random()
+        gap = [abs(action[0] - self.target) for action in actions]
+        self.wins[int(gap[1] < gap[0])] += 1
+        if self.round == 3:
+            self.end(int(self.wins[1] > self.wins[0]), "rounds")
+
+
+def dance(observation: Any, legal: Any, rng: np.random.Generator) -> Any:
+    """A part of each kind by its name."""
+    keys = [int(key in legal["rest"][0]) for key in range(2)]
+    return {"move": legal["move"][-1], "aim": (0.25,), "rest": (keys, [0, 2])}
+
+
+class Dance(Match):
+    """A mixture with names and parts within parts; the observation is a dict of an image, tokens and numbers."""
+
+    action = ActionSpec(
+        "mixture",
+        parts=(
+            ActionSpec("discrete", (4,)),
+            ActionSpec("box", bounds=((-1.0, 1.0),)),
+            ActionSpec("mixture", parts=(ActionSpec("multi_binary", (2, 2)), ActionSpec("multi_discrete", (2, 3)))),
+        ),
+        names=("move", "aim", "rest"),
+    )
+    observation = (
+        ObservationPart("floor", 0, (2, 3, 1), "image", bounds=(0.0, 8.0)),
+        ObservationPart("shoes", 6, (2,), "tokens", count=5),
+        ObservationPart("time", 8, (1,)),
+    )
+    public_actions, max_steps = True, 6
+    bots = {"dance": dance}  # noqa: RUF012, a mapping that is read only
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.rng, self.floor, self.lead, self.made = rng, np.zeros((2, 3, 1)), 0.0, 0
+        self.shoes = rng.integers(0, 5, (2, 2))
+
+    def observe(self, seat: int) -> Any:
+        floor = self.floor if seat == 0 else self.floor[::-1]
+        return {"time": self.made / 6, "floor": floor, "shoes": self.shoes[seat]}
+
+    def legal(self, seat: int) -> Any:
+        return {"move": [0, 1 + int(self.shoes[seat, 0]) % 3], "rest": ([1], None)} if self.made % 2 else {}
+
+    def step(self, actions: tuple[Any, Any]) -> None:
+        self.move(0, actions[0])
+        self.move(1, actions[1])
+        self.finish()
+
+    def move(self, seat: int, action: Any) -> None:
+        keys, pair = action["rest"]
+        assert set(action) == {"move", "aim", "rest"} and len(keys) == len(pair) == 2
+        x = action["move"] % 3
+        self.floor[seat, x] = min(8, self.floor[seat, x] + 1 + sum(keys) + pair[1])
+        self.lead += (1 - 2 * seat) * action["aim"][0]
+
+    def finish(self) -> None:
+        self.made += 1
+        if abs(self.lead) > 2:
+            self.end(int(self.lead < 0))
+
+
+class Waltz(Dance):
+    """Dance, in turns; whoever begins is drawn, and seat 1 sometimes goes twice."""
+
+    name, step = "waltz", Match.step
+
+    def reset(self, rng: np.random.Generator) -> None:
+        super().reset(rng)
+        self.to_move = int(rng.integers(2))
+
+    def play(self, action: Any) -> None:
+        seat = self.to_move or 0
+        self.move(seat, action)
+        self.finish()
+        self.to_move = 0 if seat and self.rng.random() < 0.7 else 1
+
+
+class OpenHands(Hands):
+    """Hands, of which every one that is played may be seen, and nothing else of the opponent."""
+
+    name, opponent_slice, public_actions = "openhands", (0, 0), True

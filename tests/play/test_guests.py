@@ -150,6 +150,37 @@ def test_a_bot_sees_what_is_legal() -> None:
     assert plain.step(torch.zeros(1, 3), None, mask=torch.tensor([[False, True, True]]))[0].tolist() == [[1]]  # type: ignore[arg-type]
 
 
+KEYS = ActionSpec("multi_binary", (2, 2))
+MIXED = ActionSpec("mixture", parts=(ActionSpec("discrete", (3,)), ActionSpec("box", bounds=((-1.0, 0.1),)), KEYS))
+
+
+@pytest.mark.parametrize(
+    ("action", "answer", "played"),
+    [
+        (ActionSpec("box", bounds=((-1.0, 0.1),)), 0.1, [0.1]),
+        (ActionSpec("discrete", (3,)), 2, [2]),
+        (MIXED, [2, -0.5, 1, 0], [2, -0.5, 1, 0]),
+        (MIXED, [2, -0.5, 1, 2], "4 numbers: 0 to 2, -1 to 0.1, 0 to 1, 0 to 1"),
+        (MIXED, [1.5, -0.5, 1, 0], "which is no action"),
+        (MIXED, [1, float("nan"), 1, 0], "which is no action"),
+        (MIXED, [1, 0.2, 1, 0], "which is no action"),
+        (MIXED, {"a": 1}, "it must be 4 numbers"),
+        (ActionSpec("box", bounds=((-1.0, 0.1),)), "x", "it must be one number, -1 to 0.1"),
+    ],
+)
+def test_bots_play_actions_of_all_kinds(action: ActionSpec, answer: Any, played: Any) -> None:
+    """As A numbers of the action's type, float32 where one is real, and legal by the game's own rule."""
+    bot = BotPolicy("mine", lambda obs, legal, rng: answer, action, CPU)
+    if isinstance(played, str):
+        with pytest.raises(LeagueError, match=f"bot mine: returns .*{played}"):
+            bot.step(torch.zeros(1, 3), bot.initial_state(1))
+        return
+    given = bot.step(torch.zeros(2, 3), bot.initial_state(2))[0]
+    assert given.dtype == (torch.float32 if action.has_real else torch.int64)
+    assert torch.equal(given, torch.tensor([played] * 2, dtype=given.dtype))
+    assert action.is_legal(given.numpy().astype(action.dtype), None).all()
+
+
 def test_bots_draw_from_the_runs_generator() -> None:
     """The same generator gives the same decisions, another one others; greedy play draws, too."""
 

@@ -6,11 +6,12 @@ import re
 import numpy as np
 import pytest
 
-from league.envs import registry
+from league.envs import lastaction, registry
 from league.envs.classic import matrix
 from league.errors import LeagueError
 from league.play.strict import StrictMasks
 from league.types import ActionSpec, MatchBatch, Turns
+from tests.helpers import guessing
 from tests.helpers.matches import Hands
 
 
@@ -78,6 +79,37 @@ def test_an_observation_outside_its_range_stops() -> None:
     check.check()
     batch.step()
     with pytest.raises(LeagueError, match=r"row 0, seat 0: obs\[0\] \(the seat's own\) is 1.0, outside obs_range"):
+        check.check()
+
+
+def test_a_token_that_is_none_stops() -> None:
+    """Also where it is within the range of all observations, and the state gives the same."""
+    batch, twin = (guessing.make(4, 1, guessing.Options(kind="tokens")) for _ in range(2))
+    check = StrictMasks(batch, twin)
+    check.check()
+    show = guessing.GuessingBatch._observe
+
+    def half(self: guessing.GuessingBatch) -> None:
+        show(self)
+        self.obs[2, 1, 3] = 0.5
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guessing.GuessingBatch, "_observe", half)
+        batch.step()
+        with pytest.raises(
+            LeagueError, match=r"row 2, seat 1: obs: part 'cards' has 0.5; its tokens are whole numbers"
+        ):
+            check.check()
+
+
+def test_an_array_that_moves_under_last_actions_stops() -> None:
+    """A game with the opponent's last action added is looked at where its own arrays are."""
+    made = (guessing.make(4, 1, guessing.Options(kind="tokens", public=True)) for _ in range(2))
+    batch, twin = (lastaction.wrap(each) for each in made)
+    check = StrictMasks(batch, twin)
+    check.check()
+    batch._batch.mask = batch._batch.mask.copy()  # type: ignore[attr-defined]
+    with pytest.raises(LeagueError, match="guessing: mask moved"):
         check.check()
 
 

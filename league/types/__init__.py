@@ -9,10 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from league.types.spaces import ActionSpec as ActionSpec
+from league.types.spaces import BoolArray as BoolArray
+from league.types.spaces import FloatArray as FloatArray
+from league.types.spaces import Mask as Mask
+from league.types.spaces import ObservationPart as ObservationPart
+from league.types.spaces import check_parts, need_numbers, plain
 
 if TYPE_CHECKING:
     import torch
@@ -26,12 +33,6 @@ RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """A whole name of a run, which is a folder's name and stands in tables."""
 BOT_PREFIX = "bot:"
 """An agent of this beginning is a native bot of its game: `bot:NAME`."""
-
-FloatArray = npt.NDArray[np.float32]
-BoolArray = npt.NDArray[np.bool_]
-ActionKind = Literal["multi_binary", "multi_discrete", "legal_tuples"]
-Mask = npt.NDArray[Any]
-"""What is legal now, (..., M) of `ActionSpec.mask_dtype`."""
 
 
 @dataclass(frozen=True)
@@ -47,107 +48,6 @@ class Source:
     """Of its file, in hex; empty where it is no file."""
 
 
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, and lists as tuples."""
-    if isinstance(value, np.generic):
-        return value.item()
-    return tuple(_plain(item) for item in value) if isinstance(value, list | tuple) else value
-
-
-def _need_numbers(what: str, values: Any, kind: type[int] | type[float]) -> None:
-    """Refuses a number, or one of a tuple, that is not of its kind; a whole number serves as a float.
-
-    Raises:
-        ValueError: it is something else.
-    """
-    for value in values if isinstance(values, tuple) else (values,):
-        if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
-            raise ValueError(f"{what}={values!r} must be {'whole numbers' if kind is int else 'numbers'}")
-
-
-@dataclass(frozen=True)
-class ActionSpec:
-    """The discrete actions of one decision: `choices[i]` options in part i.
-
-    `multi_binary`: every part is a key, pressed (1) or not (0); the mask has one entry a key (may it be pressed?).
-    `multi_discrete`: every part is one categorical choice; the mask has one entry a choice.
-    `legal_tuples`: as `multi_discrete`, but what is legal in one part hangs on the others: the mask, int16 instead of
-    bool, lists the legal actions one after the other, at least one and at most `max_tuples` (N), each once, then -1.
-    """
-
-    kind: ActionKind
-    choices: tuple[int, ...]
-    max_tuples: int = 0
-    """N of `legal_tuples`, else 0."""
-
-    def __post_init__(self) -> None:
-        kinds = get_args(ActionKind)
-        if self.kind not in kinds:
-            raise ValueError(f"action kind {self.kind!r} is none of {', '.join(kinds)}")
-        for name in ("choices", "max_tuples"):
-            object.__setattr__(self, name, _plain(getattr(self, name)))
-            _need_numbers(f"action {name}", getattr(self, name), int)
-        if not isinstance(self.choices, tuple):
-            raise ValueError(f"action choices={self.choices!r} must be a tuple: one number of choices for each part")
-
-    @property
-    def num_parts(self) -> int:
-        """A, the width of an action."""
-        return len(self.choices)
-
-    @property
-    def num_logits(self) -> int:
-        """The width of the logits: one a key, or one a choice."""
-        return self.num_parts if self.kind == "multi_binary" else sum(self.choices)
-
-    @property
-    def mask_size(self) -> int:
-        """M, the width of a mask: that of the logits, or N * A."""
-        return self.max_tuples * self.num_parts if self.kind == "legal_tuples" else self.num_logits
-
-    @property
-    def mask_dtype(self) -> np.dtype[Any]:
-        """The type of a mask."""
-        return np.dtype(np.int16 if self.kind == "legal_tuples" else np.bool_)
-
-    def split(self, mask: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """What (..., num_logits) has of each choice's part; of keys, one part of all."""
-        return [mask] if self.kind == "multi_binary" else np.split(mask, np.cumsum(self.choices)[:-1], axis=-1)
-
-    def is_legal(self, actions: npt.NDArray[np.int32], mask: Mask) -> BoolArray:
-        """(...,): whether each action (..., A) keeps to its mask (..., M). No key need be pressed."""
-        if self.kind == "legal_tuples":
-            return np.asarray((self._tuples(mask) == actions[..., None, :]).all(-1).any(-1), np.bool_)
-        if self.kind == "multi_binary":
-            kept = mask | (actions == 0)
-        else:
-            kept = np.take_along_axis(mask, actions + np.cumsum([0, *self.choices[:-1]]), axis=-1)
-        return np.asarray(kept.all(-1), np.bool_)
-
-    def legal_actions(self, mask: Mask | None, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
-        """The actions (..., A) that `numbers` (..., M), in [0, 1], pick among those that `mask` (..., M) allows.
-
-        A key is pressed where its number is below 0.5; of a part's choices the legal one with the highest number is
-        taken, the first of equal ones, and of the legal tuples the one whose first number is highest. Uniform random
-        numbers give uniform random legal actions.
-        """
-        if self.kind == "legal_tuples":
-            assert mask is not None, "legal_tuples have a mask"
-            tuples = self._tuples(mask)
-            scores = np.where(tuples[..., 0] >= 0, numbers.reshape(tuples.shape)[..., 0], -1.0)
-            best = scores.argmax(axis=-1)[..., None, None]
-            return np.take_along_axis(tuples, best, axis=-2)[..., 0, :].astype(np.int32)
-        if self.kind == "multi_binary":
-            pressed = numbers < 0.5
-            return (pressed if mask is None else pressed & mask).astype(np.int32)
-        scores = numbers if mask is None else np.where(mask, numbers, -1.0)
-        return np.stack([part.argmax(axis=-1) for part in self.split(scores)], axis=-1).astype(np.int32)
-
-    def _tuples(self, mask: Mask) -> npt.NDArray[np.int16]:
-        """The mask as (..., N, A)."""
-        return mask.reshape(*mask.shape[:-1], self.max_tuples, self.num_parts)
-
-
 @dataclass(frozen=True)
 class GameSpec:
     """What a game is, for whoever plays it. Two games with equal `name`, `version` and options are the same game.
@@ -155,8 +55,8 @@ class GameSpec:
     NumPy's numbers become Python's, and lists tuples.
 
     Raises:
-        ValueError: a number that is none, less than a tick a step, or an anchor, floor or activity that the game does
-            not have.
+        ValueError: a number that is none, less than a tick a step, an anchor, floor or activity that the game does not
+            have, or parts that are not the whole observation.
     """
 
     name: str
@@ -164,7 +64,8 @@ class GameSpec:
     """Goes up when behaviour changes, never on a refactor."""
     obs_size: int
     opponent_slice: tuple[int, int]
-    """[start, stop) of the observation that shows the opponent."""
+    """[start, stop) of the observation that shows the opponent, and what else is public: a token of the opponent's
+    encoder. Empty: nothing does; `public_actions` says what may be shown instead."""
     obs_range: tuple[float, float]
     """The least and the greatest number that an observation can hold."""
     action: ActionSpec
@@ -186,14 +87,22 @@ class GameSpec:
     """The bot that plays at random or no better: who loses to it has learned nothing. None: nobody is judged so."""
     activity: str | None = field(default=None, compare=False)
     """The metric that is 0 where a seat did nothing against its opponent. None: only time-outs tell of passivity."""
+    observation: tuple[ObservationPart, ...] | None = field(default=None, compare=False)
+    """How the observation's numbers are parts, all of them and in their order. None: they are numbers, one like the
+    other. A network made for one reading keeps to it."""
+
+    public_actions: bool = field(default=False, compare=False)
+    """Whether both seats may know every action once it is played. With an empty `opponent_slice` the opponent's last
+    action is then added to what a seat observes (`league.envs.lastaction`); the game writes into `actions` what its
+    native bots played. Not so where a hidden choice would be told, such as which card was laid face down."""
 
     def __post_init__(self) -> None:
         for name in (each.name for each in fields(self)):
-            object.__setattr__(self, name, _plain(getattr(self, name)))
+            object.__setattr__(self, name, plain(getattr(self, name)))
         for name in ("version", "obs_size", "opponent_slice", "ticks_per_step"):
-            _need_numbers(name, getattr(self, name), int)
+            need_numbers(name, getattr(self, name), int)
         for name in ("obs_range", "tick_rate"):
-            _need_numbers(name, getattr(self, name), float)
+            need_numbers(name, getattr(self, name), float)
         for name in ("opponent_slice", "obs_range"):
             if not isinstance(getattr(self, name), tuple) or len(getattr(self, name)) != 2:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be two numbers")
@@ -213,6 +122,12 @@ class GameSpec:
             if named is not None and named not in known:
                 what = "metrics" if role == "activity" else "bots"
                 raise ValueError(f"{role}={named!r} is none of the game's {what} ({', '.join(known) or 'it has none'})")
+        if self.observation is not None:
+            if not isinstance(self.observation, tuple) or not all(
+                isinstance(part, ObservationPart) for part in self.observation
+            ):
+                raise ValueError(f"observation={self.observation!r} must be a tuple of ObservationPart")
+            check_parts(self.observation, self.obs_size)
 
 
 def result_dtype(num_metrics: int) -> np.dtype[Any]:
@@ -240,7 +155,7 @@ class MatchBatch(Protocol):
     spec: GameSpec
     num_rows: int
     obs: FloatArray  # (B, S, obs_size)
-    actions: npt.NDArray[np.int32]  # (B, S, A), written by the engine; ignored where a native bot plays
+    actions: npt.NDArray[Any]  # (B, S, A) of ActionSpec.dtype, written by the engine; ignored where a native bot plays
     mask: Mask | None  # (B, S, M), legal now; None when everything always is
     reward_terms: FloatArray  # (B, S, R), unweighted
     terminated: BoolArray  # (B,)
@@ -411,7 +326,7 @@ class Rollout:
 
     obs: torch.Tensor  # (T, B, obs_size)
     mask: torch.Tensor | None  # (T, B, M)
-    action: torch.Tensor  # (T, B, A) int64
+    action: torch.Tensor  # (T, B, A) int64, with a box in it float32
     log_prob: torch.Tensor
     value: torch.Tensor
     reward: torch.Tensor
@@ -460,7 +375,10 @@ class Policy(Protocol):
         generator: torch.Generator | None = None,
         greedy: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(action (n, A) int64, log_prob (n,), value (n,)) for obs (n, obs_size); writes `state` in place."""
+        """(action (n, A), log_prob (n,), value (n,)) for obs (n, obs_size); writes `state` in place.
+
+        action: int64, or float32 where `ActionSpec.dtype` is.
+        """
 
     def value(self, obs: torch.Tensor, state: Any, *, rows: torch.Tensor | None = None) -> torch.Tensor:
         """The value (n,) of obs (n, obs_size) under `state`, which is left as it is."""

@@ -1,0 +1,257 @@
+"""Games of one idea, one for each kind of space: what a seat sees says which action is right, afresh in each round.
+
+Whoever was right more often wins. `Options.kind` is one of `KINDS`. Numpy only; the state is seeds and counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from league.envs import registry
+from league.envs.classic.shared import (
+    GOLDEN,
+    digest,
+    mix64,
+    need_possible,
+    pack,
+    regroup,
+    row_seeds,
+    streams,
+    uniform,
+    unpack,
+)
+from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, ObservationPart, result_dtype
+
+KINDS = ("box", "tuples", "image", "tokens", "mixture")
+MAGIC = b"guess01\n"
+MATCH = np.dtype([("seed", np.uint64), ("round", np.int32), ("score", np.float64, (SEATS,))])
+DRAWS = 64
+SIDE, COLOURS, TYPES, TARGETS, TUPLES = 6, 4, 3, 4, 6
+
+ACTIONS = {
+    "box": ActionSpec("box", bounds=((0.0, 10.0), (-1.0, 1.0))),
+    "tuples": ActionSpec("legal_tuples", (TYPES, TARGETS), TUPLES),
+    "image": ActionSpec("discrete", (4,)),
+    "tokens": ActionSpec("multi_binary", (2, 2)),
+    "mixture": ActionSpec(
+        "mixture",
+        parts=(
+            ActionSpec("discrete", (3,)),
+            ActionSpec("box", bounds=((-2.0, 2.0),)),
+            ActionSpec("mixture", parts=(ActionSpec("multi_binary", (2, 2)), ActionSpec("multi_discrete", (2, 3)))),
+        ),
+        names=("pick", "aim", "rest"),
+    ),
+}
+PARTS = {
+    "box": None,
+    "tuples": None,
+    "image": (
+        ObservationPart("board", 0, (SIDE, SIDE, 1), "image", bounds=(0.0, 255.0)),
+        ObservationPart("rest", SIDE * SIDE, (2,)),
+    ),
+    "tokens": (ObservationPart("cards", 0, (2, 2), "tokens", COLOURS), ObservationPart("rest", 4, (1,))),
+    "mixture": (ObservationPart("cards", 0, (3,), "tokens", 3), ObservationPart("wanted", 3, (3,))),
+}
+SIZES = {"box": 2, "tuples": 2 * TARGETS, "image": SIDE * SIDE + 2, "tokens": 5, "mixture": 6}
+RANGES = {"box": (0.0, 1.0), "tuples": (0.0, 1.0), "image": (0.0, 255.0), "tokens": (0.0, 3.0), "mixture": (-2.0, 2.0)}
+SLICES = {"box": (0, 2), "tuples": (0, 8), "image": (36, 38), "tokens": (0, 4), "mixture": (0, 4)}
+
+
+class Options(BaseModel):
+    """What changes the game."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: Literal["box", "tuples", "image", "tokens", "mixture"] = "box"
+    rounds: int = 4
+    public: bool = False
+    """Whether the opponent is shown by its actions instead of what the game shows."""
+
+
+def spec(options: Options) -> GameSpec:
+    """The game's figures."""
+    kind = options.kind
+    return GameSpec(
+        name="guessing",
+        version=1,
+        obs_size=SIZES[kind],
+        opponent_slice=(0, 0) if options.public else SLICES[kind],
+        obs_range=RANGES[kind],
+        action=ACTIONS[kind],
+        reward_terms=("right",),
+        metrics=("right",),
+        end_reasons=("rounds",),
+        bots=("random",),
+        tick_rate=1.0,
+        observation=PARTS[kind],
+        public_actions=options.public,
+    )
+
+
+def make(rows: int, threads: int, options: Options) -> GuessingBatch:
+    """`rows` matches."""
+    del threads
+    return GuessingBatch(rows, options)
+
+
+class GuessingBatch:
+    """`MatchBatch` of the game."""
+
+    def __init__(self, rows: int, options: Options) -> None:
+        self.spec = spec(options)
+        self.num_rows, self._options, self._digest = rows, options, digest(options)
+        action = self.spec.action
+        self._match = np.zeros(rows, MATCH)
+        self.obs = np.zeros((rows, SEATS, self.spec.obs_size), np.float32)
+        self.final_obs = np.zeros_like(self.obs)
+        self.actions = np.zeros((rows, SEATS, action.num_parts), action.dtype)
+        self.mask = np.zeros((rows, SEATS, action.mask_size), action.mask_dtype) if action.mask_size else None
+        self.reward_terms = np.zeros((rows, SEATS, 1), np.float32)
+        self.terminated, self.truncated = np.zeros((2, rows), np.bool_)
+        self.result = np.zeros(rows, result_dtype(1))
+        self.controllers = np.full((rows, SEATS), EXTERNAL, np.int16)
+        self.reset(0)
+
+    def reset(self, seed: int | npt.NDArray[np.uint64]) -> None:
+        """Starts every row."""
+        self._match[:] = 0
+        self._match["seed"] = row_seeds(seed, self.num_rows)
+        self.terminated[:] = False
+        self._observe()
+
+    def step(self) -> None:
+        """One round of every match."""
+        played = self.actions.copy()
+        by_bot = self.controllers != EXTERNAL
+        played[by_bot] = self.spec.action.legal_actions(self.mask, self._draws(1)[..., : self.spec.action.num_draws])[
+            by_bot
+        ]
+        if self._options.public:
+            self.actions[:] = played
+        right = self._judge(played)
+        self.reward_terms[..., 0] = right
+        match = self._match
+        match["score"] += right
+        match["round"] += 1
+        self._observe()
+        ended = self.terminated[:] = match["round"] >= self._options.rounds
+        self.final_obs[ended] = self.obs[ended]
+        lead = np.sign(match["score"][:, 0] - match["score"][:, 1])
+        self.result["winner"][ended] = np.select([lead > 0, lead < 0], [0, 1], default=DRAW)[ended]
+        self.result["ticks"][ended] = match["round"][ended]
+        self.result["seed"][ended] = match["seed"][ended]
+        self.result["metrics"][ended, :, 0] = match["score"][ended] / self._options.rounds
+        following = mix64(match["seed"] + GOLDEN)
+        match["seed"][ended] = following[ended]
+        match["round"][ended] = match["score"][ended] = 0
+        self._observe()
+
+    def get_state(self) -> bytes:
+        """Header, matches, controllers."""
+        return pack(MAGIC, self._digest, self._match, self.controllers)
+
+    def set_state(self, state: bytes) -> None:
+        """Restores `get_state()`."""
+        unpack(state, MAGIC, self._digest, self._match, self.controllers, self._check)
+        self._observe()
+
+    def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
+        """The matches in other groups."""
+        return regroup(states, num_rows, MAGIC, self._digest, MATCH)
+
+    def _check(self, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
+        need_possible(
+            round=(match["round"] >= 0) & (match["round"] < self._options.rounds),
+            controllers=(controllers == 0) | (controllers == EXTERNAL),
+        )
+
+    def _draws(self, which: int) -> npt.NDArray[np.float64]:
+        """(B, S, DRAWS) numbers in [0, 1) of this round."""
+        seeds = self._match["seed"][:, None] + np.arange(SEATS, dtype=np.uint64) + np.uint64(2 * which)
+        return uniform(streams(seeds, DRAWS), self._match["round"][:, None, None])
+
+    def _observe(self) -> None:
+        unit = self._draws(0)
+        if self.mask is not None and self.mask.dtype == np.bool_:
+            self.mask[:] = True
+        getattr(self, f"_show_{self._options.kind}")(unit)
+
+    def _judge(self, played: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.asarray(getattr(self, f"_right_{self._options.kind}")(played, self._draws(0)), np.float32)
+
+    def _show_box(self, unit: npt.NDArray[Any]) -> None:
+        self.obs[:] = unit[..., :2]
+
+    def _right_box(self, played: npt.NDArray[Any], unit: npt.NDArray[Any]) -> Any:
+        """The first number should be ten times what is seen, the second its opposite half."""
+        off = np.abs(played[..., 0] / 10 - unit[..., 0]) + np.abs(played[..., 1] + unit[..., 1] / 2) / 2
+        return 1 - off
+
+    def _show_tuples(self, unit: npt.NDArray[Any]) -> None:
+        """Some of the pairs (type, target) are legal; shown is which target suits which type: one number away."""
+        shift = (unit[..., 0] * TARGETS).astype(int)
+        self.obs[:] = 0
+        self.obs[..., :TARGETS] = shift[..., None] == np.arange(TARGETS)
+        order = unit[..., 8 : 8 + TYPES * TARGETS].argsort(-1)  # all pairs in a random order
+        suits = (order % TARGETS) == (order // TARGETS + shift[..., None]) % TARGETS
+        first = np.argsort(~suits, axis=-1, kind="stable")[..., :2]  # two that suit are legal
+        chosen = np.concatenate([first, np.argsort(suits, axis=-1, kind="stable")[..., : TUPLES - 2]], -1)
+        pairs = np.take_along_axis(order, chosen, -1)
+        tuples = np.stack([pairs // TARGETS, pairs % TARGETS], -1).astype(np.int16)
+        count = 2 + (unit[..., 1] * (TUPLES - 1)).astype(int)
+        tuples[np.arange(TUPLES) >= count[..., None]] = -1
+        assert self.mask is not None
+        self.mask[:] = tuples.reshape(self.mask.shape)
+
+    def _right_tuples(self, played: npt.NDArray[Any], unit: npt.NDArray[Any]) -> Any:
+        return played[..., 1] == (played[..., 0] + (unit[..., 0] * TARGETS).astype(int)) % TARGETS
+
+    def _show_image(self, unit: npt.NDArray[Any]) -> None:
+        """A bright spot on a dim board: in which quarter is it?"""
+        board = unit[..., 8 : 8 + SIDE * SIDE] * 100
+        spot = (unit[..., 0] * SIDE * SIDE).astype(int)
+        np.put_along_axis(board, spot[..., None], 255, -1)
+        self.obs[..., : SIDE * SIDE] = board
+        self.obs[..., SIDE * SIDE :] = 0
+        assert self.mask is not None
+
+    def _right_image(self, played: npt.NDArray[Any], unit: npt.NDArray[Any]) -> Any:
+        down, across = np.divmod((unit[..., 0] * SIDE * SIDE).astype(int), SIDE)
+        return played[..., 0] == 2 * (down >= SIDE // 2) + (across >= SIDE // 2)
+
+    def _show_tokens(self, unit: npt.NDArray[Any]) -> None:
+        self.obs[..., :4] = np.floor(unit[..., :4] * COLOURS)
+        self.obs[..., 4] = 1
+
+    def _right_tokens(self, played: npt.NDArray[Any], unit: npt.NDArray[Any]) -> Any:
+        """Each key should be pressed where the two cards of its row are of one colour."""
+        cards = np.floor(unit[..., :4] * COLOURS)
+        return ((played == 1) == (cards[..., ::2] == cards[..., 1::2])).mean(-1)
+
+    def _show_mixture(self, unit: npt.NDArray[Any]) -> None:
+        self.obs[..., :3] = np.floor(unit[..., :3] * 3)
+        self.obs[..., 3:] = unit[..., 3:6] * 4 - 2
+        assert self.mask is not None
+        self.mask[..., 0] = unit[..., 0] < 0.5  # of the choices 0, 1, 2 the first is not always legal
+
+    def _right_mixture(self, played: npt.NDArray[Any], unit: npt.NDArray[Any]) -> Any:
+        """The last choice should be the first card, the number what is wanted."""
+        off = np.abs(played[..., 1] - (unit[..., 3] * 4 - 2))
+        return 0.5 * (played[..., -1] == np.floor(unit[..., 0] * 3)) - 0.1 * off
+
+
+GAME: Any = SimpleNamespace(Options=Options, spec=spec, make=make)
+
+
+def register(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The game's name; it is registered for one test."""
+    monkeypatch.setitem(registry._games, "guessing", GAME)
+    return "guessing"
