@@ -211,6 +211,8 @@ def say(message: str) -> None:
 class Memory:
     """A shelf that keeps snapshots in memory and no state; see `league.training.loop.Shelf`."""
 
+    guests = ()
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._frozen: dict[str, ActorCritic] = {}

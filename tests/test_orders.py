@@ -42,7 +42,8 @@ def is_set(node: ast.AST, names: set[str]) -> bool:
 
 def is_folder(node: ast.AST) -> bool:
     """Whether an expression lists a folder."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in FOLDERS
+    name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+    return name.split(".")[-1] in FOLDERS and name != "ast.walk"
 
 
 def set_names(scope: ast.AST) -> set[str]:
