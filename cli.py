@@ -981,27 +981,28 @@ def bench_ratings(
 
 @app.command()
 def check(
-    game: Annotated[str, typer.Argument(help="The game, such as brawl, matrix or kuhn.")],
+    game: Annotated[str, typer.Argument(help="The game: a name such as brawl, or an address such as game.py.")],
     overrides: SetOption = None,
     seed: Annotated[int, typer.Option(help="Random seed of the matches and actions.")] = 1,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Hold a game to what training takes for granted: play it in every way, and name the first rule that it breaks."""
-    from league import config as settings
+    from league.arena.games import enter, load_settings
     from league.testing import check_bot, check_game
 
-    options = settings.load(env=game, overrides=overrides or ()).env.options
-    found = check_game(game, options, seed=seed)
+    name = enter(game, lambda message: say(message, quiet))
+    options = load_settings(env=name, overrides=overrides or ())[0].env.options
+    found = check_game(name, options, seed=seed)
     assert found is not None, "a deep check says what it found"
     for bot in found.spec.bots:
-        say(f"{game} keeps the contract; now bot {bot}", quiet)
-        check_bot(game, bot, options, seed=seed)
+        say(f"{name} keeps the contract; now bot {bot}", quiet)
+        check_bot(name, bot, options, seed=seed)
     if as_json:
         print_json(found)
         return
     bots = ", ".join(found.spec.bots) or "none"
-    show(f"{game}: keeps the contract, in runs of {found.steps:,} steps, with matches of up to {found.longest:,}")
+    show(f"{name}: keeps the contract, in runs of {found.steps:,} steps, with matches of up to {found.longest:,}")
     show(f"bots that play one match from one seed, in both seats: {bots}")
 
 

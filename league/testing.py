@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from league import config
+from league.arena.games import enter, load_settings
 from league.envs import registry
 from league.envs.base import check_match_batch
 from league.envs.contract import need
@@ -28,12 +28,12 @@ __all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_b
 
 
 def check_game(
-    game: str, options: Mapping[str, Any] | None = None, *, quick: bool = False, seed: int = 1
+    game: object, options: Mapping[str, Any] | None = None, *, quick: bool = False, seed: int = 1
 ) -> Checked | None:
-    """Plays a registered game in every way that training does, and holds it to the contract of games.
+    """Plays a game in every way that training does, and holds it to the contract of games.
 
     Args:
-        game: its registered name.
+        game: its name or address, or the module or class itself, as `league.train(env=...)` takes it.
         options: of the game, in place of those that training uses.
         quick: a few steps only, as before training.
         seed: of the matches and actions.
@@ -45,15 +45,15 @@ def check_game(
         ContractError: the first rule that it breaks, with row, seat, step and column.
         ConfigError: no such game or option.
     """
-    chosen = _options(game, options)
+    entered, chosen = _entered(game, options)
     if quick:
-        check_quickly(game, chosen)
+        check_quickly(entered, chosen)
         return None
-    return check_deeply(game, chosen, seed=seed)
+    return check_deeply(entered, chosen, seed=seed)
 
 
 def check_bot(
-    game: str,
+    game: object,
     bot: str | Callable[..., Any],
     options: Mapping[str, Any] | None = None,
     *,
@@ -63,7 +63,7 @@ def check_bot(
     """Plays a bot in both seats: legal actions, and of one seed one match, whatever was played before or beside it.
 
     Args:
-        game: its registered name.
+        game: as for `check_game`.
         bot: the name of one of its bots; or a function (observation, legal, rng) -> action, for games that are a
             `league.envs.Match`.
         options: of the game, in place of those that training uses.
@@ -76,11 +76,11 @@ def check_bot(
         UsageError: no such bot; or a function for a game in arrays.
         ConfigError: no such game or option.
     """
-    chosen = _options(game, options)
+    entered, chosen = _entered(game, options)
     name = bot if isinstance(bot, str) else getattr(bot, "__name__", "bot")
-    make = _with_bot(game, chosen, name, bot)
+    make = _with_bot(entered, chosen, name, bot)
     number = make(1).spec.bots.index(name)
-    seats = f"bot {name} of {game}"
+    seats = f"bot {name} of {entered}"
     for seat in range(SEATS):
         seeds = np.arange(1, max(2, matches // 2) + 1, dtype=np.uint64) * np.uint64(7919) + np.uint64(seed)
         batch = make(len(seeds))
@@ -121,8 +121,12 @@ def check_policy(policy: Policy, spec: GameSpec, *, rows: int = 4, steps: int = 
     check(policy, spec, rows=rows, steps=steps, seed=seed)
 
 
-def _options(game: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    return registry.check_options(game, {**config.load(env=game).env.options, **(options or {})})
+def _entered(game: object, options: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+    """The game's name and its options, those of training but for what is given."""
+    name = game if isinstance(game, str) and registry.is_known(game) else enter(game)
+    assert name is not None, "only None has no name"
+    usual = load_settings(env=name)[0].env.options
+    return name, registry.check_options(name, {**usual, **(options or {})})
 
 
 def _with_bot(

@@ -490,3 +490,16 @@ def test_a_network_without_its_methods_is_named() -> None:
     """Before anything is played."""
     with pytest.raises(ContractError, match=r"policy Linear has no method initial_state\(\)"):
         check_policy(cast(Any, nn.Linear(2, 2)), registry.spec("grid", {}))
+
+
+def test_games_are_checked_by_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """`league check game.py`, and a class itself."""
+    rules = Path(league.__file__).resolve().parents[1] / "examples" / "rps.py"
+    (tmp_path / "game.py").write_text(rules.read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["league", "check", "game.py", "--quiet"])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert not ending.value.code and capsys.readouterr().out.startswith("rps: keeps the contract")
+    found = check_game(Keys)
+    assert found is not None and found.spec.name == "keyboard"
