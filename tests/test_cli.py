@@ -1012,6 +1012,7 @@ learners.rival.role = "league_exploiter"
 """
 
 
+@pytest.mark.slow
 def test_what_is_set_for_a_role_is_the_leagues_for_good(call: Call, tmp_path: Path) -> None:
     """It acts in the process that begins and in the one that resumes; another figure is another league."""
     (tmp_path / "duo.toml").write_text(DUO)

@@ -24,6 +24,7 @@ from league.snapshots.state import read_state
 from league.store.store import Store
 from league.training.learner import Learner
 from tests.helpers import processes
+from tests.helpers.cases import cases
 from tests.helpers.runs import at_update, stopping
 from tests.helpers.sizes import TINY, as_options
 from tests.helpers.stores import make_run
@@ -183,7 +184,7 @@ def test_a_folder_that_is_there_is_not_taken(kind: str, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / run_of(kind)).iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", cases("run", slow=KINDS))
 def test_two_stores_in_one_folder_share_no_run(kind: str, stopped: Any) -> None:
     """A second store takes neither the name nor, with rows of its own, the folder of the first one's run."""
     folder = stopped(kind)
@@ -204,7 +205,7 @@ def test_two_stores_in_one_folder_share_no_run(kind: str, stopped: Any) -> None:
 
 
 @pytest.mark.parametrize("what", ["folder", "state"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", cases("run", slow=KINDS))
 def test_swapped_files_are_found(kind: str, what: str, stopped: Any) -> None:
     """Two runs of one store whose folders, or states, were swapped: neither goes on, is pruned or plays the other's."""
     folder = stopped(kind)
@@ -284,7 +285,7 @@ def begin_and_die(kind: str, folder: Path, is_marked: bool) -> None:
 
 
 @pytest.mark.parametrize("is_marked", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", cases("run", slow=KINDS))
 def test_a_run_killed_before_its_row_leaves_its_name_free(kind: str, is_marked: bool, tmp_path: Path) -> None:
     """Its folder is there and the store has nothing of it: the same call begins it."""
     process = processes.Process(begin_and_die, [kind, tmp_path, is_marked], cwd=tmp_path)
@@ -325,7 +326,7 @@ def test_a_run_is_not_called_as_the_stores_files_are(kind: str, tmp_path: Path) 
 # A call that is refused
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", cases("learner", slow=KINDS))
 def test_a_call_that_is_refused_at_last_changes_nothing(
     kind: str, stopped: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

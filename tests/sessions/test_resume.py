@@ -332,6 +332,7 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
     assert league.resume("matrix-1", store=store, watcher=Notes(0)).status == "stopped"
 
 
+@pytest.mark.slow
 def test_an_overlapped_run_resumes_and_lanes_may_change(tmp_path: Path) -> None:
     """Two lanes stop and go on bit for bit; a run that goes on with one keeps its matches and is another run."""
     overlapped = "learner.overlap=true"
