@@ -1,4 +1,4 @@
-"""The match-batch contract, as a checker that every game passes, and what Gymnasium calls its spaces.
+"""The match-batch contract, as a checker that every game passes.
 
 `check_match_batch` plays a game with random legal actions and compares runs that must be equal; it knows no game.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,59 +15,12 @@ from league.envs.contract import Watch, acting, check_arrays, need, restore
 from league.envs.traces import Step, Units, act, equal, play, shown_mask, units_of
 from league.envs.turn_checks import check_turns
 from league.errors import ContractError
-from league.types import EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, MatchBatch, Regrouping, Turns
+from league.types import EXTERNAL, SEATS, MatchBatch, Regrouping, Turns
 
-if TYPE_CHECKING:
-    from gymnasium import spaces
-
-__all__ = ["ContractError", "check_match_batch", "gymnasium_spaces", "show_observation"]
+__all__ = ["ContractError", "check_match_batch"]
 
 Make = Callable[[int, int], MatchBatch]
 """(rows, threads) -> a new batch."""
-
-
-def gymnasium_spaces(spec: GameSpec) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-    """One seat's observation and action space.
-
-    The observation is a Box, or a Dict of its parts: a MultiDiscrete for tokens, a Box for others. The action is the
-    space that its kind is named after, MultiDiscrete for `legal_tuples`, and a Dict or a Tuple for a mixture.
-    """
-    from gymnasium import spaces
-
-    return _observation_space(spec, spaces), _action_space(spec.action, spaces)
-
-
-def _observation_space(spec: GameSpec, spaces: Any) -> Any:
-    if spec.observation is None:
-        return spaces.Box(*spec.obs_range, (spec.obs_size,), np.float32)
-    parts: dict[str, Any] = {}
-    for part in spec.observation:
-        if part.kind == "tokens":
-            parts[part.name] = spaces.MultiDiscrete(np.full(part.shape, part.count))
-        else:
-            parts[part.name] = spaces.Box(*(part.bounds or spec.obs_range), part.shape, np.float32)
-    return spaces.Dict(parts)
-
-
-def _action_space(action: ActionSpec, spaces: Any) -> Any:
-    if action.kind == "mixture":
-        parts = [_action_space(part, spaces) for part in action.parts]
-        return spaces.Dict(dict(zip(action.names, parts, strict=True))) if action.names else spaces.Tuple(parts)
-    if action.kind == "box":
-        low, high = np.array(action.bounds, np.float32).T
-        return spaces.Box(low, high, dtype=np.float32)
-    if action.kind == "discrete":
-        return spaces.Discrete(action.choices[0])
-    if action.kind == "multi_binary":
-        return spaces.MultiBinary(action.num_parts)
-    return spaces.MultiDiscrete(np.array(action.choices))
-
-
-def show_observation(spec: GameSpec, obs: FloatArray) -> Any:
-    """A copy of obs (..., obs_size) as Gymnasium's observation space has it: a dict where the spec has parts."""
-    if spec.observation is None:
-        return obs.copy()
-    return {part.name: part.of(obs) for part in spec.observation}
 
 
 def check_match_batch(make: Make, *, rows: int = 4, steps: int = 1000, seed: int = 1) -> None:

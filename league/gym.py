@@ -31,7 +31,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
     """One match at a time, seen from the learner's seat.
 
     The observation is the game's (obs_size,) float32, or a dict of its parts where the game has named these. The action
-    is of the space that `league.envs.base.gymnasium_spaces` makes of the game's `ActionSpec`, the reward the weighted
+    is of the space that `league.envs.spaces.gymnasium_spaces` makes of the game's `ActionSpec`, the reward the weighted
     sum of the reward terms. Info has the unweighted `reward_terms` by name and, where the game has one, the
     `action_mask` (M,), bool, or of `legal_tuples` int16 as the game lists them; at the end `reward_terms` and the
     `result` (`league.arena.duel.Matches.last_view`).

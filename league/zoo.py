@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.utils import seeding
 
 from league.arena.duel import Matches, flat_actions
-from league.envs.base import gymnasium_spaces, show_observation
+from league.envs.spaces import gymnasium_spaces, show_observation
 from league.errors import UsageError
 from league.types import SEATS, ActionSpec, Mask
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from league import config
 from league.arena.games import enter, load_settings
 from league.envs import registry
-from league.envs.base import gymnasium_spaces, show_observation
+from league.envs.spaces import gymnasium_spaces, show_observation
 from league.errors import UsageError, nearest
 from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray, Mask, Turns
 

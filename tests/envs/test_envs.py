@@ -14,9 +14,10 @@ from gymnasium import spaces
 
 from league import config
 from league.envs import registry
-from league.envs.base import ContractError, check_match_batch, gymnasium_spaces
+from league.envs.base import ContractError, check_match_batch
 from league.envs.classic import matrix
 from league.envs.classic.matrix import MatrixBatch, Options
+from league.envs.spaces import gymnasium_spaces
 from league.errors import ConfigError
 from league.sessions.settling import settle
 from league.types import ActionSpec

@@ -60,9 +60,9 @@ PARTS = {
     "tokens": (ObservationPart("cards", 0, (2, 2), "tokens", COLOURS), ObservationPart("rest", 4, (1,))),
     "mixture": (ObservationPart("cards", 0, (3,), "tokens", 3), ObservationPart("wanted", 3, (3,))),
 }
-SIZES = {"box": 2, "tuples": 2 * TARGETS, "image": SIDE * SIDE + 2, "tokens": 5, "mixture": 6}
+SIZES = {"box": 2, "tuples": TARGETS + TYPES * TARGETS, "image": SIDE * SIDE + 2, "tokens": 5, "mixture": 6}
 RANGES = {"box": (0.0, 1.0), "tuples": (0.0, 1.0), "image": (0.0, 255.0), "tokens": (0.0, 3.0), "mixture": (-2.0, 2.0)}
-SLICES = {"box": (0, 2), "tuples": (0, 8), "image": (36, 38), "tokens": (0, 4), "mixture": (0, 4)}
+SLICES = {"box": (0, 2), "tuples": (0, 16), "image": (36, 38), "tokens": (0, 4), "mixture": (0, 4)}
 
 
 class Options(BaseModel):
@@ -196,7 +196,7 @@ class GuessingBatch:
         return 1 - off
 
     def _show_tuples(self, unit: npt.NDArray[Any]) -> None:
-        """Some of the pairs (type, target) are legal; shown is which target suits which type: one number away."""
+        """Some of the pairs (type, target) are legal; shown is which, and by how much a target should exceed a type."""
         shift = (unit[..., 0] * TARGETS).astype(int)
         self.obs[:] = 0
         self.obs[..., :TARGETS] = shift[..., None] == np.arange(TARGETS)
@@ -210,6 +210,8 @@ class GuessingBatch:
         tuples[np.arange(TUPLES) >= count[..., None]] = -1
         assert self.mask is not None
         self.mask[:] = tuples.reshape(self.mask.shape)
+        legal = (pairs[..., None] == np.arange(TYPES * TARGETS)) & (np.arange(TUPLES) < count[..., None])[..., None]
+        self.obs[..., TARGETS:] = legal.any(-2)
 
     def _right_tuples(self, played: npt.NDArray[Any], unit: npt.NDArray[Any]) -> Any:
         return played[..., 1] == (played[..., 0] + (unit[..., 0] * TARGETS).astype(int)) % TARGETS

@@ -66,6 +66,22 @@ def test_rollouts_hold_what_was_played(kind: str, stack: bool) -> None:
     assert len(rollout.action.flatten(0, 1).unique(dim=0)) > 1 and rollout.is_first[1:].any()
 
 
+@pytest.mark.parametrize("kind, lanes", cases(("mixture", 2), slow=product(guessing.KINDS, (1, 2))))
+def test_a_saved_state_plays_on(kind: str, lanes: int) -> None:
+    """With last actions, too: another collector, in other lanes as well, goes on from what was seen and remembered."""
+    first, second = (make_collector("guessing", kind=kind, public=True) for _ in range(2))
+    first.collect(6, 1)
+    state = first.state_dict()
+    second.pool.load_state_dict(first.pool.state_dict())
+    assert second.load_state_dict(state).carried == 12
+    assert same(first.collect(5, 2), second.collect(5, 2))
+    other = make_collector("guessing", kind=kind, public=True, lanes=lanes, seed=3)
+    other.load_state_dict(state)
+    there = np.concatenate([lane.batch.obs for lane in other.lanes])
+    second.load_state_dict(state)
+    assert np.array_equal(there, second.lanes[0].batch.obs) and there[..., -2:].any()
+
+
 @pytest.mark.parametrize("kind", cases("tuples", slow=["mixture", "image"]))
 def test_graphs_replay_what_plain_calls_play(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of tuples, real numbers, tables and convolutions have fixed shapes and read fixed addresses."""
@@ -187,7 +203,7 @@ def test_a_manifest_whose_parts_do_not_fit_is_refused(tmp_path: Path) -> None:
 def test_an_agent_refuses_masks_and_tokens_that_cannot_be(tmp_path: Path) -> None:
     """Each in one line that says the rule; the memory is as before."""
     tuples = Agent(network("guessing", {"kind": "tuples"}, 0).requires_grad_(False), None)  # type: ignore[arg-type]
-    obs, good = np.zeros(8, np.float32), np.array([0, 1, 2, 3] + [-1] * 8)
+    obs, good = np.zeros(16, np.float32), np.array([0, 1, 2, 3] + [-1] * 8)
     assert tuples.act(obs, good).tolist() in ([0, 1], [2, 3])
     for mask, rule in (
         (None, "give it the game's mask"),

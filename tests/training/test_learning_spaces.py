@@ -64,11 +64,11 @@ def share(agent: Agent, kind: str, *, greedy: bool, steps: int = 20) -> float:
     "kind, steps, least",
     cases(
         ("box", 3_584, 0.62),
-        ("tuples", 5_120, 0.72),
+        ("tuples", 5_120, 0.75),
         ("image", 2_560, 0.60),
         slow=[
             ("box", 40_960, 0.93),
-            ("tuples", 81_920, 0.90),
+            ("tuples", 40_960, 0.96),
             ("image", 20_480, 0.98),
             ("tokens", 20_480, 0.98),
             ("mixture", 20_480, 0.45),
