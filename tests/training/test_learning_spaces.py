@@ -63,9 +63,9 @@ def share(agent: Agent, kind: str, *, greedy: bool, steps: int = 20) -> float:
 @pytest.mark.parametrize(
     "kind, steps, least",
     cases(
-        ("box", 3_584, 0.62),
-        ("tuples", 5_120, 0.75),
-        ("image", 2_560, 0.60),
+        ("box", 2_048, 0.70),
+        ("tuples", 3_584, 0.72),
+        ("image", 2_048, 0.45),
         slow=[
             ("box", 40_960, 0.93),
             ("tuples", 40_960, 0.96),
