@@ -67,7 +67,7 @@ def share(agent: Agent, kind: str, *, greedy: bool, steps: int = 20) -> float:
         ("tuples", 3_584, 0.72),
         ("image", 2_048, 0.45),
         slow=[
-            ("box", 40_960, 0.93),
+            ("box", 40_960, 0.90),
             ("tuples", 40_960, 0.96),
             ("image", 20_480, 0.98),
             ("tokens", 20_480, 0.98),
