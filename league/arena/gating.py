@@ -141,13 +141,13 @@ def _run(
             if store is not None:
                 trial.begin(store)
             decision = trial.play(meeting, max_games, store, say or (lambda _: None)) or "undecided"
+            row = trial.came_to(decision)
+            row = row if store is None else store.end_gate(row, champion)
         except BaseException:
             if store is not None:
                 with suppress(StoreError):  # what ended the gate is the error to tell
                     store.end_gate(trial.came_to("broken off"), champion)
             raise
-        row = trial.came_to(decision)
-        row = row if store is None else store.end_gate(row, champion)
     return trial.result(meeting, row, max_games, is_stored=store is not None)
 
 

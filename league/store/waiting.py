@@ -54,13 +54,13 @@ class Waiting:
         noted.update({name: value for name, value in given.items() if value is not None}, updated_at=naive(now()))
 
     def end_gate(self, gate: GateRow, champion: str | None) -> None:
-        """What a gate came to.
+        """What a gate came to, once: a gate that has ended stays as it is.
 
         champion: the run's when the gate began; where it is another one by now nobody is promoted.
         """
         names = ("run", "games", "llr", "decision", "is_promoted")
         came_to = {name: getattr(gate, name) for name in names}
-        self._gates[gate.gate] = came_to | {"champion": champion, "decided_at": naive(now())}
+        self._gates.setdefault(gate.gate, came_to | {"champion": champion, "decided_at": naive(now())})
 
     @act("write rows")
     def write(self, con: Cursor) -> None:
