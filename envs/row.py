@@ -45,6 +45,8 @@ class Rules:
     has_turns: bool
     """One seat may decide alone."""
     has_legal: bool
+    first_row: int = 0
+    """What errors call the batch's first row."""
 
 
 class Row:
@@ -159,7 +161,9 @@ class Row:
 
     def error(self, seat: int | None, rule: str) -> MatchError:
         """What is wrong, and where."""
-        where = f"{self.rules.spec.name} row {self.number}" + ("" if seat is None else f", seat {seat}")
+        where = f"{self.rules.spec.name} row {self.rules.first_row + self.number}" + (
+            "" if seat is None else f", seat {seat}"
+        )
         return MatchError(f"{where}, after {len(self.log)} steps of the match of seed {self.seed}: {rule}")
 
     def _joined(self, seat: int, seen: dict[str, Any]) -> FloatArray:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,12 @@ class RowBatch:
     def matches(self) -> list[Match]:
         """The match of each row."""
         return [row.match for row in self._rows]
+
+    def number_from(self, first: int) -> None:
+        """From now on errors call the first row `first`: the batch is a part of a larger one."""
+        self._rules = replace(self._rules, first_row=first)
+        for row in self._rows:
+            row.rules = self._rules
 
     def reset(self, seed: int | UInts) -> None:
         """Starts a new match in every row: row i from a seed derived from (`seed`, i), or from `seed[i]` itself.

@@ -171,6 +171,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
         learner.sequence = compiled(run.policy.sequence, run.watcher.say)
     pool = run.make_pool(config.pool, run.shelf.load_policy, pool_rng, run.shelf.guests)
     is_resumed, has_begun = bool(state), False
+    collector: Collector | None = None
     generators = state.pop("generators", None) if state else None
     try:
         generator = torch.Generator(run.device).manual_seed(run.seed)
@@ -185,6 +186,8 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
             has_begun = True
             return _loop(run, learner, pool, collector, is_resumed)
     except GuardError as error:
+        if not has_begun or collector is None:  # a worker process that died as it began
+            raise
         raise _stopped_by(error, run, learner, pool, collector.finished) from None
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
@@ -201,6 +204,9 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
             f"run={run.name}: {where} at step {run.counters.steps:,} ({why}); {saved}; go on with less: {_resume(run)}"
             f" with {settings}"
         ) from None
+    finally:
+        if collector is not None:
+            collector.close()
 
 
 def _loop(run: Run, learner: Learner, pool: Pool, collector: Collector, is_resumed: bool) -> Ending:
