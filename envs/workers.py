@@ -55,9 +55,11 @@ DIED = "worker_died"
 """Kind of the event that is written down."""
 PATIENCE = 2.0
 """Seconds for a worker to end whose socket is closed; then it is killed."""
-LAST_LINES = 3
+LAST_LINES, MAX_LETTERS = 3, 400
 """Of what a worker that died has printed, shown."""
-MAX_LETTERS = 400
+KEPT_LINES = 200
+FATAL = "Fatal Python error"
+"""With it Python tells of a crash, before a line for each frame."""
 BEGIN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from league.envs.worker import main; main()"
 PARTS = struct.Struct("<8sI")
 """Magic, parts: before the states of a game that cannot regroup them."""
@@ -92,7 +94,7 @@ class _Process:
                 pass_fds=[other.fileno()],
                 start_new_session=True,  # a terminal's Ctrl+C goes to the main process only
             )
-        self._lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -137,7 +139,12 @@ class _Process:
         if code < 0:
             with contextlib.suppress(ValueError):
                 how = f"signal {signal.Signals(-code).name}"
-        said = errors.one_line(" | ".join(self._lines))[-MAX_LETTERS:]
+        lines = list(self._lines)
+        crash = next((i for i, line in enumerate(lines) if line.startswith(FATAL)), None)
+        if crash is not None:
+            frame = next((line for line in lines[crash:] if line.startswith("File ")), "")
+            lines = [*lines[:crash], lines[crash], frame]
+        said = errors.one_line(" | ".join(filter(None, lines[-LAST_LINES:])))[-MAX_LETTERS:]
         return f"{how}; {f'it last printed: {said}' if said else 'it printed nothing'}"
 
     def hang_up(self) -> None:
