@@ -53,6 +53,7 @@ class RowBatch:
         self._digest = hashlib.sha256(f"{self.spec.name}\n{self.spec.version}\n{identity}".encode()).digest()[:16]
         self._choices = self._rules.choices
         self._bots: list[Bot] = [self._rules.bots.get(name, self._play_at_random) for name in self.spec.bots]
+        self._players = [self._rules.players.get(name) for name in self.spec.bots]
         self._limit = self._rules.max_steps
         spec = self.spec
         self.obs: FloatArray = np.zeros((rows, SEATS, spec.obs_size), np.float32)
@@ -209,8 +210,11 @@ class RowBatch:
         """The action of a bot."""
         if not 0 <= bot < len(self._bots):
             raise ValueError(f"a controller is no bot of this game: ids are 0 to {len(self._bots) - 1}, or EXTERNAL")
-        options = row.options[seat]
-        answer = self._bots[bot](self._bot_views[row.number][seat], options, row.generator(seat))
+        options, make = row.options[seat], self._players[bot]
+        if make is None:
+            answer = self._bots[bot](self._bot_views[row.number][seat], options, row.generator(seat))
+        else:
+            answer = row.player(seat, bot, make)(options)
         try:
             return self._choices.check(answer, options)
         except ValueError as error:
