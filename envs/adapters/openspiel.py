@@ -122,6 +122,7 @@ class RepeatedRps(SpielMatch):
 
     opponent_slice = (0, 2 * THROWS)
     """Both throws are public, and what a bot throws follows from both."""
+    metrics = (PAYOFF,)
 
     legal = Match.legal
 
@@ -139,6 +140,9 @@ class RepeatedRps(SpielMatch):
         super().step(actions)
         own, other = ([float(throw == action) for throw in range(THROWS)] for action in actions)
         self._last = (own, other)
+        if self.is_over:
+            for seat, player in enumerate((self.player_of(0), self.player_of(1))):
+                self.measure(seat, PAYOFF, self._state.returns()[player])
 
 
 def open(rest: str) -> MatchGame:

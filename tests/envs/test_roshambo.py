@@ -101,6 +101,7 @@ def test_bots_without_chance_score_what_the_published_table_says(one: str, two: 
         batch.step()
         paid += batch.reward_terms[0, 0, 0]
     assert paid == won and batch.terminated[0] and batch.result["winner"][0] == int(won < 0)
+    assert batch.result["metrics"][0].tolist() == [[won], [-won]]
 
 
 def test_a_match_that_is_brought_back_goes_on() -> None:
