@@ -105,7 +105,7 @@ def test_bots_without_chance_score_what_the_published_table_says(one: str, two: 
 
 
 def test_a_match_that_is_brought_back_goes_on() -> None:
-    """All bots at once, in another batch and in one that had another match; and the contract as a whole."""
+    """All bots at once, in a batch that had another match."""
     bots = [spielbots.PREFIX + name for name in NAMES]
     one, two = batch_of(SHORT, 43), batch_of(SHORT, 43)
     seat_bots(one, bots, 0)
@@ -116,6 +116,11 @@ def test_a_match_that_is_brought_back_goes_on() -> None:
     two.set_state(one.get_state())
     assert throws(one, list(range(43)), 40) == throws(two, list(range(43)), 40)
     assert one.get_state() == two.get_state()
+
+
+@pytest.mark.slow
+def test_the_game_with_its_bots_keeps_the_contract() -> None:
+    """As a whole."""
     check_match_batch(lambda rows, threads: batch_of(SHORT.replace("120", "20"), rows), rows=3, steps=60)
 
 

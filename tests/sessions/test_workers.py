@@ -42,7 +42,7 @@ class Sums(Match):
         if self.steps == 5 or self.rng.random() < 0.1:
             self.end((None, 0, 1)[(actions[0] - actions[1]) % 3])
 """
-SETS = [*(setting for setting in TINY if not setting.startswith("pool.snap")), "pool.snapshot_every=32"]
+SETS = [*TINY, "env.strict_masks=false"]
 
 
 @pytest.fixture(autouse=True)
@@ -59,19 +59,15 @@ def train(folder: Path, run: str, *sets: str, notes: Notes | None = None) -> Any
     return league.train("smoke", env=env, overrides=[*SETS, *sets], store=store, run=run, watcher=watcher)
 
 
-@pytest.mark.parametrize(
-    "more", cases("learner.overlap=true", slow=["learner.overlap=false", "env.strict_masks=false"])
-)
+@pytest.mark.parametrize("more", cases("learner.overlap=true", slow=["learner.overlap=false", "env.strict_masks=true"]))
 def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path) -> None:
-    """Stopped with two, resumed with one, then with none: what it learns and plays is what it is in one process."""
+    """Stopped with two, resumed with one: what it learns and plays is what it is in one process."""
     store = tmp_path / "league.duckdb"
     train(tmp_path, "one", more)
     with stopping(1):
         assert train(tmp_path, "many", more, "env.workers=2").updates == 1
     notes = Notes()
-    with stopping(2):
-        league.resume("many", store=store, overrides=["env.workers=1"], watcher=notes)
-    assert league.resume("many", store=store, overrides=["env.workers=0"], watcher=notes).status == "finished"
+    assert league.resume("many", store=store, overrides=["env.workers=1"], watcher=notes).status == "finished"
     assert learned(tmp_path, "one") == learned(tmp_path, "many") and not workers._crews
     assert not [line for line in notes.said if "lost" in line or "otherwise" in line]
     one, many = (Store.open(store).find_run(run) for run in ("one", "many"))
