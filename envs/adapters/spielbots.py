@@ -94,12 +94,16 @@ def players_of(game: Any) -> Mapping[str, PlayerMaker]:
 
 
 def is_roshambo(game: Any) -> bool:
-    """Whether a game is rock, paper, scissors again and again, and these bots are there for it."""
+    """Whether a game is rock, paper, scissors again and again, and these bots are there for it.
+
+    They are left out of an older OpenSpiel, in which all of them write into one history.
+    """
     parameters = game.get_parameters()
     if game.get_type().short_name != "repeated_game" or _name_of(parameters["stage_game"]) != "matrix_rps":
         return False
     is_short = parameters["num_repetitions"] <= MATCH_THROWS
-    return is_short and hasattr(pyspiel, "make_roshambo_bot") and hasattr(_libc, "initstate")
+    has_objects = "num_throws" in (getattr(pyspiel, "make_roshambo_bot", is_roshambo).__doc__ or "")
+    return is_short and has_objects and hasattr(_libc, "initstate")
 
 
 def _name_of(stage_game: Any) -> str:
