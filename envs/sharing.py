@@ -66,9 +66,9 @@ def mapped(descriptor: int, pieces: dict[str, Piece], size: int) -> dict[str, np
 
 def nameless_file(size: int = 0) -> int:
     """The descriptor of a file of zeros that lies in no folder: it is gone with the last process that has it open."""
-    if hasattr(os, "memfd_create"):
+    try:
         descriptor = os.memfd_create("league")
-    else:
+    except (AttributeError, OSError):  # another system, or a kernel that does not allow it
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
     os.ftruncate(descriptor, size)

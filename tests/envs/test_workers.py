@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -199,8 +200,13 @@ def test_a_game_that_cannot_regroup_goes_on_with_as_many_workers(tmp_path: Path)
             other.set_state(state)
 
 
-def test_seeds_of_a_games_own(tmp_path: Path) -> None:
-    """A game that makes its rows' seeds in another way plays in workers what it plays in one process."""
+def test_seeds_of_a_games_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A game that makes its rows' seeds in another way plays in workers what it plays in one process.
+
+    Here as on a system without Linux's sockets and files.
+    """
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr(workers, "SOCKET", socket.SOCK_STREAM)
     body = (ROOT / "envs" / "classic" / "matrix.py").read_text()
     body = body.replace('NAME = "matrix"', 'NAME = "own"').replace('name="matrix"', 'name="own"')
     body = body.replace(
