@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import league
 from league.config import CHANGEABLE, fingerprint, load
-from league.envs import workers
+from league.envs import registry, workers
 from league.errors import ConfigError, LeagueError
+from league.sessions import sizing
 from league.store.store import Store
 from tests.helpers.cases import cases
 from tests.helpers.games import new_user
@@ -105,7 +107,16 @@ def test_a_game_that_fails_in_a_worker_before_the_run_begins_changes_nothing(tmp
 
 
 def test_workers_are_no_part_of_what_a_run_is() -> None:
-    """The fingerprint does not tell of them, and they may change when a run is resumed; their number is bounded."""
+    """The fingerprint does not tell of them, and they may change when a run is resumed; their number is bounded.
+
+    The memory that they take is part of what a run says it takes.
+    """
+    spec, cpu = registry.spec("matrix", {}), torch.device("cpu")
+    zero, three = (
+        sizing.estimate(load(env="matrix", overrides=[f"env.workers={n}"]), spec, sizing.Footprint(1, 1, 1, 1), cpu)
+        for n in (0, 3)
+    )
+    assert three.total - zero.total == 3 * sizing.WORKER and "workers 144 MiB" in three.describe()
     assert fingerprint(load(overrides=["env.workers=3"])) == fingerprint(load()) and "env.workers" in CHANGEABLE
     for value in ("-1", "129", "true", "1.5"):
         with pytest.raises(ConfigError, match=r"env\.workers"):
