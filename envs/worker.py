@@ -199,7 +199,12 @@ def _end_with(parent: int) -> None:
 def main() -> None:
     """What `league.envs.workers` starts: arguments are the socket, the other process, how it ends, and the recipe."""
     descriptor, parent, is_main = (int(word) for word in sys.argv[2:5])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # they are for the other process, which stops in order
+        signal.signal(number, signal.SIG_IGN)
     os.dup2(2, 1)  # what a game prints is no talk of this library
     faulthandler.enable()
     if sys.platform == "linux" and is_main:  # else it would end with the thread that started it

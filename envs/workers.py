@@ -53,8 +53,8 @@ from league.types import BoolArray, FloatArray, GameSpec, Mask, MatchBatch, Regr
 
 DIED = "worker_died"
 """Kind of the event that is written down."""
-PATIENCE = 2.0
-"""Seconds for a worker to end whose socket is closed; then it is killed."""
+PATIENCE, LAST_PATIENCE = 2.0, 20.0
+"""Seconds for a worker to end whose socket is closed, or which has closed it, as in a crash; then it is killed."""
 LAST_LINES, MAX_LETTERS = 3, 400
 """Of what a worker that died has printed, shown."""
 KEPT_LINES = 200
@@ -132,7 +132,7 @@ class _Process:
 
     def epitaph(self) -> str:
         """How it ended, and what it printed last."""
-        self.end()
+        self.end(LAST_PATIENCE)
         self._reader.join(PATIENCE)
         code = self._process.returncode
         how = f"exit code {code}"
@@ -151,11 +151,11 @@ class _Process:
         """Lets it end by itself."""
         self._line.close()
 
-    def end(self) -> None:
-        """Ends it and waits until it has."""
+    def end(self, patience: float = PATIENCE) -> None:
+        """Waits until it has ended, and ends it after so many seconds."""
         self.hang_up()
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(patience)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

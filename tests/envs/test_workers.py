@@ -256,7 +256,7 @@ def test_a_worker_that_dies_is_named(fault: str, words: str, tmp_path: Path) -> 
 
 
 def test_workers_end_with_the_last_batch_that_needs_them(tmp_path: Path) -> None:
-    """Batches of a game share them; they hold no torch, and no Ctrl+C reaches them."""
+    """Batches of a game share them; they hold no torch, and leave signals to the process that they serve."""
     name = noisy(tmp_path)
     one, two = (registry.make(name, rows=4, threads=1, options={"fault": "torch"}, workers=2) for _ in range(2))
     assert isinstance(one, WorkerBatch) and isinstance(two, WorkerBatch) and one.pids == two.pids
@@ -266,6 +266,10 @@ def test_workers_end_with_the_last_batch_that_needs_them(tmp_path: Path) -> None
     assert "torch" in sys.modules and not one.obs[:, :, 2].any()
     one.close()
     two.reset(0)
+    two.step()
+    for pid in pids:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(pid, number)
     two.step()
     assert all(map(is_there, pids))
     del two
