@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from league.boards.standings import Leaderboard, find_named
 from league.boards.standings import leaderboard as rank
 from league.device import choose_device, read_memory
 from league.envs import registry
-from league.errors import DEFAULT_STORE, UsageError, command, nearest
+from league.errors import DEFAULT_STORE, ConfigError, UsageError, command, nearest
 from league.play.evaluation import Contestant, Pairing, Summary, check_games, num_rows, play, summarise
 from league.policies.actor_critic import ActorCritic, state_bytes
 from league.policies.stacked import StackedPolicy, stack_of
@@ -392,14 +393,25 @@ def play_pairings(
 
     sides = [contestant(named) for named in meeting.sides]
     _check_memory(meeting, pairings)
+    workers = _workers_of(meeting)
     return play(
-        lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options),
+        lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options, workers=workers),
         [Pairing(sides[a], sides[b], games, seed) for a, b, games, seed in pairings],
         Origin(run, game.game_id),
         update=update,
         greedy=greedy,
         make_stack=make_stack,
     )
+
+
+def _workers_of(meeting: Meeting) -> int:
+    """Worker processes that play a meeting: as many as the agents' runs had, at most one a core."""
+    sections = [manifest.config.get("env") for manifest, _ in meeting.nets.values()]
+    asked = [section.get("workers") for section in sections if isinstance(section, dict)]
+    most = min(max([0, *(count for count in asked if type(count) is int)]), registry.num_cores())
+    with suppress(ConfigError):  # a game that only this process has
+        return most if most and registry.recipe(meeting.game.name) else 0
+    return 0
 
 
 def _check_memory(meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]]) -> None:

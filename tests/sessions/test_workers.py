@@ -71,6 +71,16 @@ def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path)
     notes = Notes()
     assert league.resume("many", store=store, overrides=["env.workers=1"], watcher=notes).status == "finished"
     assert learned(tmp_path, "one") == learned(tmp_path, "many") and not workers._crews
+    made: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        make = registry.make
+        patch.setattr(registry, "num_cores", lambda: 2)
+        patch.setattr(
+            registry, "make", lambda *a, workers=0, **k: made.append(workers) or make(*a, workers=workers, **k)
+        )
+        scores = [league.evaluate(run, "bot:two", games=4, store=store, device="cpu") for run in ("one", "many")]
+    assert made == [0, 1, 0]  # the last is of one row, which says what the game is
+    assert scores[0].summary == scores[1].summary and not workers._crews
     assert not [line for line in notes.said if "lost" in line or "otherwise" in line]
     one, many = (Store.open(store).find_run(run) for run in ("one", "many"))
     assert one.fingerprint == many.fingerprint and one.source == many.source
