@@ -3,7 +3,8 @@ short ones are not over-counted, and random numbers of their own, so that evalua
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from league.types import (
     EXTERNAL,
     SEATS,
     BoolArray,
+    Closing,
     MatchBatch,
     MatchResult,
     Origin,
@@ -110,19 +112,19 @@ def play(
     for pairing in pairings:
         check_games(pairing.games)
     plan = _Plan(pairings)
-    batch = make_batch(len(plan.pairing))
     entropy = [word for pairing in pairings for word in (pairing.seed & 0xFFFFFFFF, pairing.seed >> 32)]
     drawn = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
     generator = torch.Generator(_device_of(pairings)).manual_seed(drawn)
-    view = SeatView(batch, generator.device)
-    for row, agents in enumerate(plan.agents):
-        batch.controllers[row] = [bot_id(batch, agent) for agent in agents]
-    batch.reset(plan.seeds)
-    seats = _Seats(batch)
-    played, steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
-    sums = np.zeros(batch.reward_terms.shape, np.float64)
     results: list[MatchResult] = []
-    with autocast(generator.device, precision):
+    batch = make_batch(len(plan.pairing))
+    with _closed_after(batch), autocast(generator.device, precision):
+        view = SeatView(batch, generator.device)
+        for row, agents in enumerate(plan.agents):
+            batch.controllers[row] = [bot_id(batch, agent) for agent in agents]
+        batch.reset(plan.seeds)
+        seats = _Seats(batch)
+        played, steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
+        sums = np.zeros(batch.reward_terms.shape, np.float64)
         families = _families(pairings, plan, view, generator, greedy, make_stack)
         while (playing := played < plan.quota).any():
             acting = seats.acting(playing)
@@ -165,6 +167,16 @@ def play(
             for family in families:
                 family.clear(ended)
     return sorted(results, key=lambda result: (result.row, result.ordinal))
+
+
+@contextmanager
+def _closed_after(batch: MatchBatch) -> Iterator[None]:
+    """Lets go of what a batch holds beside memory, however it ends."""
+    try:
+        yield
+    finally:
+        if isinstance(batch, Closing):
+            batch.close()
 
 
 class _Seats:
