@@ -136,7 +136,7 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
 
     Actions are as PettingZoo's own games have them: a number where there is one choice in an action, else an array.
     What is legal is the `action_mask` of the info of the agent that is to decide, as `sample` of its action space takes
-    it; of legal tuples it is `legal_tuples`, a list. Where both decide at once, `player_0` is asked first, and does not
+    it; of legal tuples it is `legal_tuples`, a list. Where both decide at once, `player_0` decides first, and does not
     see what the other does. Observations, rewards and the last info are those of `league.gym.MatchEnv`.
 
     Args:
