@@ -36,7 +36,8 @@ from league.sessions.shelf import architecture_of
 from league.sessions.steady import Silent
 from league.store.rows import RunRow
 from league.store.store import Store
-from league.training.loop import Counters, Report, Run, train
+from league.training.loop import train
+from league.training.run import Counters, Report, Run
 from league.types import BOT_PREFIX, GameSpec, MatchBatch, Origin
 
 STAGE = "test50k"
@@ -209,7 +210,7 @@ def say(message: str) -> None:
 
 
 class Memory:
-    """A shelf that keeps snapshots in memory and no state; see `league.training.loop.Shelf`."""
+    """A shelf that keeps snapshots in memory and no state; see `league.training.run.Shelf`."""
 
     guests = ()
 

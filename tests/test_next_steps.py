@@ -59,10 +59,12 @@ OFFERS = {
     "training/guards:judge_evaluation `league rewards RUN`": "advised",
     "training/guards:_value_loss `league rewards RUN`": "advised",
     "training/guards:_flat_return `league rewards RUN`": "advised",
-    "training/loop:_restore command('train', '--fresh', '--env', env, store=run.store.path)": (
+    "training/saving:restore command('train', '--fresh', '--env', env, store=run.store.path)": (
         "state_of_another_version"
     ),
-    "training/loop:_resume command('resume', run.name, *more, store=run.store.path)": "no_memory_for_a_first_state",
+    "training/saving:resume_command command('resume', run.name, *more, store=run.store.path)": (
+        "no_memory_for_a_first_state"
+    ),
     "maths/davidson:_mesh `league imports list`": "imported",
     "maths/davidson:_mesh `league imports remove NAME`": "imported",
     "maths/joint:matrix `league imports list`": "imported",

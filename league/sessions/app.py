@@ -35,7 +35,7 @@ from league.sessions.shelf import FileShelf
 from league.sessions.steady import steady
 from league.store.rows import RunRow
 from league.store.store import Store
-from league.training.loop import Watcher
+from league.training.run import Watcher
 
 
 def train(

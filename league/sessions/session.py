@@ -39,8 +39,8 @@ from league.snapshots import io as snapshot_files
 from league.store.locks import alone
 from league.store.rows import GameRow, RunRow, RunStatus
 from league.store.store import Store
-from league.training.loop import Counters, Ending, PoolMaker, Report, Run, Watcher
 from league.training.loop import train as run_training
+from league.training.run import Counters, Ending, PoolMaker, Report, Run, Watcher
 from league.types import MatchBatch
 
 

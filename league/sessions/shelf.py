@@ -25,7 +25,7 @@ from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
 from league.store.rows import AgentRow, RunRow, SnapshotRow
 from league.store.store import Store
-from league.training.loop import Counters
+from league.training.run import Counters
 from league.types import GameSpec, Policy
 
 
@@ -37,7 +37,7 @@ def architecture_of(config: Config, spec: GameSpec) -> Architecture:
 
 
 class FileShelf:
-    """A `league.training.loop.Shelf` of files; the store gets a row of each snapshot.
+    """A `league.training.run.Shelf` of files; the store gets a row of each snapshot.
 
     Args:
         store: the files lie in the run's folder beside it.
