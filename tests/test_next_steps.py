@@ -83,8 +83,8 @@ OFFERS = {
     "sessions/failures:write_evidence command('replay', path)": "no_offer",  # tests/sessions/test_failures.py runs it
     "sessions/shelf:load_policy command('resume', self.row.run, store=self.store.path)": "snapshots_away",
     "sessions/shelf:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
-    "sessions/app:resume command('resume', run, store=opened.path)": "learner_taken_for_a_run",
-    "sessions/app:_go command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
+    "sessions/app:resumed command('resume', run, store=opened.path)": "learner_taken_for_a_run",
+    "sessions/app:_session command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
     "sessions/app:_is_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
     "sessions/app:longer command('train', '--fresh', '--env', row.env, store=store)": "smoke_finished",
     "sessions/app:longer command(*words, store=store)": "short_finished",

@@ -212,6 +212,29 @@ class Session:
             number = next(iter(received()), 0)
         return SessionEnd(tuple(learner.result(number) for learner in self._learners), number)
 
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """What its learners are."""
+        return [learner.plan for learner in self._learners]
+
+    def wire_alone(self) -> tuple[Run, dict[str, Any] | None]:
+        """The parts of a session's only learner, and the state that it goes on from, for whoever calls the acts.
+
+        `end_alone` is called at the end.
+        """
+        [learner] = self._learners
+        if told := slowness(learner.plan.config, learner.plan.device):
+            self._watcher.say(told)
+        return self._wire(learner)
+
+    def end_alone(self, counters: Counters, status: RunStatus) -> TrainResult:
+        """Writes down where the only learner stands. One that has not begun leaves nothing in the store."""
+        [learner] = self._learners
+        learner.counters = counters
+        if self._has_begun:
+            self._end_turn(learner, status)
+        return learner.result(0)
+
     def _look(self, learner: _Learner) -> None:
         plan, name = learner.plan, learner.plan.row.run
         if plan.found is None:
@@ -262,23 +285,31 @@ class Session:
 
         A signal may have come already: then it is saved as it stands.
         """
-        plan = learner.plan
         while True:
             try:
-                run = wire(plan)
-                plan.shelf.wait()
-                state, forget = self._state(learner)
-                ending = self._train(learner, replace(run, begin=partial(self._begin, forget)), state)
+                run, state = self._wire(learner)
+                ending = self._train(learner, run, state)
             except Interrupted:  # while it waited for the store; its last saved state stands
                 return
             learner.counters = run.counters
             if ending != "reset" or received():
                 break
-        learner.is_in_turn, learner.is_finished = False, ending == "finished"
-        self._note(learner, "finished" if learner.is_finished else "stopped" if received() else "running")
-        if isinstance(plan.watcher, Notes):
-            plan.watcher.tell()
-        if learner.is_finished and plan.has_alarms:
+        learner.is_in_turn = False
+        self._end_turn(learner, "finished" if ending == "finished" else "stopped" if received() else "running")
+
+    def _wire(self, learner: _Learner) -> tuple[Run, dict[str, Any] | None]:
+        """A learner's parts and the state that it goes on from."""
+        run = wire(learner.plan)
+        learner.plan.shelf.wait()
+        state, forget = self._state(learner)
+        return replace(run, begin=partial(self._begin, forget)), state
+
+    def _end_turn(self, learner: _Learner, status: RunStatus) -> None:
+        learner.is_finished = status == "finished"
+        self._note(learner, status)
+        if isinstance(learner.plan.watcher, Notes):
+            learner.plan.watcher.tell()
+        if learner.is_finished and learner.plan.has_alarms:
             self._sound_alarms(learner)
 
     def _train(self, learner: _Learner, run: Run, state: dict[str, Any] | None) -> Ending:

@@ -31,6 +31,10 @@ class SaveClock:
         if is_resumed:
             self.start(True)
 
+    def set_minutes(self, minutes: float) -> None:
+        """Waits for so long from the next save on."""
+        self._pause = 60 * minutes
+
     @property
     def is_due(self) -> bool:
         """Whether it is time."""

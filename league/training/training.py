@@ -70,11 +70,13 @@ class Training:
         self._has_news = False
         """Whether others wait for a snapshot of which no state is saved yet."""
         self._alarms: list[Alarm] = []
+        self.set_figures: dict[str, float] = {}
+        """Settings that were changed on the way, which are metrics from then on: `set/SECTION.KEY` -> value."""
         self._play_seconds = 0.0
         self._has_matches = False
         """Whether matches are in play."""
         self._generator = torch.Generator(run.device).manual_seed(run.seed)
-        with self._errors_told():
+        with self.errors_told():
             self.lesson = _lesson_of(run, state)
             self.collector = self._make_collector()
         self._recent = Recent(self.pool, run.name, config.rewards)
@@ -90,7 +92,7 @@ class Training:
         run, state = self.run, self._state
         generators = state.pop("generators", None) if state else None
         seed_now = seed_after(run.seed, state["counters"]["update"]) if state else 0
-        with self._errors_told(), randomness.of_a_run(run.seed, run.device, generators, seed_now) as seeded:
+        with self.errors_told(), randomness.of_a_run(run.seed, run.device, generators, seed_now) as seeded:
             if state:
                 is_next = run.lesson_at(state["counters"]["steps"]).number != self.lesson.number
                 self._has_matches = restore(
@@ -141,13 +143,17 @@ class Training:
     def snapshot(self) -> str:
         """Freezes the agent: a snapshot joins the pool, and is its newest agent. Returns its agent id."""
         counters = self.counters
-        if counters.newest_steps != counters.steps or not counters.newest:
-            _take_snapshot(self.run, counters)
-        self.pool.admit(counters.newest)
+        self.pool.admit(self.freeze())
         measure_payoffs(self.run, self.pool)
         counters.next_snapshot = next_snapshot_mark(self.run.config, counters.steps)
         self._has_news = self.pool.is_shared
         return counters.newest
+
+    def freeze(self) -> str:
+        """A snapshot of the present weights, which does not join the pool; the newest where that is one."""
+        if self.counters.newest_steps != self.counters.steps or not self.counters.newest:
+            _take_snapshot(self.run, self.counters)
+        return self.counters.newest
 
     def evaluate(self, *, newest: bool = False) -> dict[str, Summary]:
         """Lets a snapshot play its games against fixed opponents, once (`league.training.evaluating.evaluate`).
@@ -164,8 +170,8 @@ class Training:
         run, counters = self.run, self.counters
         is_extra = not newest and counters.newest_steps != counters.steps
         first_row = OUT_OF_TURN if is_extra and not self.is_finished else 0
-        if is_extra:
-            _take_snapshot(run, counters)
+        if not newest:
+            self.freeze()
         summaries: dict[str, Summary] = {}
         if counters.newest != counters.evaluated:
             try:
@@ -227,7 +233,7 @@ class Training:
         self._recent.add(rollout.finished)
         self.pool.record(rollout.finished, run.name, num_steps)
         metrics |= self.pool.metrics() | match_metrics(rollout, run.name, run.config.rewards)
-        metrics |= {"play_seconds": self._play_seconds, "learn_seconds": learned}
+        metrics |= {"play_seconds": self._play_seconds, "learn_seconds": learned, **self.set_figures}
         if run.lessons:
             metrics["lesson"] = float(self.lesson.number)
         run.store.add_matches(rollout.finished)
@@ -242,6 +248,7 @@ class Training:
         """Goes on with other figures of learning or of [run] (`league.Trainer.change`)."""
         self.run = replace(self.run, config=config)
         self.learner.reconfigure(config.learner)
+        self._clock.set_minutes(config.run.checkpoint_minutes)
 
     # Lessons.
 
@@ -273,7 +280,12 @@ class Training:
     # Errors.
 
     @contextmanager
-    def _errors_told(self) -> Iterator[None]:
+    def errors_told(self) -> Iterator[None]:
+        """Within it what ends the run is told in one line, after the run was saved.
+
+        Raises:
+            LeagueError: a guard's finding, or the memory is used up.
+        """
         run = self.run
         try:
             yield

@@ -1,0 +1,370 @@
+"""`league.Trainer`: a loop of one's own is a run as any other, whatever its owner does between the acts."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import league
+from league import config as settings
+from league.errors import ConfigError, LeagueError, UsageError
+from league.play.rollout import Collector
+from league.store.store import Store
+from league.training.run import Report
+from tests.helpers.runs import Notes, status
+from tests.helpers.sizes import TINY
+from tests.training.test_prefix import learned, learning_state
+
+SETS = (*TINY, "env.rounds=3", "run.total_steps=192", "run.evaluate_every=64")
+"""Six updates of 32 steps; a snapshot at each, an evaluation at every second one."""
+
+
+def trainer(folder: Path, *sets: str, **more: Any) -> league.Trainer:
+    """One of a tiny run in `folder`."""
+    store = folder / "league.duckdb"
+    return league.Trainer("smoke", env="matrix", overrides=(*SETS, *sets), store=store, **more)
+
+
+def update(one: league.Trainer) -> dict[str, float]:
+    """One pass of the shortest loop."""
+    return one.learn(one.collect())
+
+
+def events(folder: Path, kind: str = "by_hand") -> list[str]:
+    """The messages of a run's events of a kind."""
+    found = Store.open(folder / "league.duckdb").query(f"SELECT message FROM event WHERE kind = '{kind}'")[1]
+    return [message.removeprefix("run=matrix-1: ") for (message,) in found]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of `league.train`."""
+    folder = tmp_path_factory.mktemp("whole")
+    league.train("smoke", env="matrix", overrides=SETS, store=folder / "league.duckdb")
+    return folder
+
+
+def same(folder: Path, whole: Path, *, is_state: bool = True) -> bool:
+    """Whether both runs learned the same, bit for bit: rows, metrics, snapshots, and the state with the weights."""
+    a, b = (learned(Store.open(path / "league.duckdb"), "matrix-1", 99) for path in (folder, whole))
+    if is_state:
+        assert learning_state(folder, "matrix-1") == learning_state(whole, "matrix-1")
+    assert a == b and len(a["match"]) > 10
+    return True
+
+
+def test_the_same_acts_are_the_same_run(whole: Path, tmp_path: Path) -> None:
+    """Called in the order of the loop the acts give `league.train`'s run: training, evaluations, events, status."""
+    with trainer(tmp_path) as one:
+        while one.goes_on:
+            if one.is_snapshot_due:
+                one.snapshot()
+            if one.is_evaluation_due:
+                one.evaluate(newest=True)
+            update(one)
+        scores = one.evaluate()
+        assert scores == one.evaluate() and scores["bot:random"].games == 2 and one.is_finished
+    assert one.close().status == "finished" and one.steps == 192
+    assert same(tmp_path, whole)
+    rows = [Store.open(path / "league.duckdb") for path in (tmp_path, whole)]
+    assert rows[0].matches("matrix-1", "evaluation") == rows[1].matches("matrix-1", "evaluation")
+    assert rows[0].query("SELECT * EXCLUDE rated_at FROM rating ORDER BY ALL") == rows[1].query(
+        "SELECT * EXCLUDE rated_at FROM rating ORDER BY ALL"
+    )
+    assert status(tmp_path, "matrix-1") == ("finished", 192) and not events(tmp_path)
+    runs = [row.find_run("matrix-1") for row in rows]
+    assert runs[0].fingerprint == runs[1].fingerprint
+
+
+def test_the_shortest_loop_learns_the_same_beside_another(whole: Path, tmp_path: Path) -> None:
+    """`learn(collect())` alone takes the snapshots that are due; what else goes on in the process, such as another
+    trainer, draws from the global generators and evaluations at odd times, changes nothing, nor does it to its owner.
+    """
+    (tmp_path / "other").mkdir()
+    random.seed(5)
+    np.random.seed(5)
+    torch.manual_seed(5)
+    drawn = []
+    one, other = trainer(tmp_path), trainer(tmp_path / "other", "learner.learning_rate=0.5", seed=3)
+    while one.goes_on:
+        rollout = one.collect()
+        drawn.append((random.random(), np.random.rand(), torch.rand(1).item()))
+        one.learn(rollout)
+        if other.goes_on:
+            update(other)
+        if one.steps in (32, 96):
+            one.evaluate()
+    one.close()
+    other.close()
+    random.seed(5)
+    np.random.seed(5)
+    torch.manual_seed(5)
+    assert drawn == [(random.random(), np.random.rand(), torch.rand(1).item()) for _ in drawn]
+    store = Store.open(tmp_path / "league.duckdb")
+    a, b = (learned(Store.open(path / "league.duckdb"), "matrix-1", 99) for path in (tmp_path, whole))
+    assert a["match"] == b["match"] and a["snapshot"] == b["snapshot"]
+    agents = {agent_id: step for step, _, agent_id in a["snapshot"]}
+    met = {(m.update, agents.get(agent)) for m in store.matches("matrix-1", "evaluation") for agent in m.agents}
+    assert {(1, 32), (3, 96)} <= met, "who is evaluated is the agent of then"
+    assert status(tmp_path, "matrix-1") == ("finished", 192) and status(tmp_path / "other", "matrix-1")[1] == 192
+
+
+def test_whoever_stops_it_either_carries_it_on(whole: Path, tmp_path: Path) -> None:
+    """A loop that is left early leaves a run that `league resume` finishes, and the other way round, bit for bit."""
+    (tmp_path / "back").mkdir()
+    with trainer(tmp_path) as one:
+        update(one)
+        update(one)
+        with pytest.raises(UsageError, match="another process trains it"):
+            league.resume("matrix-1", store=tmp_path / "league.duckdb")
+    assert one.close().status == "stopped" and status(tmp_path, "matrix-1") == ("stopped", 64)
+    assert league.resume("matrix-1", store=tmp_path / "league.duckdb").status == "finished"
+    assert same(tmp_path, whole)
+
+    store = tmp_path / "back" / "league.duckdb"
+    league.train("smoke", env="matrix", overrides=SETS, store=store, watcher=Notes(at=3))
+    with league.Trainer.resume("matrix-1", store=store) as again:
+        assert again.steps == 96 and again.run == "matrix-1"
+        while again.goes_on:
+            update(again)
+    assert same(tmp_path / "back", whole, is_state=False)
+
+
+class Raise:
+    """A watcher that raises a signal once an update is made."""
+
+    def __init__(self, at: int, number: int) -> None:
+        self.at, self.number = at, number
+
+    def report(self, report: Report) -> None:
+        """In the middle of `learn`."""
+        if report.update == self.at:
+            signal.raise_signal(self.number)
+
+    def evaluated(self, *_: object) -> None:
+        """Ignored."""
+
+    def say(self, message: str) -> None:
+        """Ignored."""
+
+
+def test_a_signal_waits_for_the_end_of_the_update_and_saves_the_run(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it comes while it plays or learns: Python is told when the run is saved, here even without `with`."""
+    collect = Collector.collect
+
+    def told(self: Collector, num_steps: int, number: int) -> Any:
+        rollout = collect(self, num_steps, number)
+        if number == 2:
+            signal.raise_signal(signal.SIGINT)
+        return rollout
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Collector, "collect", told)
+        one = trainer(tmp_path, watcher=Raise(4, signal.SIGTERM))
+        update(one)
+        rollout = one.collect()
+        with pytest.raises(KeyboardInterrupt):
+            one.learn(rollout)
+        assert learning_state(tmp_path, "matrix-1")["/counters/update"] == 2
+        update(one)
+        with pytest.raises(SystemExit) as ended:
+            update(one)
+        assert ended.value.code == 128 + signal.SIGTERM and one.close().status == "stopped"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert league.resume("matrix-1", store=tmp_path / "league.duckdb").status == "finished"
+    assert same(tmp_path, whole)
+
+
+def test_acts_out_of_order_are_refused_and_lose_nothing(whole: Path, tmp_path: Path) -> None:
+    """Each in one line; the run goes on as if nobody had asked."""
+    with trainer(tmp_path) as one:
+        with pytest.raises(UsageError, match=r"learn\(rollout\): no rollout waits.*collect\(\) one first"):
+            one.learn(None)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=r"discard\(\): no rollout waits"):
+            one.discard()
+        rollout = one.collect()
+        for act in (one.collect, one.save, one.snapshot, one.evaluate):
+            with pytest.raises(UsageError, match=rf"{act.__name__}\(\): the last rollout waits.*discard\(\) it"):
+                act()
+        wrong = {
+            "not the rollout that collect": dataclasses.replace(rollout, action=rollout.action.clone()),
+            r"its reward is torch.float32 \(3,\) on cpu; it must be": dataclasses.replace(
+                rollout, reward=torch.ones(3)
+            ),
+        }
+        for words, other in wrong.items():
+            with pytest.raises(UsageError, match=words):
+                one.learn(other)
+        for change, words in {
+            "learner.learning_rate=-1": "learner.learning_rate=-1",
+            "env.rows=4": "env.rows: play is made of it.*league.Trainer.resume",
+            "learner.gamma=0.5": "a run keeps this setting",
+        }.items():
+            with pytest.raises(ConfigError, match=words):
+                one.change(change)
+        one.learn(rollout)
+        with pytest.raises(UsageError, match="no rollout waits"):
+            one.learn(rollout)
+        while one.goes_on:
+            update(one)
+        with pytest.raises(UsageError, match="its 192 steps are done"):
+            one.collect()
+        one.evaluate()
+    with pytest.raises(UsageError, match=r"it is closed; go on with `league.Trainer.resume\('matrix-1'\)`"):
+        one.save()
+    assert same(tmp_path, whole, is_state=False) and not events(tmp_path)
+
+
+def test_what_is_done_otherwise_is_written_down(whole: Path, tmp_path: Path) -> None:
+    """A rollout left out, other rewards, a snapshot and a learning rate by hand: each is an event, and the run has a
+    fingerprint that no settings have. What was left out is in no row, and nothing counts twice."""
+    with trainer(tmp_path) as one:
+        first = one.collect()
+        one.discard()
+        assert one.steps == 0 and len(first.finished) > 0
+        rollout = one.collect()
+        one.learn(dataclasses.replace(rollout, reward=rollout.reward * 0.5))
+        one.snapshot()  # due, so as `league.train` does
+        update(one)
+        one.change("learner.learning_rate=0.5", "run.evaluate_games=4")
+        before = {name: x.clone() for name, x in one.policy.state_dict().items()}
+        assert update(one)["set/learner.learning_rate"] == 0.5 and one.config.learner.learning_rate == 0.5
+        moved = max(float((x - before[name]).abs().max()) for name, x in one.policy.state_dict().items())
+        assert moved > 0.3, "Adam's step is the rate"
+        one.change("learner.learning_rate=0.001")
+        one.snapshot()
+        one.snapshot()
+        assert len(one.pool.snapshots) == 4
+    store = Store.open(tmp_path / "league.duckdb")
+    row, plain = store.find_run("matrix-1"), Store.open(whole / "league.duckdb").find_run("matrix-1")
+    assert [line.removeprefix("by hand: ").partition(" of 32")[0] for line in events(tmp_path)] == [
+        "a rollout",
+        "learns from rollouts that were changed after they were played",
+        "from step 64 on with learner.learning_rate=0.5",
+        "from step 64 on with run.evaluate_games=4",
+    ]
+    assert f"a rollout of 32 steps and {len(first.finished)} finished matches is left out" in events(tmp_path)[0]
+    now = settings.from_json(json.loads(row.config))
+    assert row.fingerprint not in {plain.fingerprint, settings.fingerprint(now)}
+    assert (now.learner.learning_rate, now.run.evaluate_games, row.status) == (0.001, 4, "stopped")
+    seeds = [match.seed for match in store.matches("matrix-1", "training")]
+    assert len({*seeds}) == len(seeds) and not {*seeds} & {match.seed for match in first.finished}
+    result = league.resume("matrix-1", store=store.path)
+    assert (result.status, result.steps) == ("finished", 192)
+
+
+def test_a_snapshot_by_hand_is_marked_and_one_apart_is_not(tmp_path: Path) -> None:
+    """One that joins the pool out of its schedule changes what is learned; one that does not join changes nothing."""
+    with trainer(tmp_path, "pool.snapshot_every=1000") as one:
+        update(one)
+        apart = one.snapshot(joins=False)
+        update(one)
+        assert apart not in one.pool.snapshots and not events(tmp_path)
+        joined = one.snapshot()
+        assert joined in one.pool.snapshots and joined == one.counters.newest
+    assert events(tmp_path) == ["by hand: snapshots join the pool out of their schedule"]
+
+
+def test_errors_leave_a_run_that_goes_on(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the loop's owner: saved, `failed`. One in the middle of play: its last save stands. Either goes on."""
+    (tmp_path / "game").mkdir()
+    with pytest.raises(ZeroDivisionError), trainer(tmp_path) as one:
+        update(one)
+        update(one)
+        raise ZeroDivisionError
+    assert status(tmp_path, "matrix-1") == ("failed", 64)
+    league.resume("matrix-1", store=tmp_path / "league.duckdb")
+    assert same(tmp_path, whole)
+
+    store = tmp_path / "game" / "league.duckdb"
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match="broken"), trainer(tmp_path / "game") as one:
+        update(one)
+        one.save()
+        update(one)
+        patch.setattr(Collector, "collect", lambda *_: (_ for _ in ()).throw(ValueError("broken")))
+        with pytest.raises(ValueError, match="broken"):
+            one.collect()
+        assert not one.goes_on
+        with pytest.raises(UsageError, match="an error has ended it; go on with"):
+            one.collect()
+        raise ValueError("broken")
+    assert status(tmp_path / "game", "matrix-1") == ("failed", 64)
+    with league.Trainer.resume("matrix-1", store=store) as again:
+        assert again.steps == 32
+        while again.goes_on:
+            update(again)
+    assert same(tmp_path / "game", whole, is_state=False)
+
+
+def test_what_is_played_and_not_learned_is_lost_aloud(tmp_path: Path) -> None:
+    """Closed between `collect` and `learn`: the number of matches is said, the run is saved before them and goes on."""
+    notes = Notes()
+    with trainer(tmp_path, watcher=notes) as one:
+        update(one)
+        one.collect()
+    line = "by hand: closed before its last rollout was learned from; that and 4 matches in play are lost"
+    assert events(tmp_path) == [line] and notes.said[-1].endswith(line)
+    assert one.close().status == "stopped" and status(tmp_path, "matrix-1") == ("stopped", 32)
+    result = league.resume("matrix-1", store=tmp_path / "league.duckdb")
+    store = Store.open(tmp_path / "league.duckdb")
+    seeds = [match.seed for match in store.matches("matrix-1", "training")]
+    assert result.steps == 192 and len({*seeds}) == len(seeds)
+
+
+def test_an_alarm_that_ends_runs_ends_it(tmp_path: Path) -> None:
+    """With run.on_alarm=stop no other rollout is played: one line, saved."""
+    with (
+        pytest.raises(LeagueError, match=r"stopped at step 32, saved, since run\.on_alarm=stop: no match"),
+        trainer(tmp_path, "run.on_alarm=stop", "run.alarm_idle_steps=8", "env.rounds=500") as one,
+    ):
+        while one.goes_on:
+            update(one)
+    assert status(tmp_path, "matrix-1") == ("failed", 32)
+
+
+def test_a_trainer_that_is_forgotten_is_closed(tmp_path: Path) -> None:
+    """When nobody refers to it any more: saved, its lock is free, and Python is warned."""
+    one: league.Trainer | None = trainer(tmp_path)
+    assert one is not None
+    update(one)
+    with pytest.warns(ResourceWarning, match="run=matrix-1: its trainer was never closed"):
+        one = None
+        gc.collect()
+    assert status(tmp_path, "matrix-1") == ("stopped", 32)
+    assert league.resume("matrix-1", store=tmp_path / "league.duckdb").steps == 192
+
+
+@pytest.mark.slow
+def test_a_program_that_ends_without_closing_it_leaves_it_saved(tmp_path: Path) -> None:
+    """At the interpreter's exit, by the end of the program or an error."""
+    code = f"""
+import league
+one = league.Trainer("smoke", env="matrix", overrides={SETS!r}, store="league.duckdb")
+one.learn(one.collect())
+keep = [one]
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    assert status(tmp_path, "matrix-1") == ("stopped", 32)
+
+
+@pytest.fixture(autouse=True)
+def _generators() -> Iterator[None]:
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    yield
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch.set_rng_state(states[2])
