@@ -17,6 +17,7 @@ from typing import Any, Self
 import torch
 
 from league import config as settings
+from league.arena import lessons
 from league.boards.alarms import sound
 from league.boards.standings import rate_evaluation
 from league.config import Config
@@ -40,7 +41,7 @@ from league.store.locks import alone
 from league.store.rows import GameRow, RunRow, RunStatus
 from league.store.store import Store
 from league.training.loop import train as run_training
-from league.training.run import Counters, Ending, PoolMaker, Report, Run, Watcher
+from league.training.run import Counters, Ending, Lesson, PoolMaker, Report, Run, Watcher
 from league.types import MatchBatch
 
 
@@ -380,7 +381,9 @@ class Session:
 def wire(plan: Plan) -> Run:
     """The parts of a run: the game's batches, the network, and where its snapshots are."""
     row, config, shelf = plan.row, plan.config, plan.shelf
-    shelf.store.add_game(GameRow.of(row.game_id, shelf.spec))
+    taught = lessons_of(config)
+    for game_id in {row.game_id, *(lesson.game_id for lesson in taught)}:
+        shelf.store.add_game(GameRow.of(game_id, shelf.spec))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)
         policy = ActorCritic(shelf.architecture).to(plan.device)
@@ -399,9 +402,21 @@ def wire(plan: Plan) -> Run:
         store=shelf.store,
         watcher=plan.watcher,
         make_pool=plan.make_pool,
+        lessons=taught,
         products=products_of(plan.device, config.learner.precision, has_tiles(), is_compiled=switch.IS_ON),
         rate=partial(rate_evaluation, shelf.store, row.run, row.game_id),
     )
+
+
+def lessons_of(config: Config) -> tuple[Lesson, ...]:
+    """What the training rows of a run with these settings play, lesson by lesson."""
+    found = []
+    for number, lesson in enumerate(config.env.curriculum, 1):
+        options = lessons.options_of(config, lesson)
+        game_id = registry.game_id(config.env.name, options)
+        make = partial(make_batch, settings.with_options(config, options))
+        found.append(Lesson(number, lesson.begins, game_id, make, lessons.words(lesson.options)))
+    return tuple(found)
 
 
 def slowness(config: Config, device: torch.device) -> str:

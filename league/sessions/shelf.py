@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from league import config as settings
+from league.arena import lessons
 from league.config import Config
 from league.envs import registry
 from league.errors import SnapshotError, command
@@ -63,6 +64,15 @@ class FileShelf:
         self._paths = dict(elsewhere or {})
         options = registry.check_options(config.env.name, config.env.options)
         self._game = GameRecord.of(self.spec, row.game_id, options, row.source)
+        self._lessons = {
+            registry.game_id(config.env.name, options): GameRecord.of(
+                registry.spec(config.env.name, options),
+                registry.game_id(config.env.name, options),
+                options,
+                row.source,
+            )
+            for options in (lessons.options_of(config, lesson) for lesson in config.env.curriculum)
+        }
 
     @property
     def guests(self) -> Sequence[str]:
@@ -165,7 +175,8 @@ class FileShelf:
 
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Writes a file of what a guard found, and returns words of what shows it."""
-        return write_evidence(self.folder / "failures", evidence, self._game)
+        game = self._lessons.get(str(evidence["game_id"]), self._game)
+        return write_evidence(self.folder / "failures", evidence, game)
 
     def _guest(self, agent_id: str) -> Path:
         kept = guest_folder(self.folder, agent_id)

@@ -142,6 +142,9 @@ def restore(
 
 def begin_matches(run: Run, collector: Collector) -> None:
     """Begins a match in each row, after the run's present update and whatever was played before."""
+    if run.counters.update == 0:
+        collector.start(run.seed)
+        return
     seed = seed_after(run.seed, run.counters.update, run.config.env.rows)
     collector.generator.manual_seed(seed)
     collector.start(seed, updates_made=run.counters.update)

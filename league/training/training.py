@@ -209,9 +209,7 @@ class Training:
         if lesson.number != self.lesson.number:
             self._begin_lesson(lesson)
         self.pool.refresh_targets(self.collector.opponents_in_use())
-        if counters.update == 0:
-            self.collector.start(self.run.seed)
-        elif not self._has_matches:
+        if not self._has_matches:
             begin_matches(self.run, self.collector)
         self._has_matches = True
         started = time.perf_counter()
