@@ -31,6 +31,7 @@ from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.kernels.attention import attend, rotate, rotation_at, split
 from league.policies.opponent_encoder import OpponentEncoder
+from league.sessions.session import lessons_of
 from league.sessions.settling import settle
 from league.sessions.shelf import architecture_of
 from league.sessions.steady import Silent
@@ -270,6 +271,7 @@ def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
             shelf=Memory(name),
             store=store,
             watcher=watcher,
+            lessons=lessons_of(config),
         )
         train(run)
     return Trained(form, seed, policy, watcher.steps, watcher.seconds)

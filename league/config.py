@@ -866,8 +866,12 @@ def _explain_lesson(path: list[str], kind: str, rule: str) -> str:
         "missing": "has no value",
         "extra_forbidden": "is no part of a lesson",
         "tuple_type": "must be a list of lessons",
+        "model_type": "must be a lesson",
+        "dict_type": "must be a table of the game's options",
     }
     said = rules.get(kind, rule.replace("Input should be", "must be"))
+    if path[1:2] == ["options"] and len(path) > 2:
+        said = "must be true or false, a number, a string or a list"
     which = "".join([f"[{path[0]}]" if path else "", *(f".{part}" for part in path[1:3])])
     return _one_line(
         f"env.curriculum{which}: {said}; write --set 'env.curriculum=[{{from=0, options={{...}}}}, ...]', or"

@@ -42,6 +42,18 @@ def options_of(config: Config, lesson: LessonConfig) -> dict[str, Any]:
         return registry.check_options(config.env.name, {**config.env.options, **lesson.options})
 
 
+def at_step(config: Config, steps: int) -> Config:
+    """The settings of a run without a curriculum whose game is the one that training rows play at a step.
+
+    Raises:
+        ConfigError: as `completed`.
+    """
+    begun = [lesson for lesson in config.env.curriculum if lesson.begins <= steps]
+    options = options_of(config, begun[-1]) if begun else config.env.options
+    env = config.env.model_copy(update={"options": options, "curriculum": ()})
+    return config.model_copy(update={"env": env})
+
+
 def check(config: Config, spec: GameSpec) -> None:
     """Refuses lessons that the network of the game `spec` could not play, and those that break the contract of games.
 
