@@ -280,7 +280,12 @@ def test_a_curriculum_is_written_as_a_table_too(tmp_path: Path) -> None:
 def test_the_learners_of_a_league_have_lessons(tmp_path: Path) -> None:
     """Each by its own steps, over turns and resets; an exploiter of one agent learns the game that it is judged in."""
     sets = [s for s in SETS if not s.startswith("run.total")]
-    more = ("run.total_steps=256", "role.main_exploiter.min_steps=64", "role.main_exploiter.max_steps=64")
+    more = (
+        "run.total_steps=256",
+        "pool.snapshot_every_after=64",
+        "role.main_exploiter.min_steps=64",
+        "role.main_exploiter.max_steps=64",
+    )
     store = tmp_path / "league.duckdb"
     league.train_league("small", env="matrix", overrides=[*sets, *more], store=store, run="l", device="cpu")
     opened = Store.open(store)

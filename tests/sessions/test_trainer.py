@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import io
 import json
 import random
+import re
+import runpy
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -346,6 +350,52 @@ def test_a_trainer_that_is_forgotten_is_closed(tmp_path: Path) -> None:
         gc.collect()
     assert status(tmp_path, "matrix-1") == ("stopped", 32)
     assert league.resume("matrix-1", store=tmp_path / "league.duckdb").steps == 192
+
+
+ROOT = Path(__file__).resolve().parents[2]
+CHEAP = ("run.evaluate_games=2", "run.total_steps=192", "env.rounds=3")
+
+
+def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """examples/own_loop.py trains with a rate that falls, looks at every bot, and stops when it beats all of them."""
+    assert len((ROOT / "examples/own_loop.py").read_text().splitlines()) <= 40
+    made = league.Trainer
+
+    def tiny(stage: str, *, env: str, overrides: list[str]) -> league.Trainer:
+        return made(stage, env=env, overrides=(*overrides, *TINY, *CHEAP), store=tmp_path / "league.duckdb")
+
+    monkeypatch.setattr(league, "Trainer", tiny, raising=False)
+    monkeypatch.setattr(sys, "argv", ["own_loop.py", "matrix", "smoke"])
+    runpy.run_path(str(ROOT / "examples/own_loop.py"))
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 2 and out[0].startswith("160 steps, entropy ") and "against bot:" in out[0]
+    assert "TrainResult(run='matrix-1', steps=192, updates=6, status='finished'" in out[1]
+    store = Store.open(tmp_path / "league.duckdb")
+    rates = store.query("SELECT value FROM metric WHERE name = 'set/learner.learning_rate' ORDER BY \"update\"")[1]
+    assert [round(rate * 1e3, 3) for (rate,) in rates] == [1.0, 0.833, 0.667, 0.5, 0.333, 0.167]
+
+
+def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop of docs/trainer.md, and the settings of a curriculum that it shows."""
+    page = (ROOT / "docs/trainer.md").read_text(encoding="utf-8")
+    [(code, printed)] = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    made = league.Trainer
+    small = ("run.total_steps=4096", "run.evaluate_games=2", "agent.lstm_size=16", "agent.observation_width=16")
+
+    def smaller(stage: str, *, env: str, store: str) -> league.Trainer:
+        return made(stage, env=env, overrides=small, store=tmp_path / store)
+
+    monkeypatch.setattr(league, "Trainer", smaller, raising=False)
+    out = io.StringIO()
+    with redirect_stdout(out):
+        exec(compile(code, "docs/trainer.md", "exec"), {})  # noqa: S102, the page's own
+    assert out.getvalue() == printed
+    [shown] = re.findall(r"--set '(env\.curriculum=.*?)'\n", page, re.DOTALL)
+    [table] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "a.toml").write_text(table)
+    said = settings.load("test50k", env="brawl", overrides=[shown]).env.curriculum
+    assert [lesson.begins for lesson in said] == [0, 20_000, 35_000]
+    assert settings.load("test50k", env="brawl", config_file=tmp_path / "a.toml").env.curriculum == said[:2]
 
 
 @pytest.mark.slow
