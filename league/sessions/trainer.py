@@ -10,12 +10,14 @@ import signal
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from torch import Tensor
 
 from league import config as settings
 from league.config import CHANGEABLE, Config
@@ -39,6 +41,8 @@ LIVE = (
     *(name for name in CHANGEABLE if name.startswith("run.")),
 )
 """What of `league.config.CHANGEABLE` may change between two updates of one process: nothing that play is made of."""
+LEARNED_FROM = ("obs", "log_prob", "value", "reward", "next_value", "ends", "is_first")
+"""Tensors of a rollout, which must be of the shapes that were played."""
 BY_HAND = "by_hand"
 """Kind of the events that tell what a loop of one's own does otherwise than `league.train`."""
 
@@ -118,7 +122,10 @@ class Trainer:
         self._has_changed = self._has_new_row = False
         """Whether anything, or settings, are otherwise than in the last saved state."""
         self._told = 0
-        """Number of the signal that came while a rollout was played."""
+        """Number of a signal that waits for the end of an update."""
+        self._weights: tuple[int, ...] = ()
+        """Versions of the weights after the last act, and of what waits to be learned from."""
+        self._played: tuple[int, ...] = ()
         with ExitStack() as stack:
             self._session = stack.enter_context(opening)
             run, state = self._session.wire_alone()
@@ -218,6 +225,7 @@ class Trainer:
             if training.is_save_due:
                 self._write(must_succeed=False)
             rollout = self._rollout = training.collect()
+        self._played = _versions(_tensors(rollout))
         return rollout
 
     def learn(self, rollout: Rollout) -> dict[str, float]:
@@ -242,7 +250,7 @@ class Trainer:
         with self._acting(is_fatal=True) as training:
             metrics = training.learn(rollout)
             self._rollout = None
-            if rollout is not kept:
+            if rollout is not kept or _versions(_tensors(kept)) != self._played:
                 self._mark("learns from rollouts that were changed after they were played")
         return metrics
 
@@ -402,6 +410,8 @@ class Trainer:
                 raise
             finally:
                 self._result = self._session.end_alone(training.counters, end)
+        if self._told:
+            _tell_python(self._told)
         return self._result
 
     def _settle(self) -> None:
@@ -443,6 +453,9 @@ class Trainer:
             again = command("resume", self.run, store=self._shelf.store.path)
             raise UsageError(f"run={self.run}: {why}; go on with `league.Trainer.resume({self.run!r})` or {again}")
         device = training.run.device
+        if self._weights != (now := _versions(training.run.policy.parameters())) and self._weights:
+            self._mark("weights are changed between acts")
+        self._weights = now
         self._has_changed = self._has_changed or not is_last
         with on_signal(self._note) as received:
             try:
@@ -451,6 +464,7 @@ class Trainer:
                     with training.errors_told():
                         yield training
                     self._generators = randomness.get_state(device)
+                self._weights = _versions(training.run.policy.parameters())
             except BaseException as error:
                 self._is_broken = is_fatal or not isinstance(error, LeagueError)
                 raise
@@ -458,7 +472,7 @@ class Trainer:
         if self._told and self._rollout is None and not is_last:
             number, self._told = self._told, 0
             self.save()
-            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+            _tell_python(number)
 
     def _note(self, number: int) -> None:
         self._training.run.watcher.say("stopping after this update; press again to quit at once")
@@ -512,6 +526,20 @@ def _close_forgotten(trainer: weakref.ref[Trainer]) -> None:
         found.close()
 
 
+def _tell_python(number: int) -> None:
+    """Ends what runs as a signal does."""
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+
+def _tensors(rollout: Rollout) -> Iterator[Tensor]:
+    return (getattr(rollout, field) for field in LEARNED_FROM)
+
+
+def _versions(tensors: Iterable[Tensor]) -> tuple[int, ...]:
+    """Numbers of which torch raises one when its tensor is changed in place."""
+    return tuple(tensor._version for tensor in tensors)
+
+
 def _need_like(rollout: Rollout, kept: Rollout) -> None:
     """Refuses a rollout that the kept one was not made into.
 
@@ -523,7 +551,7 @@ def _need_like(rollout: Rollout, kept: Rollout) -> None:
             "learn(rollout): it is not the rollout that collect() gave last; pass that one, or dataclasses.replace of"
             " it with other rewards"
         )
-    for field in ("obs", "log_prob", "value", "reward", "next_value", "ends", "is_first"):
+    for field in LEARNED_FROM:
         given, wanted = getattr(rollout, field), getattr(kept, field)
         if (given.shape, given.dtype, given.device) != (wanted.shape, wanted.dtype, wanted.device):
             raise UsageError(

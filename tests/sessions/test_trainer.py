@@ -243,7 +243,10 @@ def test_what_is_done_otherwise_is_written_down(whole: Path, tmp_path: Path) -> 
         rollout = one.collect()
         one.learn(dataclasses.replace(rollout, reward=rollout.reward * 0.5))
         one.snapshot()  # due, so as `league.train` does
-        update(one)
+        rollout = one.collect()
+        rollout.reward.mul_(0.5)
+        one.learn(rollout)
+        one.policy.load_state_dict({name: 0.9 * x for name, x in one.policy.state_dict().items()})
         one.change("learner.learning_rate=0.5", "run.evaluate_games=4")
         before = {name: x.clone() for name, x in one.policy.state_dict().items()}
         assert update(one)["set/learner.learning_rate"] == 0.5 and one.config.learner.learning_rate == 0.5
@@ -258,6 +261,7 @@ def test_what_is_done_otherwise_is_written_down(whole: Path, tmp_path: Path) -> 
     assert [line.removeprefix("by hand: ").partition(" of 32")[0] for line in events(tmp_path)] == [
         "a rollout",
         "learns from rollouts that were changed after they were played",
+        "weights are changed between acts",
         "from step 64 on with learner.learning_rate=0.5",
         "from step 64 on with run.evaluate_games=4",
     ]
