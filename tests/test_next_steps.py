@@ -20,7 +20,7 @@ import pytest
 import league
 from league import config as config_module
 from league.config import SOURCE
-from league.errors import LeagueError, SnapshotError
+from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.sessions import shelf as shelf_module
 from league.snapshots import state as states
 from league.store.store import Store
@@ -73,6 +73,10 @@ OFFERS = {
     "sessions/exploitability:resume_exploit command('resume', run, store=opened.path)": "no_exploiter",
     "sessions/exploitability:_target command(*words, store=store.path)": "exploited_agent_gone",
     "sessions/folders:instead command(*words, store=store.path)": "states_lost",
+    "sessions/trainer:_acting command('resume', self.run, store=self._shelf.store.path)": "trainer_closed",
+    "sessions/trainer:change command('resume', self.run, '--set', text, store=self._shelf.store.path)": (
+        "trainer_asked_for_rows"
+    ),
     "sessions/leagues:_go_on command('resume', league, store=store.path)": "exploiter_taken_for_a_league",
     "sessions/leagues:_need_same command('resume', name, store=store.path)": "league_of_other_learners",
     "sessions/leagues:_need_same_settings command('resume', league, store=store.path)": "league_of_another_seed",
@@ -178,6 +182,23 @@ def snapshots_listed(call: Call) -> str:
 def run_stopped(call: Call) -> str:
     with stopping(1):
         return call("train", "--env", "matrix", "--stage", "smoke", *CHEAP).err
+
+
+def trainer_closed(call: Call) -> str:
+    with league.Trainer("smoke", env="matrix", overrides=TINY, store=STORE) as trainer:
+        trainer.learn(trainer.collect())
+    with pytest.raises(UsageError) as told:
+        trainer.collect()
+    return str(told.value)
+
+
+def trainer_asked_for_rows(call: Call) -> str:
+    with (
+        league.Trainer("smoke", env="matrix", overrides=TINY, store=STORE) as trainer,
+        pytest.raises(ConfigError) as told,
+    ):
+        trainer.change("env.rows=8")
+    return str(told.value)
 
 
 def league_stopped(call: Call) -> str:

@@ -342,12 +342,12 @@ class Trainer:
         """
         names = [text.partition("=")[0].strip() for text in overrides]
         config = settings.changed(self.config, overrides)
-        for name in names:
+        for name, text in zip(names, overrides, strict=True):
             if name not in LIVE:
-                again = command("resume", self.run, "--set", f"{name}=VALUE", store=self._shelf.store.path)
+                again = command("resume", self.run, "--set", text, store=self._shelf.store.path)
                 raise ConfigError(
                     f"{name}: play is made of it, so it cannot change while the trainer is open; close() it and go on"
-                    f" with `league.Trainer.resume(run, overrides=...)` or {again}"
+                    f" with `league.Trainer.resume({self.run!r}, overrides=[{text!r}])` or {again}"
                 )
         with self._acting() as training:
             before = self.config

@@ -38,7 +38,7 @@ from tests.training.test_prefix import flat, learned, learning_state
 ROWS, STEPS = 4, 8
 LESSONS = "env.curriculum=[{from=0, options={rounds=2}}, {from=50, options={rounds=3, bot_mix=[1.0, 0.0, 0.0]}}, "
 LESSONS += "{from=96, options={}}]"
-SETS = (*TINY, "run.total_steps=160", "env.rounds=5", "pool.snapshot_every=64", LESSONS)
+SETS = (*TINY, "agent.opponent_encoder=false", "run.total_steps=160", "env.rounds=5", "pool.snapshot_every=64", LESSONS)
 """Five updates of 32 steps: two of two rounds a match, one of three, two of five."""
 UPDATES = {2: range(1, 3), 3: range(3, 4), 5: range(4, 6)}
 """Rounds of a match -> the updates that it is played in: a lesson begins at the first boundary at or past its step."""

@@ -31,8 +31,9 @@ from tests.helpers.runs import Notes, status
 from tests.helpers.sizes import TINY
 from tests.training.test_prefix import learned, learning_state
 
-SETS = (*TINY, "env.rounds=3", "run.total_steps=192", "run.evaluate_every=64")
-"""Six updates of 32 steps; a snapshot at each, an evaluation at every second one."""
+SETS = (*TINY, "agent.opponent_encoder=false", "env.rounds=3", "run.total_steps=128")
+"""Four updates of 32 steps; a snapshot at each."""
+LOOKED_AT = "run.evaluate_every=64"
 
 
 def trainer(folder: Path, *sets: str, **more: Any) -> league.Trainer:
@@ -56,7 +57,7 @@ def events(folder: Path, kind: str = "by_hand") -> list[str]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of `league.train`."""
     folder = tmp_path_factory.mktemp("whole")
-    league.train("smoke", env="matrix", overrides=SETS, store=folder / "league.duckdb")
+    league.train("smoke", env="matrix", overrides=(*SETS, LOOKED_AT), store=folder / "league.duckdb")
     return folder
 
 
@@ -71,7 +72,7 @@ def same(folder: Path, whole: Path, *, is_state: bool = True) -> bool:
 
 def test_the_same_acts_are_the_same_run(whole: Path, tmp_path: Path) -> None:
     """Called in the order of the loop the acts give `league.train`'s run: training, evaluations, events, status."""
-    with trainer(tmp_path) as one:
+    with trainer(tmp_path, LOOKED_AT) as one:
         while one.goes_on:
             if one.is_snapshot_due:
                 one.snapshot()
@@ -80,14 +81,14 @@ def test_the_same_acts_are_the_same_run(whole: Path, tmp_path: Path) -> None:
             update(one)
         scores = one.evaluate()
         assert scores == one.evaluate() and scores["bot:random"].games == 2 and one.is_finished
-    assert one.close().status == "finished" and one.steps == 192
+    assert one.close().status == "finished" and one.steps == 128
     assert same(tmp_path, whole)
     rows = [Store.open(path / "league.duckdb") for path in (tmp_path, whole)]
     assert rows[0].matches("matrix-1", "evaluation") == rows[1].matches("matrix-1", "evaluation")
     assert rows[0].query("SELECT * EXCLUDE rated_at FROM rating ORDER BY ALL") == rows[1].query(
         "SELECT * EXCLUDE rated_at FROM rating ORDER BY ALL"
     )
-    assert status(tmp_path, "matrix-1") == ("finished", 192) and not events(tmp_path)
+    assert status(tmp_path, "matrix-1") == ("finished", 128) and not events(tmp_path)
     runs = [row.find_run("matrix-1") for row in rows]
     assert runs[0].fingerprint == runs[1].fingerprint
 
@@ -122,12 +123,11 @@ def test_the_shortest_loop_learns_the_same_beside_another(whole: Path, tmp_path:
     agents = {agent_id: step for step, _, agent_id in a["snapshot"]}
     met = {(m.update, agents.get(agent)) for m in store.matches("matrix-1", "evaluation") for agent in m.agents}
     assert {(1, 32), (3, 96)} <= met, "who is evaluated is the agent of then"
-    assert status(tmp_path, "matrix-1") == ("finished", 192) and status(tmp_path / "other", "matrix-1")[1] == 192
+    assert status(tmp_path, "matrix-1") == ("finished", 128) and status(tmp_path / "other", "matrix-1")[1] == 128
 
 
 def test_whoever_stops_it_either_carries_it_on(whole: Path, tmp_path: Path) -> None:
-    """A loop that is left early leaves a run that `league resume` finishes, and the other way round, bit for bit."""
-    (tmp_path / "back").mkdir()
+    """A loop that is left early leaves a run that `league resume` finishes, bit for bit."""
     with trainer(tmp_path) as one:
         update(one)
         update(one)
@@ -137,13 +137,23 @@ def test_whoever_stops_it_either_carries_it_on(whole: Path, tmp_path: Path) -> N
     assert league.resume("matrix-1", store=tmp_path / "league.duckdb").status == "finished"
     assert same(tmp_path, whole)
 
-    store = tmp_path / "back" / "league.duckdb"
+
+@pytest.mark.slow
+def test_a_trainer_carries_on_what_another_call_began(whole: Path, tmp_path: Path) -> None:
+    """A run of `league.train` that was stopped ends as it would have; who is evaluated again is not played again."""
+    store = tmp_path / "league.duckdb"
     league.train("smoke", env="matrix", overrides=SETS, store=store, watcher=Notes(at=3))
     with league.Trainer.resume("matrix-1", store=store) as again:
         assert again.steps == 96 and again.run == "matrix-1"
         while again.goes_on:
             update(again)
-    assert same(tmp_path / "back", whole, is_state=False)
+        scores = again.evaluate()
+        again.save()
+    assert same(tmp_path, whole, is_state=False)
+    games = Store.open(store).matches("matrix-1", "evaluation")
+    with pytest.raises(UsageError, match="it is finished"):
+        league.Trainer.resume("matrix-1", store=store)
+    assert len(games) == 2 * len(scores)
 
 
 class Raise:
@@ -178,13 +188,12 @@ def test_a_signal_waits_for_the_end_of_the_update_and_saves_the_run(
 
     with monkeypatch.context() as patch:
         patch.setattr(Collector, "collect", told)
-        one = trainer(tmp_path, watcher=Raise(4, signal.SIGTERM))
+        one = trainer(tmp_path, watcher=Raise(3, signal.SIGTERM))
         update(one)
         rollout = one.collect()
         with pytest.raises(KeyboardInterrupt):
             one.learn(rollout)
         assert learning_state(tmp_path, "matrix-1")["/counters/update"] == 2
-        update(one)
         with pytest.raises(SystemExit) as ended:
             update(one)
         assert ended.value.code == 128 + signal.SIGTERM and one.close().status == "stopped"
@@ -225,7 +234,7 @@ def test_acts_out_of_order_are_refused_and_lose_nothing(whole: Path, tmp_path: P
             one.learn(rollout)
         while one.goes_on:
             update(one)
-        with pytest.raises(UsageError, match="its 192 steps are done"):
+        with pytest.raises(UsageError, match="its 128 steps are done"):
             one.collect()
         one.evaluate()
     with pytest.raises(UsageError, match=r"it is closed; go on with `league.Trainer.resume\('matrix-1'\)`"):
@@ -272,7 +281,7 @@ def test_what_is_done_otherwise_is_written_down(whole: Path, tmp_path: Path) -> 
     seeds = [match.seed for match in store.matches("matrix-1", "training")]
     assert len({*seeds}) == len(seeds) and not {*seeds} & {match.seed for match in first.finished}
     result = league.resume("matrix-1", store=store.path)
-    assert (result.status, result.steps) == ("finished", 192)
+    assert (result.status, result.steps) == ("finished", 128)
 
 
 def test_a_snapshot_by_hand_is_marked_and_one_apart_is_not(tmp_path: Path) -> None:
@@ -287,9 +296,8 @@ def test_a_snapshot_by_hand_is_marked_and_one_apart_is_not(tmp_path: Path) -> No
     assert events(tmp_path) == ["by hand: snapshots join the pool out of their schedule"]
 
 
-def test_errors_leave_a_run_that_goes_on(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of the loop's owner: saved, `failed`. One in the middle of play: its last save stands. Either goes on."""
-    (tmp_path / "game").mkdir()
+def test_an_error_of_the_owner_leaves_a_run_that_goes_on(whole: Path, tmp_path: Path) -> None:
+    """One of the loop's owner: it is saved, its status is `failed`, and it goes on."""
     with pytest.raises(ZeroDivisionError), trainer(tmp_path) as one:
         update(one)
         update(one)
@@ -298,8 +306,12 @@ def test_errors_leave_a_run_that_goes_on(whole: Path, tmp_path: Path, monkeypatc
     league.resume("matrix-1", store=tmp_path / "league.duckdb")
     assert same(tmp_path, whole)
 
-    store = tmp_path / "game" / "league.duckdb"
-    with monkeypatch.context() as patch, pytest.raises(ValueError, match="broken"), trainer(tmp_path / "game") as one:
+
+@pytest.mark.slow
+def test_an_error_in_play_leaves_the_last_save(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trainer is of no more use, the status is `failed`, and the run goes on from there."""
+    store = tmp_path / "league.duckdb"
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match="broken"), trainer(tmp_path) as one:
         update(one)
         one.save()
         update(one)
@@ -310,12 +322,12 @@ def test_errors_leave_a_run_that_goes_on(whole: Path, tmp_path: Path, monkeypatc
         with pytest.raises(UsageError, match="an error has ended it; go on with"):
             one.collect()
         raise ValueError("broken")
-    assert status(tmp_path / "game", "matrix-1") == ("failed", 64)
+    assert status(tmp_path, "matrix-1") == ("failed", 64)
     with league.Trainer.resume("matrix-1", store=store) as again:
         assert again.steps == 32
         while again.goes_on:
             update(again)
-    assert same(tmp_path / "game", whole, is_state=False)
+    assert same(tmp_path, whole, is_state=False)
 
 
 def test_what_is_played_and_not_learned_is_lost_aloud(tmp_path: Path) -> None:
@@ -327,10 +339,10 @@ def test_what_is_played_and_not_learned_is_lost_aloud(tmp_path: Path) -> None:
     line = "by hand: closed before its last rollout was learned from; that and 4 matches in play are lost"
     assert events(tmp_path) == [line] and notes.said[-1].endswith(line)
     assert one.close().status == "stopped" and status(tmp_path, "matrix-1") == ("stopped", 32)
-    result = league.resume("matrix-1", store=tmp_path / "league.duckdb")
-    store = Store.open(tmp_path / "league.duckdb")
-    seeds = [match.seed for match in store.matches("matrix-1", "training")]
-    assert result.steps == 192 and len({*seeds}) == len(seeds)
+    with league.Trainer.resume("matrix-1", store=tmp_path / "league.duckdb") as again:
+        update(again)
+    seeds = [match.seed for match in Store.open(tmp_path / "league.duckdb").matches("matrix-1", "training")]
+    assert again.steps == 64 and len({*seeds}) == len(seeds)
 
 
 def test_an_alarm_that_ends_runs_ends_it(tmp_path: Path) -> None:
@@ -353,11 +365,11 @@ def test_a_trainer_that_is_forgotten_is_closed(tmp_path: Path) -> None:
         one = None
         gc.collect()
     assert status(tmp_path, "matrix-1") == ("stopped", 32)
-    assert league.resume("matrix-1", store=tmp_path / "league.duckdb").steps == 192
+    assert league.Trainer.resume("matrix-1", store=tmp_path / "league.duckdb").close().steps == 32
 
 
 ROOT = Path(__file__).resolve().parents[2]
-CHEAP = ("run.evaluate_games=2", "run.total_steps=192", "env.rounds=3")
+CHEAP = (*SETS, "run.evaluate_games=2", "run.total_steps=160")
 
 
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -366,19 +378,20 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     made = league.Trainer
 
     def tiny(stage: str, *, env: str, overrides: list[str]) -> league.Trainer:
-        return made(stage, env=env, overrides=(*overrides, *TINY, *CHEAP), store=tmp_path / "league.duckdb")
+        return made(stage, env=env, overrides=(*overrides, *CHEAP), store=tmp_path / "league.duckdb")
 
     monkeypatch.setattr(league, "Trainer", tiny, raising=False)
     monkeypatch.setattr(sys, "argv", ["own_loop.py", "matrix", "smoke"])
     runpy.run_path(str(ROOT / "examples/own_loop.py"))
     out = capsys.readouterr().out.splitlines()
     assert len(out) == 2 and out[0].startswith("160 steps, entropy ") and "against bot:" in out[0]
-    assert "TrainResult(run='matrix-1', steps=192, updates=6, status='finished'" in out[1]
+    assert "TrainResult(run='matrix-1', steps=160, updates=5, status='finished'" in out[1]
     store = Store.open(tmp_path / "league.duckdb")
     rates = store.query("SELECT value FROM metric WHERE name = 'set/learner.learning_rate' ORDER BY \"update\"")[1]
-    assert [round(rate * 1e3, 3) for (rate,) in rates] == [1.0, 0.833, 0.667, 0.5, 0.333, 0.167]
+    assert [round(rate * 1e3, 3) for (rate,) in rates] == [1.0, 0.8, 0.6, 0.4, 0.2]
 
 
+@pytest.mark.slow
 def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop of docs/trainer.md, and the settings of a curriculum that it shows."""
     page = (ROOT / "docs/trainer.md").read_text(encoding="utf-8")
