@@ -74,7 +74,7 @@ OFFERS = {
     "sessions/exploitability:_target command(*words, store=store.path)": "exploited_agent_gone",
     "sessions/folders:instead command(*words, store=store.path)": "states_lost",
     "sessions/trainer:_acting command('resume', self.run, store=self._shelf.store.path)": "trainer_closed",
-    "sessions/trainer:change command('resume', self.run, '--set', text, store=self._shelf.store.path)": (
+    "sessions/by_hand:change command('resume', run, '--set', text, store=self._shelf.store.path)": (
         "trainer_asked_for_rows"
     ),
     "sessions/leagues:_go_on command('resume', league, store=store.path)": "exploiter_taken_for_a_league",

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
-import json
 import os
 import signal
 import sys
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from torch import Tensor
-
-from league import config as settings
-from league.config import CHANGEABLE, Config
-from league.errors import DEFAULT_STORE, ConfigError, LeagueError, UsageError, command
+from league.config import Config
+from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
 from league.play import randomness
 from league.play.evaluation import Summary
 from league.pool.pool import Pool
 from league.sessions.app import begun, resumed
+from league.sessions.by_hand import ByHand, need_like
 from league.sessions.session import Session, TrainResult
 from league.signals import on_signal
 from league.store.rows import RunStatus
@@ -35,16 +32,6 @@ from league.training.run import Counters, Watcher
 from league.training.telling import warn_of_silent_rewards
 from league.training.training import Training
 from league.types import Policy, Rollout
-
-LIVE = (
-    *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
-    *(name for name in CHANGEABLE if name.startswith("run.")),
-)
-"""What of `league.config.CHANGEABLE` may change between two updates of one process: nothing that play is made of."""
-LEARNED_FROM = ("obs", "log_prob", "value", "reward", "next_value", "ends", "is_first")
-"""Tensors of a rollout, which must be of the shapes that were played."""
-BY_HAND = "by_hand"
-"""Kind of the events that tell what a loop of one's own does otherwise than `league.train`."""
 
 
 class Trainer:
@@ -113,19 +100,14 @@ class Trainer:
     def _open(self, opening: AbstractContextManager[Session]) -> None:
         self._is_open = self._is_broken = False
         self._result: TrainResult | None = None
-        self._marks: set[str] = set()
-        """What was done otherwise than `league.train` does."""
         self._rollout: Rollout | None = None
         """What waits to be learned from."""
         self._summaries: tuple[str, dict[str, Summary]] = ("", {})
         """Of the last evaluation: agent id, and what it did."""
-        self._has_changed = self._has_new_row = False
-        """Whether anything, or settings, are otherwise than in the last saved state."""
+        self._has_changed = False
+        """Whether anything is otherwise than in the last saved state."""
         self._told = 0
         """Number of a signal that waits for the end of an update."""
-        self._weights: tuple[int, ...] = ()
-        """Versions of the weights after the last act, and of what waits to be learned from."""
-        self._played: tuple[int, ...] = ()
         with ExitStack() as stack:
             self._session = stack.enter_context(opening)
             run, state = self._session.wire_alone()
@@ -137,6 +119,7 @@ class Trainer:
             except BaseException:
                 self._session.end_alone(run.counters, "failed")
                 raise
+            self._by_hand = ByHand(self._training, self._shelf)
             self._stack = stack.pop_all()
         self._is_open, self._process = True, os.getpid()
         self._at_exit = partial(_close_forgotten, weakref.ref(self))
@@ -225,7 +208,7 @@ class Trainer:
             if training.is_save_due:
                 self._write(must_succeed=False)
             rollout = self._rollout = training.collect()
-        self._played = _versions(_tensors(rollout))
+        self._by_hand.keep(rollout)
         return rollout
 
     def learn(self, rollout: Rollout) -> dict[str, float]:
@@ -245,13 +228,12 @@ class Trainer:
         if kept is None:
             raise UsageError("learn(rollout): no rollout waits to be learned from; collect() one first")
         if rollout is not kept:
-            _need_like(rollout, kept)
+            need_like(rollout, kept)
             rollout = dataclasses.replace(rollout, finished=kept.finished)
         with self._acting(is_fatal=True) as training:
             metrics = training.learn(rollout)
             self._rollout = None
-            if rollout is not kept or _versions(_tensors(kept)) != self._played:
-                self._mark("learns from rollouts that were changed after they were played")
+            self._by_hand.compare(rollout, kept)
         return metrics
 
     def discard(self) -> None:
@@ -267,8 +249,8 @@ class Trainer:
         rollout, self._rollout = self._rollout, None
         with self._acting():
             what = f"{rollout.reward.numel():,} steps and {len(rollout.finished):,} finished matches"
-            self._say_event(f"a rollout of {what} is left out")
-            self._mark()
+            self._by_hand.say(f"a rollout of {what} is left out")
+            self._by_hand.mark()
 
     def snapshot(self, *, joins: bool = True) -> str:
         """Freezes the agent as it is now into a snapshot, and returns its agent id.
@@ -288,7 +270,7 @@ class Trainer:
                 training.snapshot()
             elif joins and agent_id not in training.pool.snapshots:
                 training.snapshot()
-                self._mark("snapshots join the pool out of their schedule")
+                self._by_hand.mark("snapshots join the pool out of their schedule")
         return agent_id
 
     def evaluate(self, *, newest: bool = False) -> dict[str, Summary]:
@@ -340,28 +322,8 @@ class Trainer:
         Raises:
             ConfigError: a setting that cannot change now, or a value outside its rule; nothing is changed.
         """
-        names = [text.partition("=")[0].strip() for text in overrides]
-        config = settings.changed(self.config, overrides)
-        for name, text in zip(names, overrides, strict=True):
-            if name not in LIVE:
-                again = command("resume", self.run, "--set", text, store=self._shelf.store.path)
-                raise ConfigError(
-                    f"{name}: play is made of it, so it cannot change while the trainer is open; close() it and go on"
-                    f" with `league.Trainer.resume({self.run!r}, overrides=[{text!r}])` or {again}"
-                )
-        with self._acting() as training:
-            before = self.config
-            training.reconfigure(config)
-            self._shelf.config = config
-            self._shelf.row = dataclasses.replace(self._shelf.row, config=json.dumps(settings.to_json(config)))
-            self._has_new_row = True
-            if settings.fingerprint(config) != settings.fingerprint(before):
-                self._mark()
-            for name, text in zip(names, overrides, strict=True):
-                value = settings.to_json(config)[name.partition(".")[0]][name.partition(".")[2]]
-                if f"set/{name}" not in training.set_figures:
-                    self._say_event(f"from step {self.steps:,} on with {text}")
-                training.set_figures[f"set/{name}"] = value if isinstance(value, int | float) else float("nan")
+        with self._acting():
+            self._by_hand.change(overrides)
 
     # Its end.
 
@@ -420,8 +382,8 @@ class Trainer:
         if self._rollout is not None:
             self._rollout = None
             lost = f"{training.collector.num_rows:,} matches in play"
-            self._say_event(f"closed before its last rollout was learned from; that and {lost} are lost")
-            self._write_row()
+            self._by_hand.say(f"closed before its last rollout was learned from; that and {lost} are lost")
+            self._by_hand.write_row()
             saved = training.save_without_matches()
             if saved != "saved":
                 raise LeagueError(f"run={self.run}: {saved}")
@@ -453,10 +415,7 @@ class Trainer:
             again = command("resume", self.run, store=self._shelf.store.path)
             raise UsageError(f"run={self.run}: {why}; go on with `league.Trainer.resume({self.run!r})` or {again}")
         device = training.run.device
-        if self._weights != (now := _versions(training.run.policy.parameters())) and self._weights:
-            self._mark("weights are changed between acts")
-        self._weights = now
-        self._has_changed = self._has_changed or not is_last
+        self._has_changed = self._by_hand.look() or self._has_changed or not is_last
         with on_signal(self._note) as received:
             try:
                 with randomness.untouched(device):
@@ -464,9 +423,10 @@ class Trainer:
                     with training.errors_told():
                         yield training
                     self._generators = randomness.get_state(device)
-                self._weights = _versions(training.run.policy.parameters())
+                self._by_hand.remember()
             except BaseException as error:
                 self._is_broken = is_fatal or not isinstance(error, LeagueError)
+                self._by_hand.remember()
                 raise
         self._told = self._told or next(iter(received), 0)
         if self._told and self._rollout is None and not is_last:
@@ -483,40 +443,13 @@ class Trainer:
 
     def _write(self, *, must_succeed: bool) -> None:
         try:
-            self._write_row()
+            self._by_hand.write_row()
         except LeagueError:
             if must_succeed:
                 raise
             return
         if self._training.save(must_succeed=must_succeed):
             self._has_changed = False
-
-    def _write_row(self) -> None:
-        """Settings as they are by now, so that the state that is saved next goes on with them."""
-        if self._has_new_row:
-            row = self._shelf.row
-            told = {name: getattr(row, name) for name in ("stage", "config", "fingerprint", "device")}
-            self._shelf.store.extend_run(row.run, **told)
-            self._has_new_row = False
-
-    def _mark(self, what: str = "") -> None:
-        """The run is not what its settings alone make of it: it gets a fingerprint that no settings have.
-
-        what: said, and an event, the first time.
-        """
-        row = self._shelf.row
-        if not self._marks:
-            mark = settings.mixed_fingerprint(row.fingerprint, self.config)
-            self._shelf.row, self._has_new_row = dataclasses.replace(row, fingerprint=mark), True
-        if what and what not in self._marks:
-            self._say_event(what)
-        self._marks.add(what)
-
-    def _say_event(self, what: str) -> None:
-        run = self._training.run
-        line = f"run={run.name}: by hand: {what}"
-        run.watcher.say(line)
-        run.store.add_event(run.name, run.counters.update, BY_HAND, line)
 
 
 def _close_forgotten(trainer: weakref.ref[Trainer]) -> None:
@@ -529,32 +462,3 @@ def _close_forgotten(trainer: weakref.ref[Trainer]) -> None:
 def _tell_python(number: int) -> None:
     """Ends what runs as a signal does."""
     raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
-
-
-def _tensors(rollout: Rollout) -> Iterator[Tensor]:
-    return (getattr(rollout, field) for field in LEARNED_FROM)
-
-
-def _versions(tensors: Iterable[Tensor]) -> tuple[int, ...]:
-    """Numbers of which torch raises one when its tensor is changed in place."""
-    return tuple(tensor._version for tensor in tensors)
-
-
-def _need_like(rollout: Rollout, kept: Rollout) -> None:
-    """Refuses a rollout that the kept one was not made into.
-
-    Raises:
-        UsageError: it is another one's, or a tensor has another shape or type.
-    """
-    if not isinstance(rollout, Rollout) or rollout.action is not kept.action:
-        raise UsageError(
-            "learn(rollout): it is not the rollout that collect() gave last; pass that one, or dataclasses.replace of"
-            " it with other rewards"
-        )
-    for field in LEARNED_FROM:
-        given, wanted = getattr(rollout, field), getattr(kept, field)
-        if (given.shape, given.dtype, given.device) != (wanted.shape, wanted.dtype, wanted.device):
-            raise UsageError(
-                f"learn(rollout): its {field} is {given.dtype} {tuple(given.shape)} on {given.device}; it must be"
-                f" {wanted.dtype} {tuple(wanted.shape)} on {wanted.device}"
-            )

@@ -285,7 +285,13 @@ def test_what_is_done_otherwise_is_written_down(whole: Path, tmp_path: Path) -> 
 
 
 def test_a_snapshot_by_hand_is_marked_and_one_apart_is_not(tmp_path: Path) -> None:
-    """One that joins the pool out of its schedule changes what is learned; one that does not join changes nothing."""
+    """One that joins the pool out of its schedule changes what is learned, and so do other weights to begin with; one
+    that does not join changes nothing."""
+    (tmp_path / "warm").mkdir()
+    with trainer(tmp_path / "warm") as warm:
+        warm.policy.load_state_dict({name: 0.5 * x for name, x in warm.policy.state_dict().items()})
+    assert events(tmp_path / "warm") == ["by hand: weights are changed between acts"]
+    assert league.Trainer.resume("matrix-1", store=tmp_path / "warm" / "league.duckdb").close().steps == 0
     with trainer(tmp_path, "pool.snapshot_every=1000") as one:
         update(one)
         apart = one.snapshot(joins=False)
