@@ -1,7 +1,7 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`, `watch`, `leaderboard`,
-`matchup`, `load`, `export`, `replay` are the library; the command `league` calls the same.
+`train`, `resume`, `Trainer`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`, `watch`,
+`leaderboard`, `matchup`, `load`, `export`, `replay` are the library; the command `league` calls the same.
 """
 
 import os as _os
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from league.sessions.exploitability import exploit, resume_exploit
     from league.sessions.failures import replay
     from league.sessions.leagues import resume_league, train_league
+    from league.sessions.trainer import Trainer
     from league.store.exchange import imports, remove_import
 
 __version__ = "0.1.0"
 __all__ = [
+    "Trainer",
     "evaluate",
     "exploit",
     "export",
@@ -49,6 +51,7 @@ __all__ = [
     "watch",
 ]
 _HOMES = {
+    "Trainer": "league.sessions.trainer",
     "resume": "league.sessions.app",
     "train": "league.sessions.app",
     "exploit": "league.sessions.exploitability",
@@ -61,7 +64,7 @@ _HOMES = {
     "train_league": "league.sessions.leagues",
     "tournament": "league.arena.tournaments",
 }
-_TRAINING = ("exploit", "resume", "resume_exploit", "resume_league", "train", "train_league")
+_TRAINING = ("Trainer", "exploit", "resume", "resume_exploit", "resume_league", "train", "train_league")
 _SPINS = ("GOMP_SPINCOUNT", "20000")
 
 

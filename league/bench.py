@@ -17,6 +17,7 @@ import torch
 
 from league import config as settings
 from league.acts import act, listening
+from league.arena import lessons
 from league.arena.games import enter, load_settings
 from league.config import Config
 from league.device import autocast, describe_device, prepare_training
@@ -49,7 +50,8 @@ def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides
 
     Beside the figure at the settings stand those at one tick a step and with twice the threads, where the game and the
     machine have them; all are measured in turns, so that a busy machine does not favour one, and are medians of
-    `ENV_ROUNDS`. From the first two follow the nanoseconds of a tick and of what a decision adds to its ticks.
+    `ENV_ROUNDS`. From the first two follow the nanoseconds of a tick and of what a decision adds to its ticks. Of a
+    curriculum it is the game that training begins with.
 
     Raises:
         UsageError: a number that cannot be measured with.
@@ -57,7 +59,7 @@ def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides
     check_number("rows", rows, 1, MAX_ROWS, "matches side by side")
     check_number("threads", threads, 0, MAX_THREADS, "threads that step them, 0 to choose")
     check_number("seconds", seconds, 1e-3, MOST_SECONDS, "seconds to measure for")
-    config, _ = load_settings(env=enter(env), overrides=overrides)
+    config = lessons.at_step(load_settings(env=enter(env), overrides=overrides)[0], 0)
     options = config.env.options
     ticks = registry.spec(config.env.name, options).ticks_per_step
     variants = {"": (options, threads)}
@@ -133,7 +135,8 @@ def bench_learner(
 ) -> dict[str, Any]:
     """Play, learning and both together, as training does them: the preset's rows, mix and epochs, untrained nets.
 
-    The test stages' mask checks are left out, unless `overrides` ask for them.
+    The test stages' mask checks are left out, unless `overrides` ask for them. Of a curriculum it is what a run begins
+    with.
 
     `play_steps_per_second` counts steps of learner rows with the frozen opponents of the mix beside them;
     `learn_samples_per_second` counts a sample once for every epoch that it is learned from; `replay_difference` is the
@@ -146,6 +149,8 @@ def bench_learner(
         torch.set_num_threads(threads)
     config, spec, device, explanation = settle("test50k", preset, None, None, ["env.strict_masks=false", *overrides])
     settings.check_rows(config)
+    lessons.check(config, spec)
+    config = lessons.at_step(config, 0)
     check_memory(config, spec, device)
     prepare_training(device)
     warnings: list[str] = []

@@ -12,7 +12,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,6 +25,7 @@ from league.schema import (
     MAX_HEAD_LAYERS,
     MAX_HISTORY,
     MAX_LAYERS,
+    MAX_LESSONS,
     MAX_LIVE_NETS,
     MAX_REAL,
     MAX_ROLLOUT,
@@ -235,6 +236,16 @@ class PoolConfig(Section):
         return self
 
 
+class LessonConfig(Section):
+    """What training rows play from a step on."""
+
+    begins: Annotated[Natural, Field(alias="from")]
+    """Steps of the run, those before a longer stage carried it on too; it begins at the first update boundary at or
+    past them."""
+    options: dict[str, Option]
+    """The game's options, over those of [env]; the game checks them."""
+
+
 class EnvConfig(Section):
     """The game and how many matches of it run side by side."""
 
@@ -246,8 +257,21 @@ class EnvConfig(Section):
     """Threads that step the matches; 0 chooses by the rows and the cores."""
     strict_masks: bool
     """Whether each step checks masks, observations and actions against the game's state."""
+    curriculum: Annotated[tuple[LessonConfig, ...], BeforeValidator(_as_tuple), Field(max_length=MAX_LESSONS)]
+    """Lessons: options that training rows have from a step on, as [{from=0, options={...}}, ...]; an evaluation has
+    those of [env]."""
     options: dict[str, Option]
     """The game's own options; the game checks them."""
+
+    @model_validator(mode="after")
+    def _lessons_follow(self) -> EnvConfig:
+        for earlier, later in pairwise(self.curriculum):
+            if later.begins <= earlier.begins:
+                raise ValueError(
+                    f"env.curriculum: from={later.begins} comes after from={earlier.begins}; list lessons by the steps"
+                    f" that they begin at, each later than the one before"
+                )
+        return self
 
 
 class RunConfig(Section):
@@ -315,6 +339,7 @@ CHANGEABLE = (
 )
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
 LATER: dict[str, dict[str, Any]] = {
+    "env": {"curriculum": []},
     "pool": {"agents": {}},
     "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000},
 }
@@ -508,7 +533,7 @@ def presets() -> tuple[str, ...]:
 
 def to_json(config: Config) -> dict[str, Any]:
     """The settings as a dict of JSON values; `from_json` gives an equal `Config` back."""
-    return config.model_dump(mode="json")
+    return config.model_dump(mode="json", by_alias=True)
 
 
 def from_json(data: Mapping[str, Any]) -> Config:
@@ -521,9 +546,19 @@ def from_json(data: Mapping[str, Any]) -> Config:
     return _validate({**data, **older})
 
 
-def with_options(config: Config, options: Mapping[str, Option]) -> Config:
-    """`config` with the game's options replaced by `options`, such as those that the game checked and completed."""
-    return from_json({**to_json(config), "env": {**to_json(config)["env"], "options": dict(options)}})
+def with_options(
+    config: Config, options: Mapping[str, Option], lessons: Iterable[Mapping[str, Option]] | None = None
+) -> Config:
+    """`config` with the game's options replaced by `options`, such as those that the game checked and completed.
+
+    lessons: replace those of the lessons, if given.
+    """
+    data = to_json(config)
+    data["env"]["options"] = dict(options)
+    if lessons is not None:
+        for lesson, own in zip(data["env"]["curriculum"], lessons, strict=True):
+            lesson["options"] = dict(own)
+    return from_json(data)
 
 
 def changed(config: Config, overrides: Iterable[str]) -> Config:
@@ -808,6 +843,8 @@ def _explain(errors: ValidationError) -> str:
     path = [str(part) for part in error["loc"]]
     if error["type"] == "value_error":
         return _one_line(error["ctx"]["error"])
+    if path[:2] == ["env", "curriculum"]:
+        return _explain_lesson(path[2:], error["type"], error["msg"])
     if path[:2] == ["env", "options"]:
         path, error["msg"] = ["env", *path[2:3]], "must be true or false, a number, a string or a list"
     name, model = ".".join(path), SECTIONS.get(path[0])
@@ -821,6 +858,25 @@ def _explain(errors: ValidationError) -> str:
     rule = error["msg"].replace("Input should be", "must be")
     setting = ".".join(path[:2])
     return _one_line(f"{name}={error['input']!r}: {rule}{meaning}; change it with --set {setting}=VALUE or in --config")
+
+
+def _explain_lesson(path: list[str], kind: str, rule: str) -> str:
+    """The same of the curriculum; `path` begins with the lesson's index."""
+    rules = {
+        "missing": "has no value",
+        "extra_forbidden": "is no part of a lesson",
+        "tuple_type": "must be a list of lessons",
+        "model_type": "must be a lesson",
+        "dict_type": "must be a table of the game's options",
+    }
+    said = rules.get(kind, rule.replace("Input should be", "must be"))
+    if path[1:2] == ["options"] and len(path) > 2:
+        said = "must be true or false, a number, a string or a list"
+    which = "".join([f"[{path[0]}]" if path else "", *(f".{part}" for part in path[1:3])])
+    return _one_line(
+        f"env.curriculum{which}: {said}; write --set 'env.curriculum=[{{from=0, options={{...}}}}, ...]', or"
+        f" [[env.curriculum]] in --config"
+    )
 
 
 def _one_line(text: object) -> str:

@@ -28,6 +28,8 @@ MAX_WIDTH = 2**14
 """Features of a layer: those of the largest language models. One square matrix of it has a GiB."""
 MAX_LAYERS = 128
 """Of an encoder; the largest language models have about so many."""
+MAX_LESSONS = 100
+"""Of a curriculum; each is checked by the game before the run begins."""
 MAX_HEAD_LAYERS = 16
 """Hidden layers of the actor and of the critic; two are common."""
 MAX_HISTORY = 100_000

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from league import config as settings
-from league.arena import consent
+from league.arena import consent, lessons
 from league.arena.fitting import check_mix, default_layer
 from league.config import Config, Layer
 from league.envs import adapters, registry
@@ -143,7 +143,8 @@ def load_settings(
     if not settings.has_game(name):
         follows, told = default_layer(registry.spec(name, config.env.options), brought)
         config = settings.load(*given, defaults=settings.laid_over(follows, brought))
-    return settings.with_options(config, registry.check_options(name, config.env.options)), told
+    config = settings.with_options(config, registry.check_options(name, config.env.options))
+    return settings.with_options(config, config.env.options, lessons.completed(config)), told
 
 
 def address_of(name: str) -> str:

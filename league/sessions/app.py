@@ -35,7 +35,7 @@ from league.sessions.shelf import FileShelf
 from league.sessions.steady import steady
 from league.store.rows import RunRow
 from league.store.store import Store
-from league.training.loop import Watcher
+from league.training.run import Watcher
 
 
 def train(
@@ -73,6 +73,31 @@ def train(
         StoreError: the store cannot be used.
         LeagueError: the memory is used up later; the run's state has been saved.
     """
+    call = partial(begun, stage, preset=preset, env=env, run=run, seed=seed, device=device, config_file=config_file)
+    with call(overrides=overrides, fresh=fresh, store=store, watcher=watcher) as session:
+        return session.go().results[0]
+
+
+@contextmanager
+def begun(
+    stage: str,
+    *,
+    preset: str,
+    env: object,
+    run: str | None,
+    seed: int,
+    device: str | None,
+    config_file: str | Path | None,
+    overrides: Sequence[str],
+    fresh: bool,
+    store: str | Path,
+    watcher: Watcher | None,
+) -> Iterator[Session]:
+    """The session of a call of `train`, with its run's lock; a run that writes nothing within it leaves nothing.
+
+    Raises:
+        ConfigError, StoreError: as `train`.
+    """
     watcher, say = steady(watcher)
     sets = [*overrides, *([f"learner.device={device}"] if device else [])]
     name = enter(env, watcher.say)
@@ -98,8 +123,8 @@ def train(
         watcher.say(reason)
     row = new_row(run or "", config, seed, stage, settings.fingerprint(config), torch_device, preset)
     game_event = difference(config.env.name, earlier.source, f"run {earlier.run}") if earlier else ""
-    begun = nullcontext(replace(row, run=earlier.run)) if earlier else claimed(opened, run, row)
-    with begun as row:
+    claim = nullcontext(replace(row, run=earlier.run)) if earlier else claimed(opened, run, row)
+    with claim as row:
         watcher.say(f"run {row.run}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
         if explanation:
             watcher.say(explanation)
@@ -108,7 +133,8 @@ def train(
         if game_event:
             watcher.say(game_event)
         plan = plan_of(opened, row, earlier, config, torch_device, watcher, event)
-        return _go(replace(plan, game_event=game_event), is_locked=earlier is None)
+        with _session(replace(plan, game_event=game_event), is_locked=earlier is None) as session:
+            yield session
 
 
 def resume(
@@ -138,6 +164,25 @@ def resume(
         UsageError: there is no such run, it is finished, another process trains it, or its game has changed since.
         SnapshotError: its state is missing or damaged; nothing has been changed.
     """
+    with resumed(run, env=env, device=device, overrides=overrides, store=store, watcher=watcher) as session:
+        return session.go().results[0]
+
+
+@contextmanager
+def resumed(
+    run: str,
+    *,
+    env: object,
+    device: str | None,
+    overrides: Sequence[str],
+    store: str | Path,
+    watcher: Watcher | None,
+) -> Iterator[Session]:
+    """The session of a call of `resume`, with its run's lock.
+
+    Raises:
+        ConfigError, LeagueError, SnapshotError, UsageError: as `resume`.
+    """
     watcher, say = steady(watcher)
     opened = Store.open(Path(store), say)
     row = opened.find_run(run)
@@ -158,7 +203,9 @@ def resume(
     watcher.say(disk)
     event = f"resumed with {', '.join(overrides)}" if overrides else ""
     now = replace(changed, device=describe_device(torch_device)).coming_from(registry.source(config.env.name))
-    return _go(replace(plan_of(opened, now, row, config, torch_device, watcher, event), game_event=game_event))
+    plan = plan_of(opened, now, row, config, torch_device, watcher, event)
+    with _session(replace(plan, game_event=game_event)) as session:
+        yield session
 
 
 @act("wire")
@@ -179,8 +226,9 @@ def plan_of(
     return Plan(row, found, config, device, shelf, watcher, event=event)
 
 
-def _go(plan: Plan, *, is_locked: bool = False) -> TrainResult:
-    """Trains a run by itself; `is_locked`: whether the caller holds its lock.
+@contextmanager
+def _session(plan: Plan, *, is_locked: bool = False) -> Iterator[Session]:
+    """The session of a run by itself; `is_locked`: whether the caller holds its lock.
 
     Raises:
         UsageError: it cannot go on, since its snapshots were pruned.
@@ -192,7 +240,7 @@ def _go(plan: Plan, *, is_locked: bool = False) -> TrainResult:
                 f"run={run}: snapshots of it were pruned, so it cannot go on; begin a new run with"
                 f" {command('train', '--fresh', '--env', plan.row.env, store=store.path)}"
             )
-        return session.go().results[0]
+        yield session
 
 
 @contextmanager

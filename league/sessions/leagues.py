@@ -39,7 +39,7 @@ from league.signals import Interrupted, received
 from league.store.connection import StoreBusy
 from league.store.rows import LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store
-from league.training.loop import Watcher
+from league.training.run import Watcher
 from league.types import GameSpec
 
 STAGE = "league"

@@ -17,6 +17,7 @@ from typing import Any, Self
 import torch
 
 from league import config as settings
+from league.arena import lessons
 from league.boards.alarms import sound
 from league.boards.standings import rate_evaluation
 from league.config import Config
@@ -39,8 +40,8 @@ from league.snapshots import io as snapshot_files
 from league.store.locks import alone
 from league.store.rows import GameRow, RunRow, RunStatus
 from league.store.store import Store
-from league.training.loop import Counters, Ending, PoolMaker, Report, Run, Watcher
 from league.training.loop import train as run_training
+from league.training.run import Counters, Ending, Lesson, PoolMaker, Report, Run, Watcher
 from league.types import MatchBatch
 
 
@@ -212,6 +213,29 @@ class Session:
             number = next(iter(received()), 0)
         return SessionEnd(tuple(learner.result(number) for learner in self._learners), number)
 
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """What its learners are."""
+        return [learner.plan for learner in self._learners]
+
+    def wire_alone(self) -> tuple[Run, dict[str, Any] | None]:
+        """The parts of a session's only learner, and the state that it goes on from, for whoever calls the acts.
+
+        `end_alone` is called at the end.
+        """
+        [learner] = self._learners
+        if told := slowness(learner.plan.config, learner.plan.device):
+            self._watcher.say(told)
+        return self._wire(learner)
+
+    def end_alone(self, counters: Counters, status: RunStatus) -> TrainResult:
+        """Writes down where the only learner stands. One that has not begun leaves nothing in the store."""
+        [learner] = self._learners
+        learner.counters = counters
+        if self._has_begun:
+            self._end_turn(learner, status)
+        return learner.result(0)
+
     def _look(self, learner: _Learner) -> None:
         plan, name = learner.plan, learner.plan.row.run
         if plan.found is None:
@@ -262,23 +286,31 @@ class Session:
 
         A signal may have come already: then it is saved as it stands.
         """
-        plan = learner.plan
         while True:
             try:
-                run = wire(plan)
-                plan.shelf.wait()
-                state, forget = self._state(learner)
-                ending = self._train(learner, replace(run, begin=partial(self._begin, forget)), state)
+                run, state = self._wire(learner)
+                ending = self._train(learner, run, state)
             except Interrupted:  # while it waited for the store; its last saved state stands
                 return
             learner.counters = run.counters
             if ending != "reset" or received():
                 break
-        learner.is_in_turn, learner.is_finished = False, ending == "finished"
-        self._note(learner, "finished" if learner.is_finished else "stopped" if received() else "running")
-        if isinstance(plan.watcher, Notes):
-            plan.watcher.tell()
-        if learner.is_finished and plan.has_alarms:
+        learner.is_in_turn = False
+        self._end_turn(learner, "finished" if ending == "finished" else "stopped" if received() else "running")
+
+    def _wire(self, learner: _Learner) -> tuple[Run, dict[str, Any] | None]:
+        """A learner's parts and the state that it goes on from."""
+        run = wire(learner.plan)
+        learner.plan.shelf.wait()
+        state, forget = self._state(learner)
+        return replace(run, begin=partial(self._begin, forget)), state
+
+    def _end_turn(self, learner: _Learner, status: RunStatus) -> None:
+        learner.is_finished = status == "finished"
+        self._note(learner, status)
+        if isinstance(learner.plan.watcher, Notes):
+            learner.plan.watcher.tell()
+        if learner.is_finished and learner.plan.has_alarms:
             self._sound_alarms(learner)
 
     def _train(self, learner: _Learner, run: Run, state: dict[str, Any] | None) -> Ending:
@@ -349,7 +381,9 @@ class Session:
 def wire(plan: Plan) -> Run:
     """The parts of a run: the game's batches, the network, and where its snapshots are."""
     row, config, shelf = plan.row, plan.config, plan.shelf
-    shelf.store.add_game(GameRow.of(row.game_id, shelf.spec))
+    taught = lessons_of(config)
+    for game_id in {row.game_id, *(lesson.game_id for lesson in taught)}:
+        shelf.store.add_game(GameRow.of(game_id, shelf.spec))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)
         policy = ActorCritic(shelf.architecture).to(plan.device)
@@ -368,9 +402,21 @@ def wire(plan: Plan) -> Run:
         store=shelf.store,
         watcher=plan.watcher,
         make_pool=plan.make_pool,
+        lessons=taught,
         products=products_of(plan.device, config.learner.precision, has_tiles(), is_compiled=switch.IS_ON),
         rate=partial(rate_evaluation, shelf.store, row.run, row.game_id),
     )
+
+
+def lessons_of(config: Config) -> tuple[Lesson, ...]:
+    """What the training rows of a run with these settings play, lesson by lesson."""
+    found = []
+    for number, lesson in enumerate(config.env.curriculum, 1):
+        options = lessons.options_of(config, lesson)
+        game_id = registry.game_id(config.env.name, options)
+        make = partial(make_batch, settings.with_options(config, options))
+        found.append(Lesson(number, lesson.begins, game_id, make, lessons.words(lesson.options)))
+    return tuple(found)
 
 
 def slowness(config: Config, device: torch.device) -> str:

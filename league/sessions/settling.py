@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from league import config as settings
+from league.arena import lessons
 from league.arena.fitting import check_mix
 from league.arena.games import load_settings
 from league.config import AUTO, Config, Layer
@@ -94,6 +95,8 @@ def _toml(value: Any) -> str:
     """A setting's value as `--set` takes it."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
     return json.dumps(value)
 
 
@@ -109,6 +112,7 @@ def check_settings(config: Config, spec: GameSpec) -> None:
     check_mix(config, spec)
     check_encoder(config, spec)
     check_quickly(config.env.name, config.env.options)
+    lessons.check(config, spec)
 
 
 def check_encoder(config: Config, spec: GameSpec) -> None:

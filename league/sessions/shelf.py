@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from league import config as settings
+from league.arena import lessons
 from league.config import Config
 from league.envs import registry
 from league.errors import SnapshotError, command
@@ -25,7 +26,7 @@ from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
 from league.store.rows import AgentRow, RunRow, SnapshotRow
 from league.store.store import Store
-from league.training.loop import Counters
+from league.training.run import Counters
 from league.types import GameSpec, Policy
 
 
@@ -37,7 +38,7 @@ def architecture_of(config: Config, spec: GameSpec) -> Architecture:
 
 
 class FileShelf:
-    """A `league.training.loop.Shelf` of files; the store gets a row of each snapshot.
+    """A `league.training.run.Shelf` of files; the store gets a row of each snapshot.
 
     Args:
         store: the files lie in the run's folder beside it.
@@ -63,6 +64,15 @@ class FileShelf:
         self._paths = dict(elsewhere or {})
         options = registry.check_options(config.env.name, config.env.options)
         self._game = GameRecord.of(self.spec, row.game_id, options, row.source)
+        self._lessons = {
+            registry.game_id(config.env.name, options): GameRecord.of(
+                registry.spec(config.env.name, options),
+                registry.game_id(config.env.name, options),
+                options,
+                row.source,
+            )
+            for options in (lessons.options_of(config, lesson) for lesson in config.env.curriculum)
+        }
 
     @property
     def guests(self) -> Sequence[str]:
@@ -165,7 +175,8 @@ class FileShelf:
 
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Writes a file of what a guard found, and returns words of what shows it."""
-        return write_evidence(self.folder / "failures", evidence, self._game)
+        game = self._lessons.get(str(evidence["game_id"]), self._game)
+        return write_evidence(self.folder / "failures", evidence, game)
 
     def _guest(self, agent_id: str) -> Path:
         kept = guest_folder(self.folder, agent_id)
