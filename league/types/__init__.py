@@ -196,6 +196,16 @@ class Turns(Protocol):
 
 
 @runtime_checkable
+class SeatCuts(Protocol):
+    """What a `MatchBatch` has as well that says of each seat whether a match in `truncated` was cut for it.
+
+    For a seat that it was not cut for, nothing can have followed: its own part was over.
+    """
+
+    cut_seats: BoolArray  # (B, S), rows that ended in this step only
+
+
+@runtime_checkable
 class Regrouping(Protocol):
     """What a `MatchBatch` may do as well: its runs keep their matches where they go on in more or fewer lanes."""
 
