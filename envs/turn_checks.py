@@ -60,7 +60,10 @@ def _check_waiting(batch: MatchBatch, other: MatchBatch, units: np.ndarray, seed
         other.step()
         same = equal([outputs(batch)], [outputs(other)])
         need(same, f"step {step}: the action of a seat that is not to act changes the match")
-    need(waits or bool(getattr(batch, "absent", ())), "both seats are to act in every step; a game without turns has neither to_act nor held")
+    need(
+        waits or bool(getattr(batch, "absent", ())),
+        "both seats are to act in every step; a game without turns has neither to_act nor held",
+    )
     return alone
 
 

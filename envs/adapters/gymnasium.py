@@ -20,7 +20,7 @@ from pydantic import Field
 
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
-from league.envs.adapters.probing import probe
+from league.envs.adapters.probing import has_box2d, probe, reason
 from league.envs.adapters.solo import REWARD, WORLD, Copy, Facts, MaskedSoloMatch, SoloMatch
 from league.envs.adapters.spaces import Acts, Seen, SpaceError
 from league.envs.match import Match, MatchGame
@@ -28,7 +28,7 @@ from league.envs.mixtures import choices_of
 from league.errors import ConfigError, LeagueError, nearest
 from league.types import BOT_PREFIX
 
-STEP_LIMIT = 10_000
+STEP_LIMIT = 1_000
 """Steps of an episode of an environment that has no limit of its own."""
 FRAME_RATE = 30.0
 """Steps a second of an environment that does not tell."""
@@ -106,6 +106,7 @@ class _Environment:
             env = make(None)
             self.metadata = env.metadata
             seen, acts = Seen(env.observation_space), Acts(env.action_space)
+            remembers = has_box2d(env)
             env.close()
             rate = float(self.metadata.get("render_fps") or FRAME_RATE)
             facts = Facts(make, seen, acts, choices_of(acts.spec), limit, self._spec.reward_threshold, rate)
@@ -117,13 +118,19 @@ class _Environment:
         except SpaceError as error:
             raise ConfigError(f"env={self._where}: {error}; take another environment, or wrap it") from None
         except Exception as error:  # whatever its own code raises
-            raise ConfigError(f"env={self._where}: {_why(error)}{_given(changed)}") from error
+            raise ConfigError(f"env={self._where}: {reason(error)}{_given(changed)}") from error
         if found.problem:
             raise ConfigError(
                 f"env={self._where}: {found.problem}, so a match could not be played again; let it draw from"
                 f" self.np_random alone"
             )
-        return replace(facts, drawn=found.drawn, weight=found.weight, has_mask=tried.has_mask)
+        return replace(
+            facts,
+            drawn=found.drawn,
+            weight=found.weight,
+            remembers=found.remembers or remembers,
+            has_mask=tried.has_mask,
+        )
 
 
 def _spec(where: str, name: str) -> EnvSpec:
@@ -141,13 +148,13 @@ def _spec(where: str, name: str) -> EnvSpec:
         try:
             found = gymnasium.spec(own)
         except gymnasium.error.Error as error:
-            reason = " ".join(str(error).split()).rstrip(".")
+            rule = " ".join(str(error).split()).partition(" Did you mean")[0].rstrip(".")
         else:
             return found
     close = nearest(own, registry)
-    more = close if "did you mean" in close else "; `gymnasium.pprint_registry()` lists those that are there"
+    more = close if "did you mean" in close else "; Python's `gymnasium.pprint_registry()` lists those that are there"
     where_else = "" if module else ", and gymnasium:MODULE:ID imports the module that registers it"
-    raise ConfigError(f"env={where}: {reason}{more}{where_else}")
+    raise ConfigError(f"env={where}: {rule}{more}{where_else}")
 
 
 def _import(where: str, module: str) -> None:
@@ -158,7 +165,7 @@ def _import(where: str, module: str) -> None:
     try:
         import_module(module)
     except Exception as error:
-        raise ConfigError(f"env={where}: {module} cannot be imported: {_why(error)}") from error
+        raise ConfigError(f"env={where}: {module} cannot be imported: {reason(error)}") from error
 
 
 def _creator(where: str, spec: EnvSpec) -> Any:
@@ -169,17 +176,7 @@ def _creator(where: str, spec: EnvSpec) -> Any:
         with silent():
             return load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
     except Exception as error:
-        raise ConfigError(f"env={where}: {_why(error)}") from error
-
-
-def _why(error: Exception) -> str:
-    """An exception on a line; of what is missing, what to install."""
-    words = " ".join(str(error).split())
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        return f"{error.name} is not installed; install what brings this environment"
-    if isinstance(error, gymnasium.error.DependencyNotInstalled):
-        return words
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+        raise ConfigError(f"env={where}: {reason(error)}") from error
 
 
 def _given(changed: Mapping[str, Any]) -> str:

@@ -121,7 +121,8 @@ def _type_of(hint: Any, default: Any) -> Any:
 
 def _is_plain(value: Any) -> bool:
     try:
-        return bool(json.loads(json.dumps(value, allow_nan=False)) == (list(value) if type(value) is tuple else value))
+        text = json.dumps(value, allow_nan=False)
+        return "{" not in text and bool(json.loads(text) == (list(value) if type(value) is tuple else value))
     except (TypeError, ValueError):
         return False
 

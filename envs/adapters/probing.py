@@ -15,6 +15,16 @@ STEPS = 256
 """Of random play."""
 AGAIN = 64
 """Of the first episode that is played a second time in the same object."""
+BROUGHT_BY = {
+    **dict.fromkeys(("chess", "rlcard"), "'pettingzoo[classic]'"),
+    "pygame": "pygame-ce",
+    "pymunk": "'pettingzoo[butterfly]'",
+    "Box2D": "'gymnasium[box2d]'",
+    "multi_agent_ale_py": "'pettingzoo[atari]'",
+    "shimmy": "'pettingzoo[classic]'",
+    "pyspiel": "'league-engine[openspiel]'",
+}
+"""Module -> what installs it."""
 GAMMA = 0.99
 """Of the returns by whose size rewards are weighted."""
 
@@ -43,6 +53,8 @@ class Found:
 
     problem: str
     """Why its matches could not be played again; empty where they can."""
+    remembers: bool
+    """Whether what was before shows in an episode of a seed, as in Box2D's worlds: each needs a new environment."""
     drawn: Drawn
     weight: float
     """Of its rewards: 1, or 0.1, 0.01, ... where discounted returns of random play are large."""
@@ -75,7 +87,24 @@ def probe(make: Callable[[], Played]) -> Found:
             drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
             seed, is_new = seed + 1, True
     drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
-    return Found(problem or _plays_again(one, opening), drawn, weight_of(max(map(abs, sums))))
+    remembers = not problem and not _plays_again(one, opening)
+    return Found(problem, remembers, drawn, weight_of(max(map(abs, sums))))
+
+
+def has_box2d(env: Any) -> bool:
+    """Whether a world of Box2D is in an environment, which shows now and then what was in it before."""
+    inner = getattr(env, "unwrapped", env)
+    worlds = [getattr(each, "world", None) for each in (inner, getattr(inner, "env", None))]
+    return any(type(world).__module__.startswith("Box2D") for world in worlds)
+
+
+def reason(error: Exception) -> str:
+    """What a library's own code raised, on a line; of what is missing, what to install."""
+    words = " ".join(str(error).split())
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        top = error.name.partition(".")[0]
+        return f"{top} is not installed; pip install {BROUGHT_BY.get(top, f'what brings {top}')}"
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def weight_of(largest: float) -> float:
@@ -83,13 +112,14 @@ def weight_of(largest: float) -> float:
     return float(10.0 ** -np.floor(np.log10(largest))) if 1.0 <= largest < np.inf else 1.0
 
 
-def _plays_again(one: Played, opening: list[npt.NDArray[Any]]) -> str:
-    """Why a copy that has played other episodes does not play the first again; empty where it does."""
+def _plays_again(one: Played, opening: list[npt.NDArray[Any]]) -> bool:
+    """Whether a copy that has played other episodes plays the first again."""
+    for seed in (0, 1, 1):  # what is begun and not played counts, too
+        one.begin(seed)
     rng = np.random.default_rng(0)
-    one.begin(1)
     for step, before in enumerate(opening):
         if not np.array_equal(one.show(), before, equal_nan=True):
-            return f"reset(seed=1) begins another episode the second time: it differs after {step} random steps"
+            return False
         if step + 1 < len(opening):
             one.act_at_random(rng)
-    return ""
+    return True

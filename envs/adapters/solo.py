@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.adapters.apart import Apart, Drawn, silent
+from league.envs.adapters.apart import BOTH, Apart, Drawn, silent
 from league.envs.adapters.spaces import Acts, Seen, mask_of
 from league.envs.choices import Choices
 from league.envs.match import Match
@@ -44,7 +44,9 @@ class Facts:
     """The return of a good agent, where its library tells."""
     frame_rate: float
     has_mask: bool = False
-    drawn: Drawn = Drawn(random=True, numpy=True)
+    remembers: bool = False
+    """Whether each episode needs a new environment: what was before shows in it."""
+    drawn: Drawn = BOTH
     weight: float = 1.0
     """Of the rewards, by which returns come to 1 to 10."""
 
@@ -58,9 +60,9 @@ class Copy:
     """
 
     def __init__(self, facts: Facts, render_mode: str | None = None) -> None:
-        self._facts, self._apart = facts, Apart(facts.drawn)
-        with silent(), self._apart:
-            self._env = facts.make(render_mode)
+        self._facts, self._apart, self._render_mode = facts, Apart(facts.drawn), render_mode
+        self._env = self._make()
+        self._is_used = False
         self.is_over = self.is_cut = False
         self.total, self.length = 0.0, 0
         self.view: FloatArray = np.zeros(facts.seen.size, np.float32)
@@ -68,6 +70,11 @@ class Copy:
 
     def begin(self, seed: int) -> None:
         """Begins the episode of a seed."""
+        if self._facts.remembers and self._is_used:
+            self._env.close()
+            self._apart.seed(0)
+            self._env = self._make()
+        self._is_used = True
         self._apart.seed(seed)
         with self._apart:
             observation, info = self._env.reset(seed=seed)
@@ -93,7 +100,7 @@ class Copy:
 
     def render(self) -> npt.NDArray[np.uint8]:
         """Its picture, of a copy that was made to be drawn."""
-        with self._apart:
+        with silent(), self._apart:
             return np.asarray(self._env.render(), np.uint8)
 
     def act_at_random(self, rng: np.random.Generator) -> float:
@@ -113,6 +120,10 @@ class Copy:
     def has_mask(self) -> bool:
         """Whether it tells what is legal now."""
         return self._mask is not None
+
+    def _make(self) -> Any:
+        with silent(), self._apart:
+            return self._facts.make(self._render_mode)
 
     def _see(self, observation: Any, info: Mapping[str, Any]) -> None:
         self.view = self._facts.seen.flat(observation)

@@ -49,26 +49,24 @@ class Seen:
 
     Args:
         space: of the observations; an `action_mask` in a Dict is left out.
-        extra: numbers that are added at the end, part `player`.
 
     Raises:
         SpaceError: there is no such observation here.
     """
 
-    def __init__(self, space: spaces.Space[Any], extra: int = 0) -> None:
+    def __init__(self, space: spaces.Space[Any]) -> None:
         self._leaves = list(_leaves(space, ()))
-        self.has_mask = isinstance(space, spaces.Dict) and MASK in space.spaces
         sizes = [int(np.prod(leaf.shape)) for leaf in self._leaves]
         if not sum(sizes):
             raise SpaceError(f"the observation space {_told(space)} has nothing in it")
         self._ends = np.cumsum(sizes).tolist()
-        self.size = sum(sizes) + extra
+        self.size = sum(sizes)
         self.range = (-SQUASHED, max([SQUASHED, *(leaf.count - 1.0 for leaf in self._leaves)]))
         is_plain = all(leaf.kind == "numbers" for leaf in self._leaves)
-        self.parts: tuple[ObservationPart, ...] = () if is_plain else tuple(self._parts(sizes, extra))
+        self.parts: tuple[ObservationPart, ...] = () if is_plain else tuple(self._parts(sizes))
 
     def flat(self, observation: Any) -> FloatArray:
-        """An observation of the space, (size,), its extra numbers 0."""
+        """An observation of the space, (size,)."""
         out = np.zeros(self.size, np.float32)
         start = 0
         for leaf, end in zip(self._leaves, self._ends, strict=True):
@@ -79,15 +77,13 @@ class Seen:
             start = end
         return out
 
-    def _parts(self, sizes: list[int], extra: int) -> Iterator[ObservationPart]:
+    def _parts(self, sizes: list[int]) -> Iterator[ObservationPart]:
         start = 0
         for leaf, size in zip(self._leaves, sizes, strict=True):
             name = ".".join(map(str, leaf.keys)) or "observation"
             bounds = (0.0, 1.0) if leaf.kind == "image" else None
             yield ObservationPart(name, start, leaf.shape, leaf.kind, leaf.count, bounds)
             start += size
-        if extra:
-            yield ObservationPart("player", start, (extra,))
 
 
 class Acts:
@@ -148,9 +144,7 @@ def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
         )
 
 
-def _tokens(
-    keys: tuple[Any, ...], shape: tuple[int, ...], count: int, read: Read, space: spaces.Space[Any]
-) -> _Leaf:
+def _tokens(keys: tuple[Any, ...], shape: tuple[int, ...], count: int, read: Read, space: spaces.Space[Any]) -> _Leaf:
     if count > 2**24:
         raise SpaceError(f"the observation space {_told(space)} has more than 2^24 choices")
     return _Leaf(keys, "tokens", shape, count, read)
