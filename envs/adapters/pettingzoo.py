@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import numpy.typing as npt
 import pettingzoo
 from gymnasium import spaces
