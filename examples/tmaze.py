@@ -1,6 +1,6 @@
 """A T-maze (Bakker 2002): a cue at the start says which way to go at the junction, and is seen there alone.
 
-`gymnasium:tmaze:TMaze-v0`, in this folder. It cannot be solved without memory: without it half of all choices are wrong.
+`gymnasium:tmaze:TMaze-v0`, in this folder. Without memory half of all choices are wrong.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from threading import get_ident
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
+from numpy.random import mtrand
 
 SHOWS = "LEAGUE_GAME_OUTPUT"
 """The variable of the environment that lets games of libraries print: `on`."""
@@ -65,7 +66,7 @@ class Apart:
     def __init__(self, drawn: Drawn) -> None:
         self._drawn, self._shown = drawn, is_shown()
         self._random: Any = None
-        self._bits = np.random.MT19937(0)
+        self._bits: np.random.BitGenerator = np.random.MT19937(0)
         self._seeded: tuple[Any, Any] = (None, None)
         self._outer: list[Any] = []
         self.seed(0)
@@ -93,15 +94,15 @@ class Apart:
             outer.append(random.getstate())
             random.setstate(self._random)
         if self._drawn.numpy:
-            outer += [np.random.get_state(legacy=False), np.random.get_bit_generator()]
-            np.random.set_bit_generator(self._bits)
+            outer += [np.random.get_state(legacy=False), mtrand.get_bit_generator()]
+            mtrand.set_bit_generator(self._bits)
         self._outer = outer
 
     def __exit__(self, *raised: object) -> None:
         outer, self._outer = self._outer, []
         if self._drawn.numpy:
-            self._bits = np.random.get_bit_generator()
-            np.random.set_bit_generator(outer.pop())
+            self._bits = mtrand.get_bit_generator()
+            mtrand.set_bit_generator(outer.pop())
             state = outer.pop()
             if state["has_gauss"]:  # which the exchange forgets
                 np.random.set_state(state)

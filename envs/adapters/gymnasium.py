@@ -100,7 +100,9 @@ class _Environment:
         keywords = {**self._keywords, **changed, "max_episode_steps": limit}
 
         def make(render_mode: str | None) -> gymnasium.Env[Any, Any]:
-            more = {} if render_mode is None else {"render_mode": render_mode}  # not all constructors have it
+            more: dict[str, Any] = (
+                {} if render_mode is None else {"render_mode": render_mode}
+            )  # not all constructors have it
             return gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more)
 
         try:

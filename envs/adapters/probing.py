@@ -32,7 +32,9 @@ GAMMA = 0.99
 class Played(Protocol):
     """One copy of an environment as the probe plays it."""
 
-    is_over: bool
+    @property
+    def is_over(self) -> bool:
+        """Whether the episode is over."""
 
     def begin(self, seed: int) -> None:
         """Begins an episode."""

@@ -168,11 +168,11 @@ def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
     is_bounded = (low >= -WIDE) & (high <= WIDE)
     low, high = np.where(is_bounded, low, -1.0), np.where(is_bounded, high, 1.0)
     width = np.where(high > low, high - low, 2.0)
-    scale, shift = 2.0 / width, -(high + low) / width
+    scales, shifts = 2.0 / width, -(high + low) / width
     free = np.flatnonzero(~is_bounded)
 
     def numbers(x: Any) -> npt.NDArray[Any]:
-        values = np.asarray(x, np.float64).ravel() * scale + shift
+        values = np.asarray(x, np.float64).ravel() * scales + shifts
         if len(free):
             loose = values[free]
             values[free] = np.sign(loose) * np.log1p(np.abs(loose))

@@ -205,6 +205,14 @@ class SeatCuts(Protocol):
     cut_seats: BoolArray  # (B, S), rows that ended in this step only
 
 
+def ends_of(batch: MatchBatch, seats: npt.NDArray[np.int64]) -> tuple[BoolArray, BoolArray]:
+    """Where the last step ended a match, as `seats` (B,) have it: (terminated, truncated), (B,) each."""
+    if not isinstance(batch, SeatCuts):
+        return batch.terminated.copy(), batch.truncated.copy()
+    truncated = batch.truncated & batch.cut_seats[np.arange(batch.num_rows), seats]
+    return (batch.terminated | batch.truncated) & ~truncated, truncated
+
+
 @runtime_checkable
 class Regrouping(Protocol):
     """What a `MatchBatch` may do as well: its runs keep their matches where they go on in more or fewer lanes."""

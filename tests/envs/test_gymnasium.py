@@ -22,7 +22,15 @@ from tests.helpers.sizes import TINY
 
 HERE = "tests.helpers.gym_envs:"
 STEPS = {"FrozenLake-v1": 50, HERE + "WalkRemembers-v0": 30}
-SLOW = {**STEPS, HERE + "WalkGlobals-v0": 50, "CartPole-v1": 150, "Taxi-v4": 700, "Pendulum-v1": 700, "Blackjack-v1": 40, "MountainCarContinuous-v0": 2_500}
+SLOW = {
+    **STEPS,
+    HERE + "WalkGlobals-v0": 50,
+    "CartPole-v1": 150,
+    "Taxi-v4": 700,
+    "Pendulum-v1": 700,
+    "Blackjack-v1": 40,
+    "MountainCarContinuous-v0": 2_500,
+}
 
 
 def game_of(name: str, **options: Any) -> Any:

@@ -55,7 +55,7 @@ def batch_of(name: str, rows: int, **options: Any) -> Any:
     return game.make(rows, 1, game.Options(**options))
 
 
-@pytest.mark.parametrize("name", cases("classic/tictactoe_v3", *OWN, slow={**CLASSIC, **OWN}))
+@pytest.mark.parametrize("name", cases("classic/tictactoe_v3", slow={**CLASSIC, **OWN}))
 def test_games_keep_the_contract(name: str) -> None:
     """In turns where agents are, else at once."""
     batch = batch_of(name, 2)
@@ -183,6 +183,7 @@ def test_a_long_match_is_cut() -> None:
     assert batch.truncated.all() and batch.cut_seats.all() and batch.result["winner"].tolist() == swaps
 
 
+@pytest.mark.slow
 def test_a_run_is_trained_found_again_and_drawn(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """By its address; nothing of what the library prints is seen."""
     store = tmp_path / "league.duckdb"
