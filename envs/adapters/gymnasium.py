@@ -28,7 +28,7 @@ from league.envs.mixtures import choices_of
 from league.errors import ConfigError, LeagueError, nearest
 from league.types import BOT_PREFIX
 
-STEP_LIMIT = 1_000
+STEP_LIMIT = 10_000
 """Steps of an episode of an environment that has no limit of its own."""
 FRAME_RATE = 30.0
 """Steps a second of an environment that does not tell."""

@@ -189,6 +189,9 @@ class Turns(Protocol):
     to act are not read, and its mask means nothing. Its observation is what it sees while it waits. A row that is held
     is left as it is by the step: no byte of its arrays and its state changes, but that its reward terms are 0 and
     nothing ended in it.
+
+    A batch may have an attribute `absent` as well: ids of native bots that take no part. From its first decision on
+    such a bot's seat is not to act any more.
     """
 
     to_act: BoolArray  # (B, S), who decides in the next step, at least one seat of each row; written as `obs` is
