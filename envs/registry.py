@@ -197,7 +197,7 @@ def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: an unknown game or option, or a value outside its rule.
     """
-    return _resolve(name, options).model_dump(mode="json")
+    return _resolve(name, options).model_dump(mode="json", exclude_none=True)  # None cannot be written in a file
 
 
 def spec(name: str, options: Mapping[str, Any]) -> GameSpec:

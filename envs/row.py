@@ -38,7 +38,7 @@ class Rules:
 
     spec: GameSpec
     choices: Choices
-    bots: Mapping[str, Bot]
+    bots: Mapping[str, Bot | None]
     max_steps: int | None
     has_step: bool
     """Both seats may decide at once."""
