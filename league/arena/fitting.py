@@ -91,7 +91,7 @@ def check_mix(config: Config, spec: GameSpec) -> None:
     Raises:
         ConfigError: with the bots that there are.
     """
-    bots = [BOT_PREFIX + bot for bot in spec.bots]
+    bots = [BOT_PREFIX + bot for bot in (*spec.bots, *config.parts.bots)]
     known = [SELF_PLAY, *config.pool.groups, *bots]
     for name, share in config.pool.mix.items():
         if name not in known and not name.startswith(AGENT_PREFIX):

@@ -96,7 +96,11 @@ class Shelf(Protocol):
 
     @property
     def guests(self) -> Sequence[str]:
-        """The agent ids of those in the mix that come from elsewhere."""
+        """The agent ids of those in the mix that are no nets of the run's and no native bots."""
+
+    @property
+    def bots(self) -> Sequence[str]:
+        """Bots in Python, in the mix or not, which evaluations meet: `bot:NAME`."""
 
     def load_policy(self, agent_id: str) -> Policy:
         """The frozen policy of an agent id, on the run's device."""
@@ -331,7 +335,7 @@ def is_evaluation_due(counters: Counters, config: Config, is_finished: bool) -> 
 
 
 def evaluate_newest(run: Run, pool: Pool, counters: Counters) -> list[Alarm]:
-    """Plays the newest snapshot against every native bot, its league's others, its guests and the step-0 one, once.
+    """Plays the newest snapshot against every bot, its league's others, its guests and the step-0 one, once.
 
     A finished stage without a snapshot of its last weights takes one first; it does not join the pool. A signal breaks
     the games off: then nothing of them is written, and they are due again.
@@ -360,7 +364,8 @@ def _evaluate(run: Run, pool: Pool, counters: Counters, newest: str) -> list[Ala
     started = time.perf_counter()
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
     nets = pool.rivals() | {pool.snapshots[0]: f"{run.name}@0"}
-    nets |= {agent_id: f"{AGENT_PREFIX}{agent_id[:12]}" for agent_id in run.shelf.guests}
+    guests = [agent_id for agent_id in run.shelf.guests if not agent_id.startswith(BOT_PREFIX)]
+    nets |= {agent_id: f"{AGENT_PREFIX}{agent_id[:12]}" for agent_id in guests} | {bot: bot for bot in run.shelf.bots}
     for agent_id in [agent for agent in nets if agent != newest]:
         try:
             opponents.append(Contestant(agent_id, run.shelf.load_policy(agent_id)))
