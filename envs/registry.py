@@ -134,11 +134,17 @@ def adopt(
         ConfigError: it is no game, breaks the contract, or another game has its name.
     """
     game = as_game(found, where)
-    name = checked(game, where).name
+    own = checked(game, where)
+    name = own.name
     if name in _games and _game(name) is game:
         return name
     carriers = [game, found, *([] if module is None else [module])]
     brought, bots = _carried(carriers, where)
+    for bot in bots:
+        if bot in own.bots:
+            raise ConfigError(
+                f"env={where}: PYTHON_BOTS={bot!r}: the game has a bot of that name itself; rename one of the two"
+            )
     arrival = Arrival(source or Source(), brought, bots, _kind_of(found))
     if not _is_again(_arrivals.get(name), arrival):
         _need_free(name, game, where)

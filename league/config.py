@@ -316,7 +316,7 @@ class Config(Section):
             name, known = getattr(self.pool, key), (*SAMPLERS, *self.parts.samplers)
             if name not in known and all(name != point.name for point in entry_points(group="league.samplers")):
                 raise ValueError(
-                    f"pool.{key}={name!r} is no sampler{nearest(name, known)}; one of your own is named by --sampler"
+                    f"pool.{key}={name!r} is no sampler (one of your own is named by --sampler){nearest(name, known)}"
                 )
         return self
 
@@ -864,7 +864,8 @@ def _validate(data: dict[str, Any]) -> Config:
     try:
         return Config.model_validate(data)
     except ValidationError as errors:
-        raise ConfigError(_explain(errors)) from None
+        told = _explain(errors)
+    raise ConfigError(told)
 
 
 def _explain(errors: ValidationError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ STATE_METHODS = ("clear", "select", "tensors", "join", "load")
 TOLERANCE = 1e-4
 """The most by which float32 may differ where the same is computed in another order."""
 LEAST_GRADIENT = 1e-12
-MOST_TUPLES = 8
-"""Legal tuples in one mask."""
+TUPLE_PARTS = 3
+"""Parts of legal tuples that a mask leaves open at once."""
 
 
 class Checker:
@@ -91,9 +92,13 @@ class Checker:
         shape, action = (self.rows, self.steps), self.action
         if action.kind == "legal_tuples":
             masks = torch.full((*shape, action.max_tuples, action.num_parts), -1, dtype=torch.int16)
-            drawn = [torch.randint(size, (*shape, MOST_TUPLES), generator=source) for size in action.choices]
-            for n, t, listed in ((n, t, x) for n, row in enumerate(torch.stack(drawn, -1)) for t, x in enumerate(row)):
-                legal = listed.unique(dim=0)[: action.max_tuples]
+            sizes, each = torch.tensor(action.choices), torch.arange(2**TUPLE_PARTS)[:, None]
+            for n, t in product(range(self.rows), range(self.steps)):
+                base = (torch.rand(len(sizes), generator=source) * sizes).long()
+                # Some parts after each other have two choices, whatever was chosen before them.
+                place = (torch.arange(len(sizes)) - t - n * self.steps) % len(sizes)
+                other = (each >> place.clamp(max=TUPLE_PARTS)) % 2 * (place < TUPLE_PARTS)
+                legal = ((base + other) % sizes).unique(dim=0)[: action.max_tuples]
                 masks[n, t, : len(legal)] = legal.to(torch.int16)
             return masks.flatten(2)
         allowed = torch.rand(*shape, action.mask_size, generator=source) < 0.7

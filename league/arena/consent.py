@@ -45,6 +45,7 @@ class Consent(FrozenModel):
 class _Consents(FrozenModel):
     format: Literal[1] = 1
     games: tuple[Consent, ...] = ()
+    parts: tuple[Consent, ...] = ()
 
 
 _here: list[Consent] = []
@@ -110,8 +111,8 @@ def remember(game: str, source: Source, file: str = "", kind: Kind = "game") -> 
             path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(path):
                 known = [other for other in _read(path) if other != entry]
-                games = (*known, entry)[-MAX_ENTRIES:]
-                text = _Consents(games=games).model_dump_json(indent=1, exclude_defaults=True)
+                entries = {path.stem: (*known, entry)[-MAX_ENTRIES:]}
+                text = _Consents(**entries).model_dump_json(indent=1, exclude_defaults=True)
                 replace_whole(path, f"{text}\n".encode())
             return ""
         except (OSError, LeagueError) as error:
@@ -127,7 +128,8 @@ def _entry(game: str, source: Source, file: str, kind: Kind) -> Consent:
 
 def _read(path: Path) -> tuple[Consent, ...]:
     try:
-        return _Consents.model_validate_json(read_file(path, MAX_BYTES)).games
+        found = _Consents.model_validate_json(read_file(path, MAX_BYTES))
+        return found.games + found.parts
     except FileNotFoundError:
         return ()
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,9 @@ from league.schema import PartSource
 from league.snapshots.agent import load_policy
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
 from league.types import GameSpec, Policy, PolicyStack, Stackable
+
+FILE_MODULE = re.compile(r"^league_game_(.+)_[0-9a-f]{12}_[0-9a-f]{8}$")
+"""What `league.envs.sources.load` calls the module of a file."""
 
 
 def architecture_of(config: Config, spec: GameSpec) -> Architecture:
@@ -48,7 +52,8 @@ def described(config: Config, spec: GameSpec, policy: Policy) -> tuple[dict[str,
     if not name:
         architecture = architecture_of(config, spec)
         return architecture.to_json(), architecture.history_tokens
-    kind = f"{type(policy).__module__}.{type(policy).__qualname__}"
+    module = FILE_MODULE.sub(r"\1", type(policy).__module__)
+    kind = f"{module}.{type(policy).__qualname__}"
     own = OwnPolicy(
         policy=name,
         source=config.parts.policies[name],
@@ -96,7 +101,7 @@ def _from_manifest(manifest: Manifest, own: OwnPolicy, *, given: Given, say: Say
     """What makes the network that a manifest tells of, with weights of no meaning; torch's generators are as before."""
     whose = f"{manifest.run}@{manifest.step}"
     part = find_part("policy", own.policy, own.source, whose, given)
-    told = difference(part, own.source, whose)
+    told = difference(part, own.source, f"{whose} was trained with")
     if told and say is not None:
         say(told)
     try:

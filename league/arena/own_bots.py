@@ -55,10 +55,10 @@ def find_bots(
         now = now or bot_of(name, spec.name)
         if now is None:
             raise UsageError(
-                f"agent {agent_id!r}: {spec.name} has no such bot{nearest(name, spec.bots)}; one of your own is named"
-                f" by --bot {name}=FILE.py:NAME"
+                f"agent {agent_id!r}: {spec.name} has no such bot (one of your own is named by --bot"
+                f" {name}=FILE.py:NAME){nearest(name, spec.bots)}"
             )
-        told = "" if then is None else difference(now, then, "what was rated before")
+        told = "" if then is None else difference(now, then, "its earlier matches were played with")
         if told and say is not None:
             say(f"{told}; its rating is of both: call it otherwise to rate it apart, --bot NAME=ADDRESS")
         found[agent_id] = now

@@ -149,9 +149,9 @@ def find_again(config: Config, whose: str, given: Given, say: Say | None = None)
     found: dict[str, dict[str, PartSource]] = {table: {} for table in TABLES.values()}
     for kind, table in TABLES.items():
         for name, source in getattr(config.parts, table).items():
-            part = find_part(kind, name, source, whose, given, config.env.name)
+            part = given.find(kind, name) or find_part(kind, name, source, whose, game=config.env.name)
             found[table][name] = part.source
-            told += [line for line in [difference(part, source, whose)] if line]
+            told += [line for line in [difference(part, source, f"{whose} began with")] if line]
     if say is not None and told:
         say("; ".join(told))
     return with_parts(config, PartsConfig.model_validate(found)), "; ".join(told)
@@ -164,7 +164,7 @@ def find_part(kind: Kind, name: str, then: PartSource, whose: str, given: Given 
         kind, name: which.
         then: where it came from.
         whose: the run or agent, for errors.
-        given: what the user names now.
+        given: what the user names now; another one of the name is taken where this very code is not known here.
         game: of the run; it may carry a bot itself.
 
     Raises:
@@ -172,7 +172,7 @@ def find_part(kind: Kind, name: str, then: PartSource, whose: str, given: Given 
     """
     known = _known.get((kind, name), [])
     same = [part for part in known if (part.source.sha256, part.source.thing) == (then.sha256, then.thing)]
-    now = given.find(kind, name) or next(iter(reversed(same)), None) or _carried(kind, name, game)
+    now = next(iter(reversed(same)), None) or given.find(kind, name) or _carried(kind, name, game)
     if now is None and then.address:
         now = _open_named(kind, name, then, whose, is_needed=not known)
     now = now or next(iter(reversed(known)), None)
@@ -185,14 +185,16 @@ def find_part(kind: Kind, name: str, then: PartSource, whose: str, given: Given 
     return now
 
 
-def difference(now: Part, then: PartSource, whose: str) -> str:
-    """What of a part is not as it was when it came from `then`, in a sentence; empty where all is."""
+def difference(now: Part, then: PartSource, since: str) -> str:
+    """What of a part is not as it was when it came from `then`, in a sentence; empty where all is.
+
+    since: what was done with it then, such as "run r began with".
+    """
     words = f"{now.kind} {_told(now.name)}"
     if (now.source.sha256, now.source.thing) != (then.sha256, then.thing):
         where = _told(now.source.address or now.source.thing)
-        return (
-            f"{words}: {where} is not what {whose} began with (sha256 {then.sha256[:12]}, now {now.source.sha256[:12]})"
-        )
+        marks = f"sha256 {then.sha256[:12]}, now {now.source.sha256[:12]}"
+        return f"{words}: {where} is not what {since} ({marks})"
     if then.address and now.source.address and now.source.address != then.address:
         return f"{words}: it came from {_told(then.address)} and now comes from {_told(now.source.address)}, unchanged"
     return ""
@@ -347,8 +349,8 @@ def _current(kind: Kind, name: str, game: str) -> Part:
     if kind == "bot":
         offered += registry.spec(game, {}).bots
     raise ConfigError(
-        f"{setting.get(kind, name)}: {rule.get(kind, 'is no sampler')}{nearest(name, offered) if offered else ''}; one"
-        f" of your own is named by --{kind} {name}=FILE.py:NAME"
+        f"{setting.get(kind, name)}: {rule.get(kind, 'is no sampler')} (one of your own is named by --{kind}"
+        f" {name}=FILE.py:NAME){nearest(name, offered) if offered else ''}"
     )
 
 

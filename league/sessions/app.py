@@ -269,4 +269,5 @@ def longer(row: RunRow, store: Path) -> str:
     preset = row.preset if row.preset not in ("", AUTO) else "fast"
     sets = [word for given in sets_for(config, after[0], preset) for word in ("--set", given)]
     words = ["train", "--stage", after[0], "--preset", preset, "--env", row.env, "--seed", row.seed]
-    return f"carry it on with {command(*words, *parts.words_for(config), *sets, store=store)}"
+    words += [*parts.words_for(config), *sets]
+    return f"carry it on with {command(*words, store=store)}"
