@@ -1029,27 +1029,36 @@ def bench_ratings(
 def check(
     game: Annotated[str, typer.Argument(help="The game: a name such as brawl, or an address such as game.py.")],
     overrides: SetOption = None,
+    bot: BotOption = None,
+    sampler: SamplerOption = None,
+    policy: PolicyOption = None,
     seed: Annotated[int, typer.Option(help="Random seed of the matches and actions.")] = 1,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Hold a game to what training takes for granted: play it in every way, and name the first rule that it breaks."""
+    """Hold a game to what training takes for granted: play it in every way, and name the first rule that it breaks.
+
+    Then hold your own parts to it, too, in this game.
+    """
     from league.arena.games import enter, load_settings
-    from league.testing import check_bot, check_game
+    from league.testing import check_bot, check_game, check_parts
 
     name = enter(game, lambda message: say(message, quiet))
     options = load_settings(env=name, overrides=overrides or ())[0].env.options
     found = check_game(name, options, seed=seed)
     assert found is not None, "a deep check says what it found"
-    for bot in found.spec.bots:
-        say(f"{name} keeps the contract; now bot {bot}", quiet)
-        check_bot(name, bot, options, seed=seed)
+    for native in found.spec.bots:
+        say(f"{name} keeps the contract; now bot {native}", quiet)
+        check_bot(name, native, options, seed=seed)
+    checked = check_parts(name, bot, sampler, policy, overrides=overrides or (), seed=seed)
     if as_json:
         print_json(found)
         return
     bots = ", ".join(found.spec.bots) or "none"
     show(f"{name}: keeps the contract, in runs of {found.steps:,} steps, with matches of up to {found.longest:,}")
     show(f"bots that play one match from one seed, in both seats: {bots}")
+    for part in checked:
+        show(f"{part}: keeps the contract")
 
 
 def _open(store: Path, quiet: bool) -> Store:

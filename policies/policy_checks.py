@@ -98,7 +98,7 @@ class Checker:
                 # Some parts after each other have two choices, whatever was chosen before them.
                 place = (torch.arange(len(sizes)) - t - n * self.steps) % len(sizes)
                 other = (each >> place.clamp(max=TUPLE_PARTS)) % 2 * (place < TUPLE_PARTS)
-                legal = ((base + other) % sizes).unique(dim=0)[: action.max_tuples]
+                legal = torch.unique((base + other) % sizes, dim=0)[: action.max_tuples]
                 masks[n, t, : len(legal)] = legal.to(torch.int16)
             return masks.flatten(2)
         allowed = torch.rand(*shape, action.mask_size, generator=source) < 0.7

@@ -17,8 +17,9 @@ from league.acts import act
 from league.arena import film
 from league.arena.games import enter, find_again, load_settings
 from league.arena.networks import family_of, load_net, make_stack
+from league.arena.opening import Part
 from league.arena.own_bots import find_bots, players
-from league.arena.parts import Given, Part
+from league.arena.parts import Given
 from league.arena.parts import enter as enter_parts
 from league.boards.headtohead import Matchup
 from league.boards.headtohead import matchup as compare

@@ -111,8 +111,9 @@ def remember(game: str, source: Source, file: str = "", kind: Kind = "game") -> 
             path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(path):
                 known = [other for other in _read(path) if other != entry]
-                entries = {path.stem: (*known, entry)[-MAX_ENTRIES:]}
-                text = _Consents(**entries).model_dump_json(indent=1, exclude_defaults=True)
+                entries = (*known, entry)[-MAX_ENTRIES:]
+                whole = _Consents(games=entries) if kind == "game" else _Consents(parts=entries)
+                text = whole.model_dump_json(indent=1, exclude_defaults=True)
                 replace_whole(path, f"{text}\n".encode())
             return ""
         except (OSError, LeagueError) as error:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from league.arena.parts import KINDS, Given, Say, difference, find_part, thing_of
+from league.arena.opening import KINDS
+from league.arena.parts import Given, Say, difference, find_part, thing_of
 from league.config import AgentConfig, Config
 from league.envs.sources import failing
 from league.errors import ConfigError, UsageError

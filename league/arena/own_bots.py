@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from league.arena.parts import Given, Part, Say, bot_of, difference, find_part
+from league.arena.opening import Part
+from league.arena.parts import Given, Say, bot_of, difference, find_part
 from league.envs.mixtures import choices_of
 from league.errors import UsageError, nearest
 from league.play.bots import BotPolicy

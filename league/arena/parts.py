@@ -6,45 +6,41 @@ What a store or a manifest says is only looked up in that list.
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from league.arena import consent
 from league.arena.marks import mark_of
+from league.arena.opening import (
+    GROUPS,
+    HOW,
+    KINDS,
+    NAME,
+    Kind,
+    Part,
+    checked,
+    checked_name,
+    file_of,
+    find_offered,
+    name_of,
+    open_part,
+    shown,
+)
 from league.config import OURS, Config, PartsConfig, mix_members, with_parts
 from league.envs import entry_points, registry
-from league.envs.sources import GoneError, Located, What, load, locate, parse
+from league.envs.sources import GoneError, locate, parse
 from league.errors import ConfigError, UsageError, nearest, one_line, plain
 from league.pool import samplers
 from league.schema import PartSource
 from league.types import BOT_PREFIX, Source
 
 Say = Callable[[str], None]
-Kind = Literal["bot", "sampler", "policy"]
-HOW = "docs/parts.md tells how it is named"
-KINDS: dict[Kind, What] = {kind: What(kind, kind, HOW) for kind in ("bot", "sampler", "policy")}
-GROUPS: dict[Kind, str] = {"bot": "league.bots", "sampler": "league.samplers", "policy": "league.policies"}
 TABLES: dict[Kind, str] = {"bot": "bots", "sampler": "samplers", "policy": "policies"}
 """What they are called together in `Config.parts`."""
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
 MOST_LETTERS = 1_000
 """Of an address that is shown."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of one's own in this process."""
-
-    kind: Kind
-    name: str
-    thing: Callable[..., Any]
-    """The bot, the sampler, or what makes the policy."""
-    source: PartSource
 
 
 @dataclass(frozen=True)
@@ -253,41 +249,27 @@ def _each(given: object) -> list[tuple[str, object]]:
 def _enter(kind: Kind, name: str, given: object, say: Say | None) -> Part:
     what = KINDS[kind]
     if not isinstance(given, str):
-        thing = _checked(kind, given, name or _shown(given))
+        thing = checked(kind, given, name or shown(given))
         source = mark_of(thing)
-        return _use(Part(kind, _checked_name(kind, name or _name_of(kind, source.thing)), thing, source))
+        return _use(Part(kind, checked_name(kind, name or name_of(kind, source.thing)), thing, source))
     before, equals, address_text = given.partition("=")
     if equals and NAME.fullmatch(before) and not name:
         name, given = before, address_text
     address = parse(given, what)
     if address.kind == "name":
         known = _known.get((kind, given), [])
-        part = known[-1] if known else _offered(kind, given)
+        part = known[-1] if known else find_offered(kind, given)
         if part is None:
             offered = [*entry_points.names(GROUPS[kind]), *(own for k, own in _known if k == kind)]
             hint = nearest(given, offered) if offered else f"; give FILE.py:NAME or MODULE:NAME ({HOW})"
             raise ConfigError(f"{kind}={given!r}: no installed {kind} is called so{hint}")
-        return _use(Part(kind, _checked_name(kind, name or given), part.thing, part.source))
+        return _use(Part(kind, checked_name(kind, name or given), part.thing, part.source))
     found = locate(address)
-    part = _open(kind, name, found)
-    told = consent.remember("", _as_source(part.source), _file_of(found), kind)
+    part = _use(open_part(kind, name, found))
+    told = consent.remember("", _as_source(part.source), file_of(found), kind)
     if told and say is not None:
         say(told)
     return part
-
-
-def _open(kind: Kind, name: str, found: Located) -> Part:
-    """Runs what was located and takes the part out of it."""
-    module = load(found)
-    where = found.source.address
-    word = found.part or _only(kind, module, where)
-    own = {key: x for key, x in vars(module).items() if key[0] != "_" and callable(x)}
-    if not hasattr(module, word):
-        raise ConfigError(f"{kind}={where}: it has no {word!r}{nearest(word, own)}")
-    address = where if found.part else f"{where}:{word}"
-    source = PartSource(address=address, version=found.source.version, sha256=found.source.sha256, thing=word)
-    thing = _checked(kind, getattr(module, word), address)
-    return _use(Part(kind, _checked_name(kind, name or _name_of(kind, word)), thing, source))
 
 
 def _open_named(kind: Kind, name: str, then: PartSource, whose: str, *, is_needed: bool) -> Part | None:
@@ -302,7 +284,7 @@ def _open_named(kind: Kind, name: str, then: PartSource, whose: str, *, is_neede
     try:
         address = parse(then.address, KINDS[kind])
         if address.kind == "name":
-            offered = _offered(kind, then.address)
+            offered = find_offered(kind, then.address)
             if offered is None and is_needed:
                 raise UsageError(
                     f"{whose}: its {kind} {_told(name)} is not installed here; install what brings {shown}, or pass"
@@ -321,8 +303,8 @@ def _open_named(kind: Kind, name: str, then: PartSource, whose: str, *, is_neede
         raise UsageError(
             f"{whose}: its {kind} {_told(name)} came from {shown}, which cannot be used: {error}"
         ) from None
-    if consent.is_named("", found.source, _file_of(found), kind):
-        return _open(kind, name, found)
+    if consent.is_named("", found.source, file_of(found), kind):
+        return _use(open_part(kind, name, found))
     if not is_needed:
         return None
     reason = "was never named here by you; its code runs only if you do: if you trust it,"
@@ -338,7 +320,7 @@ def _current(kind: Kind, name: str, game: str) -> Part:
         ConfigError: none is known here.
     """
     known = _known.get((kind, name), [])
-    part = known[-1] if known else _carried(kind, name, game) or _offered(kind, name)
+    part = known[-1] if known else _carried(kind, name, game) or find_offered(kind, name)
     if part is None and kind == "sampler" and (own := samplers.registered(name)) is not None:
         part = Part(kind, name, own, mark_of(own))
     if part is not None:
@@ -361,19 +343,8 @@ def _carried(kind: Kind, name: str, game: str) -> Part | None:
     thing = registry.carried_bots(game).get(name)
     if thing is None:
         return None
-    source = mark_of(_checked(kind, thing, name))
-    return Part(kind, _checked_name(kind, name), thing, source.model_copy(update={"address": ""}))
-
-
-def _offered(kind: Kind, name: str) -> Part | None:
-    """What an installed distribution offers under this name."""
-    offered = entry_points.load(GROUPS[kind], name)
-    if offered is None:
-        return None
-    thing = _checked(kind, offered.found, name)
-    source = mark_of(thing)
-    told = {"address": name, "version": offered.source.version, "sha256": offered.source.sha256 or source.sha256}
-    return Part(kind, name, thing, source.model_copy(update=told))
+    source = mark_of(checked(kind, thing, name))
+    return Part(kind, checked_name(kind, name), thing, source.model_copy(update={"address": ""}))
 
 
 def _use(part: Part) -> Part:
@@ -389,64 +360,10 @@ def _use(part: Part) -> Part:
     return part
 
 
-def _only(kind: Kind, module: ModuleType, where: str) -> str:
-    """The one public function or class that a module defines."""
-    own = [
-        name
-        for name, x in vars(module).items()
-        if name[0] != "_" and (inspect.isfunction(x) or inspect.isclass(x)) and x.__module__ == module.__name__
-    ]
-    if len(own) == 1:
-        return own[0]
-    if not own:
-        raise ConfigError(f"{kind}={where}: it defines no function or class; {HOW}")
-    raise ConfigError(f"{kind}={where}: it defines several things; add one, :{' or :'.join(sorted(own))}")
-
-
-def _checked(kind: Kind, thing: Any, where: str) -> Callable[..., Any]:
-    """`thing`, which can be such a part.
-
-    Raises:
-        ConfigError: it cannot.
-    """
-    forms = {
-        "bot": "a bot is a function (observation, legal, rng) -> action",
-        "sampler": "a sampler is a function of what is known, which gives one weight a member",
-        "policy": "a policy is a function or class (GameSpec, AgentConfig) -> nn.Module",
-    }
-    is_net = kind == "policy" and not inspect.isclass(thing) and hasattr(thing, "state_dict")
-    if is_net or not callable(thing):
-        raise ConfigError(f"{kind}={where}: is {_shown(thing)}; {forms[kind]} ({HOW})")
-    return thing  # type: ignore[no-any-return]
-
-
-def _checked_name(kind: Kind, name: str) -> str:
-    if not NAME.fullmatch(name):
-        raise ConfigError(
-            f"{kind}={name!r}: a name has letters, digits, '_' and '-', at most 48, a letter or digit first; call it"
-            f" otherwise, NAME=ADDRESS"
-        )
-    return name
-
-
-def _name_of(kind: Kind, thing: str) -> str:
-    """What a part is called that was given no name: as its function, or where that has none, as its kind."""
-    name = thing.rpartition(".")[2]
-    return name if NAME.fullmatch(name) else kind
-
-
 def _as_source(source: PartSource) -> Source:
     return Source(source.address, source.version, source.sha256)
-
-
-def _file_of(found: Located) -> str:
-    return str(found.path) if found.kind == "module" else ""
 
 
 def _told(text: str) -> str:
     """What a store or a manifest says, as it can be shown in a line."""
     return plain(one_line(text)[:MOST_LETTERS])
-
-
-def _shown(thing: object) -> str:
-    return str(getattr(thing, "__qualname__", type(thing).__qualname__))

@@ -26,8 +26,12 @@ TRIED_ROWS, TRIED_STEPS = 2, 5
 """What a policy is tried on: the least that `check_policy` takes."""
 
 
-def try_parts(config: Config, spec: GameSpec) -> None:
+def try_parts(
+    config: Config, spec: GameSpec, *, rows: int = TRIED_ROWS, steps: int = TRIED_STEPS, seed: int = 0
+) -> None:
     """Tries the samplers, the bots and the policy of one's own that a run's settings name.
+
+    rows, steps, seed: of what the policy is tried on.
 
     Raises:
         ContractError: one breaks a rule.
@@ -40,7 +44,7 @@ def try_parts(config: Config, spec: GameSpec) -> None:
     if config.parts.bots:
         _try_bots(config, spec)
     if config.agent.policy:
-        _try_policy(config, spec)
+        _try_policy(config, spec, rows, steps, seed)
 
 
 def _try_bots(config: Config, spec: GameSpec) -> None:
@@ -58,14 +62,14 @@ def _try_bots(config: Config, spec: GameSpec) -> None:
             bot.decide(obs, mask, np.random.Generator(np.random.Philox(row)))
 
 
-def _try_policy(config: Config, spec: GameSpec) -> None:
-    """`check_policy` in its quickest form; and a copy with its weights plays as it does, as snapshots must."""
+def _try_policy(config: Config, spec: GameSpec, rows: int, steps: int, seed: int) -> None:
+    """`check_policy`; and a copy with its weights plays as it does, as snapshots must."""
     name = config.agent.policy
     where = config.parts.policies[name].address or name
     with torch.random.fork_rng(devices=[]), failing(where, "policy"):
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         policy, copy = make_policy(config, spec), make_policy(config, spec)
-        check_policy(policy, spec, rows=TRIED_ROWS, steps=TRIED_STEPS, seed=0)
+        check_policy(policy, spec, rows=rows, steps=steps, seed=seed)
         try:
             cast(nn.Module, copy).load_state_dict(policy.state_dict())
         except RuntimeError as error:
