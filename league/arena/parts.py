@@ -17,7 +17,6 @@ from league.arena.opening import (
     GROUPS,
     HOW,
     KINDS,
-    NAME,
     Kind,
     Part,
     checked,
@@ -253,8 +252,8 @@ def _enter(kind: Kind, name: str, given: object, say: Say | None) -> Part:
         source = mark_of(thing)
         return _use(Part(kind, checked_name(kind, name or name_of(kind, source.thing)), thing, source))
     before, equals, address_text = given.partition("=")
-    if equals and NAME.fullmatch(before) and not name:
-        name, given = before, address_text
+    if equals and "/" not in before and not name:  # a path with = in it begins with ./
+        name, given = checked_name(kind, before), address_text
     address = parse(given, what)
     if address.kind == "name":
         known = _known.get((kind, given), [])
