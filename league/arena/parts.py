@@ -111,7 +111,7 @@ def resolved(config: Config) -> Config:
         "policy": [config.agent.policy] if config.agent.policy else [],
     }
     found = {
-        TABLES[kind]: {name: _current(kind, name, game).source for name in dict.fromkeys(own)}
+        TABLES[kind]: {name: _current(kind, name, game, _setting(kind, name, config)).source for name in {*own}}
         for kind, own in names.items()
     }
     return with_parts(config, PartsConfig.model_validate(found))
@@ -312,7 +312,21 @@ def _open_named(kind: Kind, name: str, then: PartSource, whose: str, *, is_neede
     raise UsageError(f"{whose}: its {kind} {_told(name)} comes from {shown}, which {reason} {again}")
 
 
-def _current(kind: Kind, name: str, game: str) -> Part:
+def _setting(kind: Kind, name: str, config: Config) -> str:
+    """The setting that names a part, with its value."""
+    pool, bot = config.pool, BOT_PREFIX + name
+    if kind == "sampler":
+        return f"pool.{'sampler' if pool.sampler == name else 'group_sampler'}={name!r}"
+    if kind == "policy":
+        return f"agent.policy={name!r}"
+    if bot in pool.mix:
+        return f"pool.mix.{bot}={pool.mix[bot]:g}"
+    return next(
+        (f"pool.groups.{group} lists {bot}" for group, x in pool.groups.items() if bot in x), f"pool.bots: {bot}"
+    )
+
+
+def _current(kind: Kind, name: str, game: str, setting: str = "") -> Part:
     """The part that a setting names now.
 
     Raises:
@@ -325,13 +339,13 @@ def _current(kind: Kind, name: str, game: str) -> Part:
     if part is not None:
         return _use(part)
     offered = [*entry_points.names(GROUPS[kind]), *(own for k, own in _known if k == kind)]
-    setting = {"bot": f"pool.bots or pool.mix names bot:{name}", "policy": f"agent.policy={name!r}"}
-    rule = {"bot": f"{game} has no such bot", "policy": "is no policy that is known here"}
+    rule = f"{game} has no such bot" if kind == "bot" else f"is no {kind} that is known here"
+    word = name
     if kind == "bot":
-        offered += registry.spec(game, {}).bots
+        word, offered = BOT_PREFIX + name, [BOT_PREFIX + own for own in (*offered, *registry.spec(game, {}).bots)]
     raise ConfigError(
-        f"{setting.get(kind, name)}: {rule.get(kind, 'is no sampler')} (one of your own is named by --{kind}"
-        f" {name}=FILE.py:NAME){nearest(name, offered) if offered else ''}"
+        f"{setting}: {rule} (one of your own is named by --{kind} {name}=FILE.py:NAME)"
+        f"{nearest(word, offered) if offered else ''}"
     )
 
 

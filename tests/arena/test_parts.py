@@ -126,8 +126,8 @@ def test_settings_are_resolved_to_code(file: Path) -> None:
     assert settings.fingerprint(found) != settings.fingerprint(
         found.model_copy(update={"parts": settings.PartsConfig()})
     )
-    assert "bot:onne: matrix has no such bot" in refusal(lambda: parts.resolved(with_bot(bots='["onne"]')))
-    assert "did you mean `one`" in refusal(lambda: parts.resolved(with_bot(bots='["onne"]')))
+    assert "pool.bots: bot:onne: matrix has no such bot" in refusal(lambda: parts.resolved(with_bot(bots='["onne"]')))
+    assert "did you mean `bot:one`" in refusal(lambda: parts.resolved(with_bot(bots='["onne"]')))
     assert "matrix has a bot of that name itself" in refusal(lambda: parts.resolved(with_bot(bots='["random"]')))
     policy = settings.load(env="matrix", overrides=["agent.policy=net"])
     assert "agent.policy='net': is no policy that is known here" in refusal(lambda: parts.resolved(policy))
