@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import league
-from league.arena import consent
+from league.arena import consent, parts
+from league.cli import app
 from league.errors import LeagueError, SnapshotError
 from league.snapshots import Agent
 from league.store.store import Store
+from tests.helpers.cases import cases
 from tests.helpers.games import forget, new_user, times_run, write_game
 from tests.helpers.runs import learned, stopping
-from tests.helpers.sizes import TINY
+from tests.helpers.sizes import TINY, as_options
 
 GRU = Path(__file__).resolve().parents[2] / "examples" / "gru.py"
 PARTS = """
@@ -38,7 +41,11 @@ def hard(known):
 """
 MIX = """pool.mix={self_play=0.5, "bot:last"=0.5}"""
 SETS = (*TINY, "run.total_steps=96", MIX)
-ALL: dict[str, Any] = {"bots": "mine.py:last", "sampler": "mine.py:hard", "policy": "gru.py:GRU"}
+ALL: dict[str, Any] = {
+    "bots": ["mine.py:last", "held-out=mine.py:last"],
+    "sampler": "mine.py:hard",
+    "policy": "gru.py:GRU",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +73,20 @@ def refusal(call: Callable[[], Any], kind: type[LeagueError] = LeagueError) -> s
     return str(caught.value)
 
 
+def again(call: Callable[[], Any]) -> Any:
+    """What it gives in a process of its own."""
+    forget()
+    return call()
+
+
+def call(*words: str, raises: bool = False) -> Any:
+    """The command line in this process."""
+    done = CliRunner().invoke(app, words)
+    if raises and done.exception is not None:
+        raise done.exception
+    return done
+
+
 def row(run: str = "r") -> Any:
     """Its row."""
     return Store.open("runs/league.duckdb").find_run(run)
@@ -82,23 +103,16 @@ def test_every_command_finds_the_parts_of_a_run_again(user: Path) -> None:
     assert told["bots"]["last"]["address"] == f"{user}:last" and len(told["samplers"]["hard"]["sha256"]) == 64
     assert list(told["policies"]) == ["GRU"] and row().fingerprint == row("whole").fingerprint
 
-    def again(call: Callable[[], Any]) -> Any:
-        forget()
-        return call()
-
     assert again(lambda: league.resume("r")).status == "finished"
     assert learned(Path("runs"), "r") == learned(Path("runs"), "whole")
     store = Store.open("runs/league.duckdb")
-    for kind in ("training", "evaluation"):
-        assert any("bot:last" in match.agents for match in store.matches("r", kind)), kind
+    met = {k: {a for match in store.matches("r", k) for a in match.agents} for k in ("training", "evaluation")}
+    assert "bot:last" in met["training"] and {"bot:last", "bot:held-out"} <= met["evaluation"]
+    assert "bot:held-out" not in met["training"]
     assert again(lambda: league.evaluate("r", "bot:last", games=2)).b == "bot:last"
     before = times_run(user.parent)
     assert again(lambda: league.evaluate("bot:last", "bot:random", games=2, env="matrix")).a == "bot:last"
     assert times_run(user.parent) == before + 1
-    assert again(lambda: league.tournament(["r", "r@0"], bots=True, own_bots="mine.py:last", games=2)).games == 30
-    assert again(lambda: league.gate("r", "bot:last", max_games=2))
-    assert again(lambda: league.exploit("r", 32, games=2, run="x", overrides=["env.threads=1"])).status == "finished"
-    assert again(lambda: league.exploit("bot:last", 32, games=2, env="matrix", overrides=TINY)).agent == "bot:last"
     again(lambda: league.export("r", "agent"))
     before = times_run(user.parent)
     assert again(lambda: league.evaluate("./agent", "bot:random", games=2)).a.startswith("r@")
@@ -108,6 +122,38 @@ def test_every_command_finds_the_parts_of_a_run_again(user: Path) -> None:
     assert {x.name for x in league.leaderboard().boards[0].entries} >= {"bot:last", "bot:random"}
     own = json.loads(Path("agent/manifest.json").read_text())["architecture"]
     assert own["policy"] == "GRU" and own["type"] == "gru.GRU" and own["source"]["thing"] == "GRU"
+
+
+@pytest.mark.slow
+def test_the_other_commands_find_them_too(user: Path) -> None:
+    """Tournaments, gates, films and exploiters, also such as are stopped."""
+    train(**ALL)
+    assert again(lambda: league.tournament(["r", "r@0"], bots=True, own_bots="mine.py:last", games=2)).games == 30
+    assert again(lambda: league.gate("r", "bot:last", max_games=2))
+    assert "cannot be drawn" in again(lambda: refusal(lambda: league.watch("r", "bot:last", "film.png")))
+    for agent, env in (("r", None), ("bot:last", "matrix")):
+        run, sets = f"against-{agent[0]}", [*TINY, "run.total_steps=96"]
+        with stopping(1):
+            again(partial(league.exploit, agent, 96, games=2, run=run, env=env, overrides=sets if env else ()))
+        assert again(partial(league.resume_exploit, run)).status == "finished"
+
+
+def test_the_options_are_the_same_in_every_command(user: Path) -> None:
+    """`--bot`, `--sampler` and `--policy` train, evaluate and check; what cannot be is one line with exit code 2."""
+    words = ["--bot", "mine.py:last", "--sampler", "mine.py:hard", "--policy", "gru.py"]
+    assert call("train", "--stage", "smoke", "--env", "matrix", "--run", "r", *words, *as_options(SETS)).exit_code == 0
+    assert row().fingerprint and list(json.loads(row().config)["parts"]["policies"]) == ["GRU"]
+    done = call("evaluate", "r", "--against", "bot:other", "--bot", "other=mine.py:last", "--games", "2")
+    assert done.exit_code == 0 and "against bot:other: score" in done.stdout
+    done = call("check", "matrix", *words, *as_options(["agent.lstm_size=4"]))
+    assert (
+        "bot last: keeps the contract\nsampler hard: keeps the contract\npolicy GRU: keeps the contract" in done.stdout
+    )
+    for command in ("resume", "tournament", "gate", "exploit", "watch"):
+        assert {"--bot", "--policy"} <= set(call(command, "--help").stdout.split()), command
+    for command in (["tournament", "--bots", "--env", "matrix"], ["gate", "bot:random", "bot:last", "--env", "matrix"]):
+        with pytest.raises(LeagueError, match="there is no such file"):
+            call(*command, "--bot", "nowhere.py:x", raises=True)
 
 
 def test_what_has_changed_is_asked_for_and_is_an_event(user: Path) -> None:
@@ -125,7 +171,7 @@ def test_what_has_changed_is_asked_for_and_is_an_event(user: Path) -> None:
     assert row() == before and times_run(user.parent) == 2  # the second one to name what the run does not have
     league.resume("r", bots="mine.py:last", sampler="mine.py:hard")
     told = [event.message for event in Store.open("runs/league.duckdb").events("r") if event.kind == "part"]
-    assert len(told) == 1 and told[0].count("is not what run r began with") == 2
+    assert len(told) == 1 and told[0].count("is not what run r began with") == 3
     assert row().fingerprint != before.fingerprint and row().status == "finished"
     user.unlink()
     forget()
@@ -152,7 +198,7 @@ def test_nothing_runs_that_was_not_named_here(user: Path, tmp_path: Path) -> Non
 
 
 def test_objects_in_python_are_the_same_parts(user: Path) -> None:
-    """As functions and classes or by address: one fingerprint. In another process they must be named again."""
+    """As functions and classes or by address: the same code. In another process they must be named again."""
     import sys
 
     sys.path.insert(0, str(user.parent))
@@ -162,13 +208,13 @@ def test_objects_in_python_are_the_same_parts(user: Path) -> None:
     try:
         with stopping(1):
             train("objects", bots={"last": mine.last}, sampler=mine.hard, policy=gru.GRU)
-        train("addresses", **ALL)
-        assert row("objects").fingerprint == row("addresses").fingerprint
-        assert league.resume("objects").status == "finished"
-        assert learned(Path("runs"), "objects") == learned(Path("runs"), "addresses")
-        with stopping(1):
             train("l", bots={"last": lambda obs, legal, rng: legal[0]})
-            train("p", bots={"last": functools.partial(mine.last)})
+        given = parts.enter(**ALL | {"bots": "mine.py:last"}).parts
+        told = json.loads(row("objects").config)["parts"]
+        assert [told["bots"]["last"], told["samplers"]["hard"], told["policies"]["GRU"]] == [
+            part.source.model_dump() for part in given
+        ]
+        assert league.resume("objects").status == "finished"
         forget()
         assert "came as an object in Python" in refusal(lambda: league.resume("l"))
         assert league.resume("l", bots={"last": lambda obs, legal, rng: legal[0]}).status == "finished"
@@ -178,9 +224,10 @@ def test_objects_in_python_are_the_same_parts(user: Path) -> None:
             del sys.modules[name]
 
 
+@pytest.mark.slow
 def test_a_bot_that_nobody_trains_against_is_met_in_evaluations(user: Path) -> None:
     """It learns what it learns without, under the same fingerprint."""
-    plain = (*TINY, "run.total_steps=96", "pool.mix={self_play=1.0}")
+    plain = (*TINY, "pool.mix={self_play=1.0}")
     league.train("smoke", env="matrix", run="without", overrides=plain)
     league.train("smoke", env="matrix", run="with", overrides=plain, bots={"held-out": "mine.py:last"})
     assert row("without").fingerprint == row("with").fingerprint
@@ -203,7 +250,7 @@ def worse(*given):
 """
 
 
-@pytest.mark.parametrize("kind", ["bot", "sampler"])
+@pytest.mark.parametrize("kind", cases("bot", slow=["sampler"]))
 def test_what_fails_in_play_ends_the_run_saved(kind: str, user: Path) -> None:
     """One line with its name and line; mended and named again, the run goes on from its last whole update."""
     bot = "[given[1][0] for _ in '1'][0]" if kind == "bot" else "[1.0] * len(given[0].members)"
@@ -220,6 +267,7 @@ def test_what_fails_in_play_ends_the_run_saved(kind: str, user: Path) -> None:
     assert league.resume("r", **{key: x for key, x in given.items() if "bad" in x}).status == "finished"
 
 
+@pytest.mark.slow
 def test_learners_of_a_league_have_them_too(user: Path) -> None:
     """In turns, stopped and resumed in another process."""
     Path("l.toml").write_text('turn_steps = 32\n[learners.a]\nrole = "main"\n[learners.b]\nrole = "league_exploiter"\n')
@@ -237,13 +285,11 @@ def test_a_games_module_carries_bots(user: Path) -> None:
         Path("game.py"), "\n\ndef last(obs, legal, rng):\n    return legal[-1]\n\n\nPYTHON_BOTS = {'last': last}\n"
     )
     sets = [text for text in SETS if text != MIX]
-    with stopping(1):
-        league.train("smoke", env="game.py", run="g", overrides=sets)
+    league.train("smoke", env="game.py", run="g", overrides=sets)
     assert json.loads(row("g").config)["pool"]["mix"].keys() == {
         *("self_play", "bot:constant", "bot:random", "bot:biased", "bot:last")
     }
     forget()
-    assert league.resume("g").status == "finished"
     assert league.evaluate("g", "bot:last", games=2).b == "bot:last"
     Path("game.py").write_text(Path("game.py").read_text().replace("'last'", "'random'"))
     forget()
