@@ -578,7 +578,7 @@ def watch(
     quiet: QuietOption = False,
 ) -> None:
     """Play A against B once and draw it; needs Pillow."""
-    from league.arena.agents import watch
+    from league.arena.watching import watch
 
     shot = watch(
         agent,

@@ -6,15 +6,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from league.acts import act
-from league.arena import film
 from league.arena.games import enter, find_again, load_settings
 from league.arena.networks import family_of, load_net, make_stack
 from league.arena.opening import Part
@@ -28,7 +24,6 @@ from league.boards.standings import leaderboard as rank
 from league.device import choose_device, read_memory
 from league.envs import registry
 from league.errors import DEFAULT_STORE, UsageError, command
-from league.play.bots import BotPolicy
 from league.play.evaluation import Contestant, Pairing, Summary, check_games, num_rows, play, summarise
 from league.policies.actor_critic import state_bytes
 from league.schema import MAX_SEED, check_number
@@ -38,7 +33,7 @@ from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
 from league.store.store import Store
-from league.types import BOT_PREFIX, BoolArray, FloatArray, GameSpec, MatchResult, Origin, Policy, PolicyStack
+from league.types import BOT_PREFIX, GameSpec, MatchResult, Origin, Policy, PolicyStack
 
 NOTHING = Given()
 
@@ -63,22 +58,6 @@ class Named:
     agent_id: str
     label: str
     folder: Path | None
-
-
-@dataclass(frozen=True)
-class Film:
-    """A match that was drawn; A plays seat 0. `winner` is a label or `draw`."""
-
-    path: str
-    a: str
-    b: str
-    seed: int
-    pictures: int
-    seconds: float
-    """How far into the match the film goes, or when a still is of."""
-    match_seconds: float
-    """Of the whole match, which is played to its end in any case."""
-    winner: str
 
 
 @dataclass(frozen=True)
@@ -218,75 +197,6 @@ def evaluate(
     return Evaluation(name if opened else None, first.label, second.label, seed, summary, seeds)
 
 
-def watch(
-    a: str,
-    against: str,
-    out: str | Path,
-    *,
-    seconds: float | None = None,
-    boxes: bool = False,
-    seed: int = 0,
-    greedy: bool = False,
-    env: object = None,
-    bots: object = None,
-    policy: object = None,
-    device: str = "auto",
-    store: str | Path = DEFAULT_STORE,
-    say: Callable[[str], None] | None = None,
-) -> Film:
-    """Plays a match of A (seat 0) against B and draws it; nothing is kept in the store.
-
-    Args:
-        a, against, greedy, env, bots, policy, device, store, say: as for `evaluate`; here both may be the same agent.
-        out: a new file: .gif for a film, .png for its last picture.
-        seconds: how much of the match is drawn, from its beginning, at most 300; None: all of it, or the first 300.
-        boxes: draw also where fighters can be hit and where blows hit.
-        seed: of the match and of the actions drawn.
-
-    Raises:
-        UsageError: as `evaluate`, a game that cannot be drawn, a file that cannot be written, or no Pillow.
-        StoreError, SnapshotError: as `evaluate`.
-    """
-    path = Path(out)
-    film.check(path, seconds)
-    check_seed(seed)
-    given = enter_parts(bots, policy=policy, say=say)
-    meeting = meet(store_for(store, a, against, say=say), a, against, env, device, say, given)
-    game, spec = meeting.game, meeting.spec
-    draw = registry.renderer(game.name)
-    if draw is None:
-        raise UsageError(f"{game.name} cannot be drawn; watch agents of another game")
-    batch = registry.make(game.name, rows=1, threads=1, options=game.options)
-    own = players(meeting.bots, spec, meeting.device)
-    seats: list[film.Player | None] = []
-    for seat, named in enumerate(meeting.sides):
-        if named.agent_id in own:
-            seats.append(partial(_decide, own[named.agent_id], np.random.default_rng([seed, seat])))
-        elif named.folder is None:
-            batch.controllers[0, seat] = spec.bots.index(named.agent_id.removeprefix(BOT_PREFIX))
-            seats.append(None)
-        else:
-            manifest, net = meeting.nets[named.agent_id]
-            agent = Agent(net, manifest)
-            agent.reset(seed)
-            seats.append(partial(agent.act, greedy=greedy))
-    batch.reset(seed)
-    labels = meeting.sides[0].label, meeting.sides[1].label
-    if say is not None:
-        say(f"playing {labels[0]} against {labels[1]}")
-    picture_seconds = spec.ticks_per_step / spec.tick_rate
-    shot = film.shoot(
-        batch,
-        seats,
-        partial(draw, batch, 0, size=film.SIZES[path.suffix], show_boxes=boxes, names=labels),
-        max(1, round((film.MAX_SECONDS if seconds is None else seconds) / picture_seconds)),
-        is_still=path.suffix == ".png",
-    )
-    film.save(shot.pictures, path, picture_seconds)
-    times = shot.drawn_steps * picture_seconds, shot.steps * picture_seconds
-    return Film(str(path), *labels, seed, len(shot.pictures), *times, ("draw", *labels)[shot.winner + 1])
-
-
 def leaderboard(
     run: str | None = None,
     *,
@@ -324,13 +234,6 @@ def matchup(a: str, b: str, *, greedy: bool = False, store: str | Path = DEFAULT
         StoreError: there is no store, or it cannot be used.
     """
     return compare(Store.open(Path(store)), a, b, sampling=sampling_of(greedy))
-
-
-def _decide(
-    bot: BotPolicy, rng: np.random.Generator, obs: FloatArray, mask: BoolArray | None
-) -> npt.NDArray[np.float64]:
-    """A bot in Python as a `film.Player`."""
-    return np.array(bot.decide(obs, mask, rng))
 
 
 def sampling_of(greedy: bool) -> Sampling:

@@ -21,6 +21,7 @@ import torch
 from league import config as settings
 from league.arena.agents import check_seed
 from league.arena.games import difference, enter, find_again
+from league.arena.parts import Given
 from league.arena.parts import enter as enter_parts
 from league.config import SELF_PLAY, Config, Layer
 from league.device import choose_device, describe_device
@@ -83,7 +84,7 @@ def train_league(
         league: a TOML file (`league.pool.roster`), or the name of a league that comes with the library.
         stage, preset, env, device, config_file, overrides: as for `league.train`, for every learner; the league's file
             lies over the stage. `role.ROLE.FIGURE=value` lies over what the file says of a role.
-        bots, sampler, policy: as for `league.train`, for every learner.
+        bots, sampler, policy: as for `league.train`, for every learner; a sampler draws within groups only.
         run: the league's name; each learner is a run called LEAGUE.NAME. The next free `GAME-league-N` if not given.
             A league of that name with the same settings goes on.
         learner: trains only this one, so that each can have a process of its own; without it they take turns.
@@ -105,6 +106,7 @@ def train_league(
     sets = [*given.sets, *overrides, *([f"learner.device={device}"] if device else [])]
     settle_here = partial(settle, stage, preset, game, config_file, sets, store=store)
     configs = [_settle(settle_here, entry, found) for entry in found.learners]
+    _need_use(given, configs)
     _need_learner(learner, [entry.name for entry in found.learners])
     check_name(run)
     opened = Store.create(Path(store), say)
@@ -426,6 +428,16 @@ def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], watch
             names = ", ".join(f"{row.run} ({row.role.replace('_', ' ')})" for row in rows)
             watcher.say(f"league {league}: {names}, on {describe_device(plan.device)}")
             watcher.say(f"{memory}, one learner at a time")
+
+
+def _need_use(given: Given, configs: Sequence[Config]) -> None:
+    """Refuses a sampler that no learner uses: they meet each other by their roles."""
+    for part in given.parts:
+        if part.kind == "sampler" and all(config.pool.group_sampler != part.name for config in configs):
+            raise UsageError(
+                f"sampler={part.name}: the learners of a league meet each other by their roles, not by pool.sampler;"
+                f" leave it out, or draw within groups by it, --set pool.group_sampler={part.name}"
+            )
 
 
 def _need_learner(learner: str | None, known: Sequence[str]) -> None:

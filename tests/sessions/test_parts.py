@@ -271,8 +271,12 @@ def test_what_fails_in_play_ends_the_run_saved(kind: str, user: Path) -> None:
 def test_learners_of_a_league_have_them_too(user: Path) -> None:
     """In turns, stopped and resumed in another process."""
     Path("l.toml").write_text('turn_steps = 32\n[learners.a]\nrole = "main"\n[learners.b]\nrole = "league_exploiter"\n')
+    sets = (*TINY, "run.total_steps=96", "pool.mix={self_play=0.5, some=0.5}", "pool.groups={some=['bot:last']}")
+    line = refusal(lambda: league.train_league("l.toml", env="matrix", run="L", overrides=sets, **ALL))
+    assert "by their roles, not by pool.sampler" in line and "--set pool.group_sampler=hard" in line
     with stopping(2):
-        league.train_league("l.toml", env="matrix", run="L", overrides=SETS, **ALL)
+        sets = (*sets, "pool.group_sampler=hard")
+        league.train_league("l.toml", env="matrix", run="L", overrides=sets, **ALL)
     forget()
     assert league.resume_league("L").status == "finished"
     for run in ("L.a", "L.b"):
