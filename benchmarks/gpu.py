@@ -25,13 +25,13 @@ import torch
 import league
 from benchmarks import opponents
 from league import config as settings
+from league.arena.networks import architecture_of
 from league.bench import _parts, _replay_difference, bench_learner
 from league.config import Config, steps_per_rollout
 from league.device import describe_device, products
 from league.play.rollout import Collector
 from league.policies.actor_critic import Architecture
 from league.sessions.settling import settle
-from league.sessions.shelf import architecture_of
 from league.training.learner import Learner
 from league.training.run import Report
 from league.types import Rollout

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from league import config as settings
+from league.arena.networks import architecture_of
 from league.config import Config
 from league.envs import registry
 from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
@@ -33,7 +34,6 @@ from league.policies.kernels.attention import attend, rotate, rotation_at, split
 from league.policies.opponent_encoder import OpponentEncoder
 from league.sessions.session import lessons_of
 from league.sessions.settling import settle
-from league.sessions.shelf import architecture_of
 from league.sessions.steady import Silent
 from league.store.rows import RunRow
 from league.store.store import Store
@@ -214,6 +214,7 @@ class Memory:
     """A shelf that keeps snapshots in memory and no state; see `league.training.run.Shelf`."""
 
     guests = ()
+    bots = ()
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -19,9 +19,10 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
     __path__.append(str(_root))
 
 if TYPE_CHECKING:
-    from league.arena.agents import evaluate, export, leaderboard, load, matchup, watch
+    from league.arena.agents import evaluate, export, leaderboard, load, matchup
     from league.arena.gating import gate
     from league.arena.tournaments import tournament
+    from league.arena.watching import watch
     from league.sessions.app import resume, train
     from league.sessions.exploitability import exploit, resume_exploit
     from league.sessions.failures import replay
@@ -63,6 +64,7 @@ _HOMES = {
     "resume_league": "league.sessions.leagues",
     "train_league": "league.sessions.leagues",
     "tournament": "league.arena.tournaments",
+    "watch": "league.arena.watching",
 }
 _TRAINING = ("Trainer", "exploit", "resume", "resume_exploit", "resume_league", "train", "train_league")
 _SPINS = ("GOMP_SPINCOUNT", "20000")

@@ -10,26 +10,26 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import nn
 
 from league import config as settings
 from league.acts import act, listening
 from league.arena import lessons
 from league.arena.games import enter, load_settings
+from league.arena.networks import described, make_policy
 from league.config import Config
 from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
 from league.maths.ratings import bradley_terry
 from league.play.rollout import Collector, make_calls, make_collector
-from league.policies.actor_critic import ActorCritic
 from league.pool.pool import Pool
 from league.schema import MAX_ROWS, MAX_SEED, MAX_THREADS, check_number
 from league.sessions.session import make_stack
 from league.sessions.settling import check_memory, settle
-from league.sessions.shelf import architecture_of
 from league.store.store import Store
 from league.training.compiling import compiled
 from league.training.learner import Learner
@@ -181,7 +181,7 @@ def bench_learner(
         "epochs": epochs,
         "live_nets": config.pool.live_nets,
         "parameters": sum(p.numel() for p in learner.policy.parameters()),
-        "history_tokens": architecture_of(config, spec).history_tokens,
+        "history_tokens": described(config, spec, learner.policy)[1],
         "precision": config.learner.precision,
         "compile": config.learner.compile,
         "lanes": len(collector.lanes),
@@ -237,11 +237,11 @@ def _parts(
     config: Config, spec: GameSpec, device: torch.device, warn: Callable[[str], None] = lambda _: None
 ) -> tuple[Collector, Learner]:
     """A collector and a learner at the config's sizes, `pool.live_nets` untrained nets as opponents."""
-    architecture = architecture_of(config, spec)
-    policy = ActorCritic(architecture).to(device)
-    frozen = {
-        f"net-{i}": ActorCritic(architecture).requires_grad_(False).to(device) for i in range(config.pool.live_nets)
-    }
+    policy, *nets = (make_policy(config, spec) for _ in range(1 + config.pool.live_nets))
+    cast(nn.Module, policy).to(device)
+    for net in nets:
+        cast(nn.Module, net).requires_grad_(False).to(device)
+    frozen = {f"net-{i}": net for i, net in enumerate(nets)}
     pool = Pool(config.pool, frozen.__getitem__, np.random.default_rng(0))
     for agent_id in frozen:
         pool.admit(agent_id)

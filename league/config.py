@@ -12,6 +12,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import entry_points
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -37,6 +38,7 @@ from league.schema import (
     Count,
     FrozenModel,
     Natural,
+    PartSource,
     read_file,
 )
 
@@ -58,7 +60,12 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Option = bool | int | float | str | list[Any]
 
 
-Sampler = Literal["recent", "uniform", "latest", "pfsp_hard", "pfsp_var", "pfsp_linear", "quality", "nash", "rating"]
+SAMPLERS = ["recent", "uniform", "latest", "pfsp_hard", "pfsp_var", "pfsp_linear", "quality", "nash", "rating"]
+"""What `pool.sampler` may be called; `league.pool.samplers.register` adds one's own."""
+OURS = tuple(SAMPLERS)
+"""Those that come with the library."""
+PartName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$")]
+"""What a part of one's own may be called."""
 SELF_PLAY = "self_play"
 """In the mix: this run's own snapshots."""
 AGENT_PREFIX = "agent:"
@@ -86,8 +93,10 @@ class Section(FrozenModel):
 
 
 class AgentConfig(Section):
-    """The network's sizes."""
+    """The network: whose it is, and its sizes."""
 
+    policy: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]{0,47})?$")]
+    """The network, where it is one's own (docs/parts.md), by its name; empty: the library's, of the sizes below."""
     opponent_encoder: bool
     """Whether the opponent's history is encoded at all."""
     encoder_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)]
@@ -170,9 +179,11 @@ class PoolConfig(Section):
     """Name -> members that share what the mix gives the name."""
     agents: dict[str, str]
     """Hash -> folder of each agent from elsewhere, written when it is found; no part of the fingerprint."""
-    sampler: Sampler
+    bots: list[PartName]
+    """Bots in Python that evaluations meet beside those of the mix (docs/parts.md); no part of the fingerprint."""
+    sampler: PartName
     """How a snapshot is drawn inside self_play (docs/league.md)."""
-    group_sampler: Sampler
+    group_sampler: PartName
     """How a member is drawn inside each of groups; the last one listed counts as the newest."""
     recent_window: Count
     """Members that `recent` draws among."""
@@ -303,6 +314,14 @@ class RunConfig(Section):
     """Whether the run may have too few updates, snapshots or rows to learn anything."""
 
 
+class PartsConfig(Section):
+    """The parts of one's own that a run has, by name, and which code each is; found, never set (docs/parts.md)."""
+
+    bots: dict[PartName, PartSource] = Field(default_factory=dict)
+    samplers: dict[PartName, PartSource] = Field(default_factory=dict)
+    policies: dict[PartName, PartSource] = Field(default_factory=dict)
+
+
 class Config(Section):
     """Every setting of a run, resolved."""
 
@@ -313,6 +332,17 @@ class Config(Section):
     rewards: dict[str, Annotated[float, Field(ge=-MAX_REAL, le=MAX_REAL)]]
     """The game's reward term -> weight."""
     run: RunConfig
+    parts: PartsConfig = Field(default_factory=PartsConfig)
+
+    @model_validator(mode="after")
+    def _samplers_are_known(self) -> Config:
+        for key in ("sampler", "group_sampler"):
+            name, known = getattr(self.pool, key), (*SAMPLERS, *self.parts.samplers)
+            if name not in known and all(name != point.name for point in entry_points(group="league.samplers")):
+                raise ValueError(
+                    f"pool.{key}={name!r} is no sampler (one of your own is named by --sampler){nearest(name, known)}"
+                )
+        return self
 
 
 SECTIONS: dict[str, type[Section] | None] = {
@@ -339,8 +369,9 @@ CHANGEABLE = (
 )
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
 LATER: dict[str, dict[str, Any]] = {
+    "agent": {"policy": ""},
     "env": {"curriculum": []},
-    "pool": {"agents": {}},
+    "pool": {"agents": {}, "bots": []},
     "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000},
 }
 """Settings that the first release did not have, as the constants that they were: an older run is read with these, and
@@ -532,8 +563,14 @@ def presets() -> tuple[str, ...]:
 
 
 def to_json(config: Config) -> dict[str, Any]:
-    """The settings as a dict of JSON values; `from_json` gives an equal `Config` back."""
-    return config.model_dump(mode="json", by_alias=True)
+    """The settings as a dict of JSON values; `from_json` gives an equal `Config` back.
+
+    `parts` is in it where there are any.
+    """
+    data = config.model_dump(mode="json", by_alias=True)
+    if not any(data["parts"].values()):
+        del data["parts"]
+    return data
 
 
 def from_json(data: Mapping[str, Any]) -> Config:
@@ -580,14 +617,42 @@ def changed(config: Config, overrides: Iterable[str]) -> Config:
 
 
 def fingerprint(config: Config) -> str:
-    """sha256, in hex, of what decides learning: all but [run], threads, mask checks, the device, and folders."""
-    data = to_json(config)
+    """sha256, in hex, of what decides learning: all but [run], threads, mask checks, the device, and folders.
+
+    Of parts of one's own it has what they are called and their code, of bots those of the mix and its groups.
+    """
+    data = {**to_json(config), "parts": used_parts(config)}
+    if not data["parts"]:
+        del data["parts"]
     for section, table in LATER.items():
         data[section] = {key: x for key, x in data[section].items() if key not in table or x != table[key]}
     del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
-    data["pool"].pop("agents", None)
+    for key in ("agents", "bots"):
+        data["pool"].pop(key, None)
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def mix_members(config: PoolConfig) -> tuple[str, ...]:
+    """Who is named in the mix and its groups: bots and agents, each once, in alphabetical order."""
+    named = {*config.mix, *(member for group in config.groups.values() for member in group)}
+    return tuple(sorted(name for name in named if _is_member(name)))
+
+
+def used_parts(config: Config) -> dict[str, dict[str, list[str]]]:
+    """The parts of one's own that decide what is learned: kind -> name -> what it is called in its code, and hash."""
+    bots = {name.removeprefix("bot:") for name in mix_members(config.pool)}
+    used = {
+        "bots": {name: x for name, x in config.parts.bots.items() if name in bots},
+        "samplers": config.parts.samplers,
+        "policies": config.parts.policies,
+    }
+    return {kind: {n: [x.thing, x.sha256] for n, x in own.items()} for kind, own in used.items() if own}
+
+
+def with_parts(config: Config, parts: PartsConfig) -> Config:
+    """`config` with these parts of one's own."""
+    return config.model_copy(update={"parts": parts})
 
 
 def mixed_fingerprint(earlier: str, config: Config) -> str:
@@ -834,7 +899,8 @@ def _validate(data: dict[str, Any]) -> Config:
     try:
         return Config.model_validate(data)
     except ValidationError as errors:
-        raise ConfigError(_explain(errors)) from None
+        told = _explain(errors)
+    raise ConfigError(told)
 
 
 def _explain(errors: ValidationError) -> str:

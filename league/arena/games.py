@@ -141,7 +141,8 @@ def load_settings(
     config = settings.load(*given, defaults=brought)
     told = ""
     if not settings.has_game(name):
-        follows, told = default_layer(registry.spec(name, config.env.options), brought)
+        spec = registry.spec(name, config.env.options)
+        follows, told = default_layer(spec, brought, registry.carried_bots(name))
         config = settings.load(*given, defaults=settings.laid_over(follows, brought))
     config = settings.with_options(config, registry.check_options(name, config.env.options))
     return settings.with_options(config, config.env.options, lessons.completed(config)), told

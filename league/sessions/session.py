@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 
 from league import config as settings
-from league.arena import lessons
+from league.arena import lessons, networks
 from league.boards.alarms import sound
 from league.boards.standings import rate_evaluation
 from league.config import Config
@@ -26,10 +26,8 @@ from league.envs import registry
 from league.errors import StoreError, UsageError
 from league.play.evaluation import Summary
 from league.play.opponents import num_slots_for
-from league.policies.actor_critic import ActorCritic
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
-from league.policies.stacked import StackedPolicy, stack_of
 from league.pool.league_pool import start_again
 from league.pool.pool import Pool
 from league.sessions.folders import check_folder, instead, need_folder
@@ -42,7 +40,7 @@ from league.store.rows import GameRow, RunRow, RunStatus
 from league.store.store import Store
 from league.training.loop import train as run_training
 from league.training.run import Counters, Ending, Lesson, PoolMaker, Report, Run, Watcher
-from league.types import MatchBatch
+from league.types import MatchBatch, Policy, PolicyStack
 
 
 @dataclass(frozen=True)
@@ -108,6 +106,8 @@ class Plan:
     """Written down where it goes on."""
     game_event: str = ""
     """What of its game is not as it was, written down where it goes on."""
+    part_event: str = ""
+    """The same of its parts."""
     has_alarms: bool = True
     """Whether the store is searched for alarms when it is finished."""
 
@@ -278,8 +278,9 @@ class Session:
             learner.status = "running"
         if event and learner.counters.update:
             self._store.add_event(row.run, learner.counters.update, "resumed", event)
-        if learner.plan.game_event:
-            self._store.add_event(row.run, learner.counters.update, "game", learner.plan.game_event)
+        for kind, told in (("game", learner.plan.game_event), ("part", learner.plan.part_event)):
+            if told:
+                self._store.add_event(row.run, learner.counters.update, kind, told)
 
     def _take_turn(self, learner: _Learner) -> None:
         """Trains one learner to the end of its turn, or for as long as it goes where it is alone, over its resets.
@@ -386,7 +387,8 @@ def wire(plan: Plan) -> Run:
         shelf.store.add_game(GameRow.of(game_id, shelf.spec))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)
-        policy = ActorCritic(shelf.architecture).to(plan.device)
+        policy = networks.make_policy(config, shelf.spec)
+    cast(torch.nn.Module, policy).to(plan.device)
     return Run(
         name=row.run,
         config=config,
@@ -437,9 +439,9 @@ def make_batch(config: Config, rows: int) -> MatchBatch:
     )
 
 
-def make_stack(policy: ActorCritic, config: Config) -> StackedPolicy | None:
-    """Room for all live nets, in the format that play multiplies in; None where net by net is faster."""
-    return stack_of(policy, num_slots_for(2 * config.pool.live_nets), config.learner.precision)
+def make_stack(policy: Policy, config: Config) -> PolicyStack | None:
+    """Room for all live nets, in the format that play multiplies in; None where each plays by itself."""
+    return networks.make_stack(policy, num_slots_for(2 * config.pool.live_nets), config.learner.precision)
 
 
 def new_row(

@@ -67,12 +67,16 @@ class Trainer:
         device: str | None = None,
         config_file: str | Path | None = None,
         overrides: Sequence[str] = (),
+        bots: object = None,
+        sampler: object = None,
+        policy: object = None,
         fresh: bool = False,
         store: str | Path = DEFAULT_STORE,
         watcher: Watcher | None = None,
     ) -> None:
         call = partial(begun, stage, preset=preset, env=env, run=run, seed=seed, device=device, config_file=config_file)
-        self._open(call(overrides=overrides, fresh=fresh, store=store, watcher=watcher))
+        own = {"bots": bots, "sampler": sampler, "policy": policy}
+        self._open(call(overrides=overrides, own=own, fresh=fresh, store=store, watcher=watcher))
 
     @classmethod
     def resume(
@@ -80,6 +84,9 @@ class Trainer:
         run: str,
         *,
         env: object = None,
+        bots: object = None,
+        sampler: object = None,
+        policy: object = None,
         device: str | None = None,
         overrides: Sequence[str] = (),
         store: str | Path = DEFAULT_STORE,
@@ -88,13 +95,14 @@ class Trainer:
         """The trainer of a run that was stopped, whoever began it, from its last saved state.
 
         Args:
-            run, env, device, overrides, store, watcher: as for `league.resume`.
+            run, env, bots, sampler, policy, device, overrides, store, watcher: as for `league.resume`.
 
         Raises:
             ConfigError, LeagueError, SnapshotError, UsageError: as `league.resume`.
         """
         trainer = cls.__new__(cls)
-        trainer._open(resumed(run, env=env, device=device, overrides=overrides, store=store, watcher=watcher))
+        own = {"bots": bots, "sampler": sampler, "policy": policy}
+        trainer._open(resumed(run, env=env, own=own, device=device, overrides=overrides, store=store, watcher=watcher))
         return trainer
 
     def _open(self, opening: AbstractContextManager[Session]) -> None:

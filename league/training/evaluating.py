@@ -21,7 +21,7 @@ from league.types import BOT_PREFIX, MatchResult, Origin
 
 @act("evaluate")
 def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[dict[str, Summary], list[Alarm]]:
-    """Plays the run's newest snapshot against every native bot, its league's others, its guests and the step-0 one.
+    """Plays the run's newest snapshot against every bot, its league's others, its guests and the step-0 one.
 
     Args:
         run, pool: the training's.
@@ -79,9 +79,10 @@ def evaluated_before(run: Run, pool: Pool, agent_id: str) -> dict[str, Summary]:
 
 
 def names_of(run: Run, pool: Pool) -> dict[str, str]:
-    """The nets that an evaluation meets: agent id -> name."""
+    """Whom an evaluation meets beside the native bots: agent id -> name."""
     nets = pool.rivals() | {pool.snapshots[0]: f"{run.name}@0"}
-    return nets | {agent_id: f"{AGENT_PREFIX}{agent_id[:12]}" for agent_id in run.shelf.guests}
+    guests = [agent_id for agent_id in run.shelf.guests if not agent_id.startswith(BOT_PREFIX)]
+    return nets | {agent_id: f"{AGENT_PREFIX}{agent_id[:12]}" for agent_id in guests} | {b: b for b in run.shelf.bots}
 
 
 def summaries_of(

@@ -75,7 +75,11 @@ class Shelf(Protocol):
 
     @property
     def guests(self) -> Sequence[str]:
-        """The agent ids of those in the mix that come from elsewhere."""
+        """The agent ids of those in the mix that are no nets of the run's and no native bots."""
+
+    @property
+    def bots(self) -> Sequence[str]:
+        """Bots in Python, in the mix or not, which evaluations meet: `bot:NAME`."""
 
     def load_policy(self, agent_id: str) -> Policy:
         """The frozen policy of an agent id, on the run's device."""

@@ -426,6 +426,17 @@ class Policy(Protocol):
         """
 
 
+@runtime_checkable
+class Stackable(Protocol):
+    """A network of which several, frozen, can play in one call; one without this method plays by itself."""
+
+    def make_stack(self, num_slots: int, precision: str) -> PolicyStack | None:
+        """Room for `num_slots` nets like this one, for steps of that `learner.precision`; None: net by net is faster.
+
+        A network of the layers of `league.policies` alone may return a `league.policies.stacked.StackedPolicy`.
+        """
+
+
 class PolicyStack(Protocol):
     """Several frozen nets of one architecture, each in a slot, that play in one call."""
 

@@ -690,8 +690,8 @@ def test_a_game_that_brings_nothing_gets_an_agent_of_its_size() -> None:
 
 def test_an_agent_is_sized_to_its_game() -> None:
     """Over a wide range of games it can be built, grows with them, and is far from 7.4 million parameters."""
+    from league.arena.networks import architecture_of
     from league.policies.actor_critic import ActorCritic
-    from league.sessions.shelf import architecture_of
 
     plain, sizes = matrix.spec(matrix.Options()), []
     base = config.load("smoke", env="matrix")
