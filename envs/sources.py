@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec, PathFinder
@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal, NamedTuple
 
-from league.envs.adapters import SCHEMES, library_version
+from league.envs.adapters import SCHEMES, library_version, module_of
 from league.errors import ConfigError, LeagueError, plain
 from league.schema import read_file
 from league.types import Source
@@ -83,7 +83,7 @@ class Located:
     """A module's dotted name, or a scheme."""
     part: str
     path: Path | None
-    """The whole path of the file, links followed; None of a scheme."""
+    """The whole path of the file, links followed; None of a scheme that names no module."""
     data: bytes
     """What lies there, and is run."""
     what: What = GAME
@@ -128,8 +128,7 @@ def locate(address: Address) -> Located:
         ConfigError: it is no file of Python code that can be read.
     """
     if address.kind == "scheme":
-        source = Source(f"{address.place}:{address.part}", library_version(address.place))
-        return Located(source, "scheme", address.place, address.part, None, b"")
+        return _locate_scheme(address)
     assert address.kind != "name", "a name has no file"
     path = _module_file(address) if address.kind == "module" else _whole(address)
     place = address.place if address.kind == "module" else str(path)
@@ -141,6 +140,17 @@ def locate(address: Address) -> Located:
     text = f"{place}:{address.part}" if address.part else place
     source = Source(text, _version_of(place) if address.kind == "module" else "", hashlib.sha256(data).hexdigest())
     return Located(source, address.kind, place, address.part, path, data, address.what)
+
+
+def _locate_scheme(address: Address) -> Located:
+    """A library's game; of one that a module registers, with that module's file."""
+    module, path, data, sha256 = module_of(address.place, address.part), None, b"", ""
+    if module:
+        path = _module_file(replace(address, kind="module", place=module))
+        data = _read(path, address.text)
+        sha256 = hashlib.sha256(data).hexdigest()
+    source = Source(f"{address.place}:{address.part}", library_version(address.place), sha256)
+    return Located(source, "scheme", address.place, address.part, path, data)
 
 
 def load(found: Located) -> ModuleType:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -158,6 +159,8 @@ def _open(found: Located) -> str:
     where = found.source.address
     check = partial(_check_defaults, where=where)
     if found.kind == "scheme":
+        if found.path is not None:  # the library finds it imported
+            load(replace(found, kind="module", place=adapters.module_of(found.place, found.part), part=""))
         return registry.adopt(adapters.open_game(found.place, found.part), where, found.source, check=check)
     module = load(found)
     return registry.adopt(pick(module, found.part, where), where, found.source, module, check)
@@ -238,7 +241,7 @@ def _check_defaults(name: str, where: str) -> None:
 
 
 def _file_of(found: Located) -> str:
-    return str(found.path) if found.kind == "module" else ""
+    return "" if found.path is None or found.kind == "file" else str(found.path)
 
 
 def _hint(name: str) -> str:
