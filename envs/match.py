@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
 from league.envs.lastaction import shows_last_action
 from league.envs.mixtures import choices_of
-from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, Rules
+from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
 from league.envs.rows import make_batch
 from league.errors import UsageError
 from league.types import BOT_PREFIX, DRAW, ActionSpec, GameSpec, MatchBatch, ObservationPart
@@ -57,6 +57,9 @@ class Match:
     bots: Mapping[str, Bot | None] = MappingProxyType({})
     """Scripted players by name. `random`, a uniformly random legal action, is there by itself. None is nobody: a seat
     that takes no part, so that one may play alone. Where it is to decide, `step` or `play` is given None."""
+    players: Mapping[str, PlayerMaker] = MappingProxyType({})
+    """Scripted players with a memory, by name: `(match, seat, seed) -> player` makes one for a seat of a match, and
+    `player(legal)` is its next action. Both must follow from the seed and what was played in the match so far."""
     reward_terms: Sequence[str] = ()
     """Names of what `reward` gives. `win` is there by itself: 1 for the winner, -1 for the loser at the end."""
     metrics: Sequence[str] = ()
@@ -165,7 +168,7 @@ class Match:
         """
         spec, kind = spec_of(self), type(self)
         changed = (kind.step is not Match.step, kind.play is not Match.play, kind.legal is not Match.legal)
-        return Rules(spec, choices_of(spec.action), self.bots, self.max_steps, *changed)
+        return Rules(spec, choices_of(spec.action), self.bots, self.players, self.max_steps, *changed)
 
     @property
     def is_over(self) -> bool:
@@ -265,6 +268,7 @@ def spec_of(match: Match) -> GameSpec:
     bots = tuple(match.bots)
     if RANDOM not in bots:
         bots = (*bots, RANDOM)
+    bots = (*bots, *match.players)
     limit = () if match.max_steps is None else (LIMIT,)
     try:
         return GameSpec(

@@ -31,6 +31,7 @@ from league.envs.finding import Game, as_game, checked, spec_of
 from league.envs.lastaction import shows_last_action, with_last_action, wrap
 from league.envs.options import COMMON_ENV_KEYS, resolve
 from league.envs.sources import failing
+from league.envs.workers import WorkerBatch
 from league.errors import ConfigError, nearest
 from league.types import GameSpec, GameTree, MatchBatch, Source
 
@@ -225,19 +226,46 @@ def spec(name: str, options: Mapping[str, Any]) -> GameSpec:
     return with_last_action(found) if shows_last_action(found) else found
 
 
-def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any]) -> MatchBatch:
-    """A batch of `rows` matches, stepped by `threads` threads.
+def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any], workers: int = 0) -> MatchBatch:
+    """A batch of `rows` matches, stepped by `threads` threads in this process, or of each of `workers` processes.
 
     0 threads takes one for every `ROWS_A_THREAD` rows, at most one a core: fewer rows are
     stepped before a thread wakes. They step while the nets wait and sleep while these run, so both may
-    have every core.
+    have every core. A worker process takes one.
 
     Raises:
-        ConfigError: as `check_options`.
+        ConfigError: as `check_options`; or worker processes cannot play the game.
+        WorkerError: a worker process has died.
     """
+    if workers:
+        return WorkerBatch(
+            recipe(name),
+            lambda count: make(name, rows=count, threads=1, options=options),
+            rows=rows,
+            workers=workers,
+            threads=threads,
+            options=check_options(name, options),
+        )
     threads = threads or max(1, min(num_cores(), rows // ROWS_A_THREAD))
     batch = _guarded(name, lambda game: game.make(rows=rows, threads=threads, options=_resolve(name, options)))
     return wrap(batch) if shows_last_action(getattr(batch, "spec", None)) else batch
+
+
+def recipe(name: str) -> dict[str, str]:
+    """How another process finds the game: its `name`, and its `address` with its `sha256`, or the `path` of its module.
+
+    Raises:
+        ConfigError: no game has this name, or it was given as an object, which is in this process only.
+    """
+    _game(name)
+    registered, came = _games[name], source(name)
+    if not isinstance(registered, str) and not came.address:
+        raise ConfigError(
+            f"env.workers: the game {name} was given as an object, which worker processes cannot find; put it into a"
+            f" file and pass --env FILE.py, or set env.workers=0"
+        )
+    path = registered if isinstance(registered, str) and name not in _OURS else ""
+    return {"name": name, "path": path, "address": came.address, "sha256": came.sha256}
 
 
 def num_cores() -> int:

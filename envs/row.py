@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 Bot = Callable[[FloatArray, Any, np.random.Generator], Any]
 """(observation, legal, rng) -> action: a scripted player. `legal` is what `Match.legal` gave for its seat, as lists."""
 
+Player = Callable[[Any], Any]
+"""legal -> action: a scripted player of one seat in one match, asked once a decision of its seat."""
+PlayerMaker = Callable[[Any, int, int], Player]
+"""(match, seat, seed) -> player. The player may remember, and looks at the match for what was played; it may be made in
+the middle of one. What it plays follows from the seed and from that."""
+
 RANDOM = "random"
 """The bot that every match has."""
 WIN = "win"
@@ -39,18 +45,21 @@ class Rules:
     spec: GameSpec
     choices: Choices
     bots: Mapping[str, Bot | None]
+    players: Mapping[str, PlayerMaker]
     max_steps: int | None
     has_step: bool
     """Both seats may decide at once."""
     has_turns: bool
     """One seat may decide alone."""
     has_legal: bool
+    first_row: int = 0
+    """What errors call the batch's first row."""
 
 
 class Row:
     """One row. Its state is its match's seed, the actions played so far and the bots' generators."""
 
-    __slots__ = ("generators", "log", "match", "number", "options", "rules", "seed", "to_act")
+    __slots__ = ("generators", "log", "match", "number", "options", "players", "rules", "seed", "to_act")
 
     def __init__(self, rules: Rules, match: Match, number: int) -> None:
         self.rules, self.match, self.number = rules, match, number
@@ -61,6 +70,8 @@ class Row:
         """The actions of each step, of the seats that were to act."""
         self.generators: list[np.random.Generator | None] = [None, None]
         """The bots', made when a bot first decides."""
+        self.players: list[tuple[int, Player] | None] = [None, None]
+        """Of each seat a bot's id and its player in this match, made when it first decides."""
         self.to_act: tuple[int, ...] = BOTH
 
     def begin(self, seed: int) -> None:
@@ -69,7 +80,7 @@ class Row:
         Raises:
             MatchError: it is over at once.
         """
-        self.seed, self.log, self.generators = seed, [], [None, None]
+        self.seed, self.log, self.generators, self.players = seed, [], [None, None], [None, None]
         self.match.begin(seed)
         if self.match._outcome is not None:
             raise self.error(None, "reset() ends the match; a match has at least one decision")
@@ -80,6 +91,13 @@ class Row:
         if rng is None:
             rng = self.generators[seat] = np.random.Generator(np.random.PCG64(next_seed(self.seed, 1 + seat)))
         return rng
+
+    def player(self, seat: int, bot: int, make: PlayerMaker) -> Player:
+        """Who plays for a bot with a memory; its seed hangs on the match's and the seat alone."""
+        kept = self.players[seat]
+        if kept is None or kept[0] != bot:
+            kept = self.players[seat] = bot, make(self.match, seat, next_seed(self.seed, 1 + seat))
+        return kept[1]
 
     def advance(self, actions: list[Any]) -> None:
         """Plays the actions of the seats that are to act.
@@ -159,7 +177,9 @@ class Row:
 
     def error(self, seat: int | None, rule: str) -> MatchError:
         """What is wrong, and where."""
-        where = f"{self.rules.spec.name} row {self.number}" + ("" if seat is None else f", seat {seat}")
+        where = f"{self.rules.spec.name} row {self.rules.first_row + self.number}" + (
+            "" if seat is None else f", seat {seat}"
+        )
         return MatchError(f"{where}, after {len(self.log)} steps of the match of seed {self.seed}: {rule}")
 
     def _joined(self, seat: int, seen: dict[str, Any]) -> FloatArray:

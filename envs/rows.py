@@ -11,6 +11,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +55,7 @@ class RowBatch:
         self._bots: list[Bot | None] = [self._rules.bots.get(name, self._play_at_random) for name in self.spec.bots]
         self.absent = frozenset(number for number, bot in enumerate(self._bots) if bot is None)
         """The bots that take no part: their seats decide nothing."""
+        self._players = [self._rules.players.get(name) for name in self.spec.bots]
         self._limit = self._rules.max_steps
         spec = self.spec
         self.obs: FloatArray = np.zeros((rows, SEATS, spec.obs_size), np.float32)
@@ -80,6 +82,12 @@ class RowBatch:
     def matches(self) -> list[Match]:
         """The match of each row."""
         return [row.match for row in self._rows]
+
+    def number_from(self, first: int) -> None:
+        """From now on errors call the first row `first`: the batch is a part of a larger one."""
+        self._rules = replace(self._rules, first_row=first)
+        for row in self._rows:
+            row.rules = self._rules
 
     def reset(self, seed: int | UInts) -> None:
         """Starts a new match in every row: row i from a seed derived from (`seed`, i), or from `seed[i]` itself.
@@ -210,10 +218,13 @@ class RowBatch:
         """The action of a bot."""
         if not 0 <= bot < len(self._bots):
             raise ValueError(f"a controller is no bot of this game: ids are 0 to {len(self._bots) - 1}, or EXTERNAL")
-        options, play = row.options[seat], self._bots[bot]
-        if play is None:
+        options, play, make = row.options[seat], self._bots[bot], self._players[bot]
+        if make is not None:
+            answer = row.player(seat, bot, make)(options)
+        elif play is None:
             return None
-        answer = play(self._bot_views[row.number][seat], options, row.generator(seat))
+        else:
+            answer = play(self._bot_views[row.number][seat], options, row.generator(seat))
         try:
             return self._choices.check(answer, options)
         except ValueError as error:

@@ -147,7 +147,7 @@ def _locate_scheme(address: Address) -> Located:
     module, path, data, sha256 = module_of(address.place, address.part), None, b"", ""
     if module:
         path = _module_file(replace(address, kind="module", place=module))
-        data = _read(path, address.text)
+        data = _read(path, address)
         sha256 = hashlib.sha256(data).hexdigest()
     source = Source(f"{address.place}:{address.part}", library_version(address.place), sha256)
     return Located(source, "scheme", address.place, address.part, path, data)

@@ -68,7 +68,7 @@ def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides
     if 0 < 2 * threads <= (os.cpu_count() or 1):
         variants["two_fold"] = (options, 2 * threads)
     batches = {
-        name: registry.make(config.env.name, rows=rows, threads=width, options=chosen)
+        name: registry.make(config.env.name, rows=rows, threads=width, options=chosen, workers=config.env.workers)
         for name, (chosen, width) in variants.items()
     }
     nanoseconds: dict[str, list[float]] = {name: [] for name in batches}
@@ -92,6 +92,7 @@ def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides
         "env": config.env.name,
         "rows": rows,
         "threads": threads,
+        "workers": config.env.workers,
         "ticks_per_step": ticks,
         "seconds": seconds,
         **figures,
@@ -252,7 +253,9 @@ def _parts(
         policy,
         pool,
         make_calls(config.learner, torch.Generator(device).manual_seed(0), make_stack(policy, config), warn),
-        make_batch=lambda rows: registry.make(env.name, rows=rows, threads=env.threads, options=env.options),
+        make_batch=lambda rows: registry.make(
+            env.name, rows=rows, threads=env.threads, options=env.options, workers=env.workers
+        ),
         origin=Origin("bench", "bench"),
     )
     collector.start(0)

@@ -35,6 +35,7 @@ from league.schema import (
     MAX_SNAPSHOTS,
     MAX_THREADS,
     MAX_WIDTH,
+    MAX_WORKERS,
     Count,
     FrozenModel,
     Natural,
@@ -266,6 +267,8 @@ class EnvConfig(Section):
     """B: matches side by side."""
     threads: Annotated[int, Field(ge=0, le=MAX_THREADS)]
     """Threads that step the matches; 0 chooses by the rows and the cores."""
+    workers: Annotated[int, Field(ge=0, le=MAX_WORKERS)]
+    """Processes that step the matches of a game that is too slow for one core; 0 steps them in this process."""
     strict_masks: bool
     """Whether each step checks masks, observations and actions against the game's state."""
     curriculum: Annotated[tuple[LessonConfig, ...], BeforeValidator(_as_tuple), Field(max_length=MAX_LESSONS)]
@@ -361,7 +364,15 @@ written into states and snapshots, and is no part of the fingerprint."""
 AUTO = "auto"
 """The preset that is sized to the device."""
 CHANGEABLE = (
-    *("env.rows", "env.threads", "learner.rollout_steps", "learner.minibatches", "learner.precision", "pool.live_nets"),
+    *(
+        "env.rows",
+        "env.threads",
+        "env.workers",
+        "learner.rollout_steps",
+        "learner.minibatches",
+        "learner.precision",
+        "pool.live_nets",
+    ),
     *("learner.overlap", "learner.compile"),
     *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
     *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.verbosity", "run.on_alarm"),
@@ -370,7 +381,7 @@ CHANGEABLE = (
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
 LATER: dict[str, dict[str, Any]] = {
     "agent": {"policy": ""},
-    "env": {"curriculum": []},
+    "env": {"curriculum": [], "workers": 0},
     "pool": {"agents": {}, "bots": []},
     "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000},
 }
@@ -617,7 +628,7 @@ def changed(config: Config, overrides: Iterable[str]) -> Config:
 
 
 def fingerprint(config: Config) -> str:
-    """sha256, in hex, of what decides learning: all but [run], threads, mask checks, the device, and folders.
+    """sha256, in hex, of what decides learning: all but [run], threads, workers, mask checks, the device, and folders.
 
     Of parts of one's own it has what they are called and their code, of bots those of the mix and its groups.
     """
@@ -627,6 +638,7 @@ def fingerprint(config: Config) -> str:
     for section, table in LATER.items():
         data[section] = {key: x for key, x in data[section].items() if key not in table or x != table[key]}
     del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
+    data["env"].pop("workers", None)
     for key in ("agents", "bots"):
         data["pool"].pop(key, None)
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -24,6 +24,8 @@ MAX_ROWS = 2**20
 """Matches side by side; simulators on GPUs step some 65,536."""
 MAX_THREADS = 512
 """Hardware threads of the largest servers; many more and the threads cannot be made."""
+MAX_WORKERS = 128
+"""Processes that step a game, each with Python, NumPy and the game in some 50 MB: the cores of a large server."""
 MAX_WIDTH = 2**14
 """Features of a layer: those of the largest language models. One square matrix of it has a GiB."""
 MAX_LAYERS = 128

@@ -2,13 +2,13 @@
 
 Games of two players, in turns, at once or both, with whatever chance the game tells the odds of. A seat sees the game's
 information state where there is one, else its observation, and which player it is. Which seat is player 0 is drawn by
-the match's seed, so that seats are fair.
+the match's seed, so that seats are fair. Repeated rock, paper, scissors has bots of its own (`spielbots.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,15 +16,18 @@ import numpy.typing as npt
 import pyspiel
 
 from league.envs.adapters.apart import silent
+from league.envs.adapters.spielbots import players_of
 from league.envs.match import Match, MatchGame
 from league.envs.row import MatchError
 from league.errors import ConfigError, nearest
-from league.types import SEATS
+from league.types import BOT_PREFIX, SEATS
 
 PAYOFF = "payoff"
 """The reward term of what the game pays."""
-SHORT = {"repeated_rps": "repeated_game(stage_game=matrix_rps(),num_repetitions=1000,recall=1)"}
-"""Games of which many speak, by a shorter name. In this one each sees the last throws."""
+REPEATED_RPS = "repeated_rps"
+SHORT = {REPEATED_RPS: "repeated_game(stage_game=matrix_rps(),num_repetitions=1000,recall=1)"}
+"""Games of which many speak, by a shorter name."""
+THROWS = 3
 LOOKS = 2_000
 """Decisions of random matches that tell whether a game has turns."""
 OBS_BOUND = 1e6
@@ -47,16 +50,25 @@ class SpielMatch(Match):
         self._state = self.game.new_initial_state()
         self._go_on()
 
+    @property
+    def state(self) -> Any:
+        """The `pyspiel.State`."""
+        return self._state
+
+    def player_of(self, seat: int) -> int:
+        """Which player of the game a seat is in this match."""
+        return seat ^ self._swap
+
     def observe(self, seat: int) -> npt.ArrayLike:
         """The game's tensor for the seat's player, then which player it is, one-hot."""
-        player = self._player(seat)
+        player = self.player_of(seat)
         state = self._state
         seen = state.information_state_tensor(player) if self.has_memory else state.observation_tensor(player)
         return [*seen, player == 0, player == 1]
 
     def legal(self, seat: int) -> Sequence[int]:
         """The legal actions of the seat's player; the first of all where it has none while the other decides, too."""
-        return list(self._state.legal_actions(self._player(seat))) or [0]
+        return list(self._state.legal_actions(self.player_of(seat))) or [0]
 
     def play(self, action: int) -> None:
         """The decision of one player."""
@@ -73,24 +85,21 @@ class SpielMatch(Match):
             raise MatchError("a player is to decide alone here, which no random match of the game had shown")
         players = [0, 0]
         for seat, action in enumerate(actions):
-            player = self._player(seat)
+            player = self.player_of(seat)
             has_any = bool(self._state.legal_actions(player))
             players[player] = int(action) if has_any else pyspiel.INVALID_ACTION
         self._state.apply_actions(players)
         self._settle()
-
-    def _player(self, seat: int) -> int:
-        return seat ^ self._swap
 
     def _settle(self) -> None:
         """What the decision brought."""
         self._go_on()
         rewards = self._state.rewards()
         for seat in range(SEATS):
-            if amount := rewards[self._player(seat)]:
+            if amount := rewards[self.player_of(seat)]:
                 self.reward(seat, PAYOFF, float(amount))
         if self._state.is_terminal():
-            first, second = (self._state.returns()[self._player(seat)] for seat in range(SEATS))
+            first, second = (self._state.returns()[self.player_of(seat)] for seat in range(SEATS))
             self.end(None if first == second else int(second > first))
 
     def _go_on(self) -> None:
@@ -100,7 +109,38 @@ class SpielMatch(Match):
             outcomes, odds = zip(*state.chance_outcomes(), strict=True)
             state.apply_action(int(outcomes[self._rng.choice(len(outcomes), p=np.array(odds) / sum(odds))]))
         is_alone = not state.is_terminal() and not state.is_simultaneous_node()
-        self.to_move = self._player(state.current_player()) if is_alone else None
+        self.to_move = self.player_of(state.current_player()) if is_alone else None
+
+
+class RepeatedRps(SpielMatch):
+    """Rock, paper, scissors again and again: a seat sees its own last throw, then the other's, both zero at first.
+
+    That is what OpenSpiel's observation with recall 1 shows, in the order of the seat.
+    """
+
+    opponent_slice = (0, 2 * THROWS)
+    """Both throws are public, and what a bot throws follows from both."""
+    metrics = (PAYOFF,)
+
+    legal = Match.legal
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Begins a match."""
+        self._last: tuple[list[float], list[float]] = ([0.0] * THROWS, [0.0] * THROWS)
+        super().reset(rng)
+
+    def observe(self, seat: int) -> npt.ArrayLike:
+        """The last throws, each one-hot."""
+        return [*self._last[seat], *self._last[1 - seat]]
+
+    def step(self, actions: tuple[int, int]) -> None:
+        """Both throws."""
+        super().step(actions)
+        own, other = ([float(throw == action) for throw in range(THROWS)] for action in actions)
+        self._last = (own, other)
+        if self.is_over:
+            for seat, player in enumerate((self.player_of(0), self.player_of(1))):
+                self.measure(seat, PAYOFF, self._state.returns()[player])
 
 
 def open(rest: str) -> MatchGame:
@@ -123,29 +163,51 @@ def open(rest: str) -> MatchGame:
     wrong = _why_not(game, kind)
     if wrong:
         raise ConfigError(f"env=openspiel:{rest}: {wrong}; take a game of two players whose odds are told")
+    is_rps = rest == REPEATED_RPS
     has_memory = kind.provides_information_state_tensor
     shape = game.information_state_tensor_shape() if has_memory else game.observation_tensor_shape()
-    highest = max(abs(game.min_utility()), abs(game.max_utility()), 1e-9)
+    players = players_of(game)
     brought = {
+        "name": f"openspiel-{REPEATED_RPS}" if is_rps else _name(game, kind),
+        "game": game,
+        "has_memory": has_memory,
+        "obs_size": 2 * THROWS if is_rps else int(np.prod(shape)) + SEATS,
+        "action": game.num_distinct_actions(),
+        "players": players,
+        "defaults": _rps_defaults(players) if is_rps else _defaults(game, players),
+        **_without(game, kind),
+    }
+    found: Any = type("OpenSpielMatch", (RepeatedRps if is_rps else SpielMatch,), brought)
+    found.__module__ = f"{__name__}.{brought['name']}"
+    made: MatchGame = found.as_game()
+    return made
+
+
+def _defaults(game: Any, players: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a run of any game."""
+    highest = max(abs(game.min_utility()), abs(game.max_utility()), 1e-9)
+    return {
+        **({"pool": _rps_pool(players)} if players else {}),
         "rewards": {PAYOFF: 1.0 / highest, "win": 0.0},
         "agent": {"opponent_encoder": False},
     }
-    found: Any = type(
-        "OpenSpielMatch",
-        (SpielMatch,),
-        {
-            "game": game,
-            "has_memory": has_memory,
-            "name": _name(game, kind),
-            "obs_size": int(np.prod(shape)) + SEATS,
-            "action": game.num_distinct_actions(),
-            "defaults": brought,
-            **_without(game, kind),
-        },
-    )
-    found.__module__ = f"{__name__}.{_name(game, kind)}"
-    made: MatchGame = found.as_game()
-    return made
+
+
+def _rps_defaults(players: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a run of repeated rock, paper, scissors: what counts are the next throws, against bots above all."""
+    return {
+        "rewards": {PAYOFF: 0.1, "win": 0.0},
+        "agent": {"history_frames": 32},
+        "learner": {"gamma": 0.9},
+        "pool": _rps_pool(players),
+    }
+
+
+def _rps_pool(players: Mapping[str, Any]) -> dict[str, Any]:
+    """The bots of the competition as one group, where this OpenSpiel has them."""
+    if not players:
+        return {"mix": {"self_play": 0.8, f"{BOT_PREFIX}random": 0.2}}
+    return {"mix": {"self_play": 0.2, "roshambo": 0.8}, "groups": {"roshambo": [BOT_PREFIX + bot for bot in players]}}
 
 
 def _without(game: Any, kind: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from league.play.opponents import NO_SLOT, Matchmaker
 from league.play.seats import bot_id, short_name
 from league.play.strict import StrictMasks
 from league.play.turns import MAX_WAIT, LaneTurns, Views
-from league.types import EXTERNAL, BoolArray, MatchBatch, MatchResult, Origin, Turns, ends_of
+from league.types import EXTERNAL, BoolArray, Closing, MatchBatch, MatchResult, Origin, Turns, ends_of
 
 
 class Lane:
@@ -45,6 +45,12 @@ class Lane:
     def rows(self) -> slice:
         """Its rows among all."""
         return slice(self.first_row, self.first_row + self.num_rows)
+
+    def close(self) -> None:
+        """Lets go of what the batches hold beside memory."""
+        for batch in (self.batch, None if self._strict is None else self._strict.twin):
+            if isinstance(batch, Closing):
+                batch.close()
 
     def begin_matches(self, rows: npt.NDArray[np.int64], pool: Matchmaker, updates_made: int) -> None:
         """Draws the opponents of `rows` (n,), seats both sides and clears what both remember."""

@@ -128,6 +128,11 @@ class Collector:
         for lane in self.lanes:
             lane.nets.graphs = None
 
+    def close(self) -> None:
+        """Lets go of what the games hold beside memory; the collector is of no more use."""
+        for lane in self.lanes:
+            lane.close()
+
     def opponents_in_use(self) -> set[str]:
         """The opponents that rows play now."""
         return {opponent for lane in self.lanes for opponent in lane.matches.opponents}

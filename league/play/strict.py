@@ -30,7 +30,7 @@ class StrictMasks:
     """
 
     def __init__(self, batch: MatchBatch, twin: MatchBatch) -> None:
-        self._batch, self._twin = batch, twin
+        self._batch, self.twin = batch, twin
         self._arrays = _arrays(batch)
         self.now: Moment | None = None
         """What the step that was checked last is made from."""
@@ -43,7 +43,7 @@ class StrictMasks:
                 legal.
             GuardError: an array is not where it was when the run began.
         """
-        batch, twin = self._batch, self._twin
+        batch, twin = self._batch, self.twin
         self._check_in_place()
         before, self.now = self.now, Moment(batch.get_state(), batch.actions.copy())
         twin.set_state(self.now.state)
@@ -110,10 +110,10 @@ class StrictMasks:
 
     def _masks(self, row: int, seat: int) -> str:
         """What is allowed by the mask that the nets saw, and by the rebuilt one."""
-        if self._batch.mask is None or self._twin.mask is None:
+        if self._batch.mask is None or self.twin.mask is None:
             return ""
         spec = self._batch.spec.action
-        seen, real = (mask_words(spec, mask[row, seat]) for mask in (self._batch.mask, self._twin.mask))
+        seen, real = (mask_words(spec, mask[row, seat]) for mask in (self._batch.mask, self.twin.mask))
         return f"; allowed by the mask as seen: {seen}, as rebuilt: {real}"
 
     def _error(self, text: str, entry: Entry, before: Moment | None) -> BatchError:

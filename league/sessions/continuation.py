@@ -102,7 +102,7 @@ def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:
     """The settings that differ between two configs as JSON and count for the fingerprint, at most three by name."""
-    ignored = {"env.threads", "env.strict_masks", "learner.device"}
+    ignored = {"env.threads", "env.workers", "env.strict_masks", "learner.device"}
 
     def flat(config: Mapping[str, Any]) -> dict[str, Any]:
         sections = {**config, "env": {**config["env"], **config["env"]["options"]}}

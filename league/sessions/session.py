@@ -434,9 +434,8 @@ def slowness(config: Config, device: torch.device) -> str:
 def make_batch(config: Config, rows: int) -> MatchBatch:
     """A batch of the settings' game."""
     env = config.env
-    return registry.make(
-        env.name, rows=rows, threads=env.threads, options=registry.check_options(env.name, env.options)
-    )
+    options = registry.check_options(env.name, env.options)
+    return registry.make(env.name, rows=rows, threads=env.threads, options=options, workers=env.workers)
 
 
 def make_stack(policy: Policy, config: Config) -> PolicyStack | None:

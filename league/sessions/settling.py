@@ -115,7 +115,8 @@ def _flat(config: Config) -> dict[str, Any]:
     data = settings.to_json(config)
     data.pop("parts", None)
     data["env"] |= data["env"].pop("options")
-    del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
+    del data["run"], data["env"]["threads"], data["env"]["workers"], data["env"]["strict_masks"]
+    del data["learner"]["device"]
     return {f"{section}.{key}": value for section, table in data.items() for key, value in table.items()}
 
 

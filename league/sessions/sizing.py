@@ -30,6 +30,8 @@ SIZED = {"env": ("rows",), "learner": ("minibatches", "epochs", "learning_rate")
 """What `auto` chooses."""
 OVERHEAD = 128 * 2**20
 """Bytes that the store, the libraries' workspaces and what allocators do not give back take at any width."""
+WORKER = 48 * 2**20
+"""Bytes of a worker process before it has a game."""
 MEASURED_STEPS = 128
 """Of a rollout, the most that is played to see what learning keeps of a step."""
 FLOAT = 4
@@ -98,18 +100,20 @@ class Estimate:
     work: int
     """The most that one act of the loop needs beside these: play, learning, evaluation, the games of
     `pool.payoff_games` or, on a CPU, resuming."""
+    workers: int = 0
+    """Worker processes, without their games; on a CPU."""
 
     @property
     def total(self) -> int:
         """All of it, and `OVERHEAD`."""
-        return self.learner + self.frozen + self.rows + self.rollout + self.work + OVERHEAD
+        return self.learner + self.frozen + self.rows + self.rollout + self.work + self.workers + OVERHEAD
 
     def describe(self) -> str:
         """The total and the parts that matter, in words."""
         parts = {"learner": self.learner, "live nets": self.frozen, "rows": self.rows, "rollout": self.rollout}
         named = [
             f"{name} {show(size)}"
-            for name, size in [*parts.items(), ("work", self.work), ("other", OVERHEAD)]
+            for name, size in [*parts.items(), ("work", self.work), ("workers", self.workers), ("other", OVERHEAD)]
             if size >= 2**20
         ]
         return f"about {show(self.total)}" + (f" ({', '.join(named)})" if named else "")
@@ -155,6 +159,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
         rows=3 * states + footprint.state,  # stacked nets have a spare row
         rollout=samples * step,
         work=max(works),
+        workers=config.env.workers * WORKER if device.type == "cpu" else 0,
     )
 
 

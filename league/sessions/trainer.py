@@ -121,6 +121,7 @@ class Trainer:
             run, state = self._session.wire_alone()
             self._shelf = self._session.plans[0].shelf
             self._training = Training(run, state)
+            stack.callback(self._training.close)
             try:
                 with self._training.going():
                     self._generators = randomness.get_state(run.device)

@@ -27,8 +27,11 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
             saved, and it says what to change.
     """
     training = Training(run, state)
-    with training.going():
-        return _loop(training)
+    try:
+        with training.going():
+            return _loop(training)
+    finally:
+        training.close()
 
 
 def _loop(training: Training) -> Ending:

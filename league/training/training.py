@@ -242,6 +242,10 @@ class Training:
         self._alarms = tell(run, run.guards.judge(run.config, metrics, rollout.finished))
         return metrics
 
+    def close(self) -> None:
+        """Lets go of what play holds beside memory, such as worker processes; no act may follow."""
+        self.collector.close()
+
     def reconfigure(self, config: Config) -> None:
         """Goes on with other figures of learning or of [run] (`league.Trainer.change`)."""
         self.run = replace(self.run, config=config)
@@ -269,6 +273,7 @@ class Training:
         run.watcher.say(line)
         run.store.add_event(run.name, update + 1, "lesson", line)
         self.lesson, self._has_matches = lesson, False
+        self.collector.close()
         del self.collector  # else the nets of both are in memory
         self.collector = self._make_collector()
         self._recent = Recent(self.pool, run.name, run.config.rewards)
@@ -288,6 +293,8 @@ class Training:
         try:
             yield
         except GuardError as error:
+            if not self._has_begun:  # a worker process that died as it began
+                raise
             raise self._stopped_by(error) from None
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):

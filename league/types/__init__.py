@@ -228,6 +228,14 @@ class Regrouping(Protocol):
         """
 
 
+@runtime_checkable
+class Closing(Protocol):
+    """What a `MatchBatch` has as well that holds more than memory, such as processes."""
+
+    def close(self) -> None:
+        """Lets go of it; the batch is of no more use. A batch that nobody refers to any more does so by itself."""
+
+
 @dataclass(frozen=True)
 class GameTree:
     """One match of a two-player zero-sum game with perfect recall, node by node: what exact game theory needs.

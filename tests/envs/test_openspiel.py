@@ -58,7 +58,7 @@ def test_a_match_is_the_one_that_openspiel_plays(name: str) -> None:
         for row, match in enumerate(matches):
             state = match.game.deserialize_state(match._state.serialize())
             for seat in np.flatnonzero(acting[row]):
-                player = match._player(int(seat))
+                player = match.player_of(int(seat))
                 assert np.flatnonzero(batch.mask[row, seat]).tolist() == state.legal_actions(player)
                 tensor = state.information_state_tensor if match.has_memory else state.observation_tensor
                 seen = [*tensor(player), float(player == 0), float(player == 1)]

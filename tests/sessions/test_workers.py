@@ -1,0 +1,123 @@
+"""Runs with worker processes: what they learn does not depend on them, and one that dies loses nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import league
+from league.config import CHANGEABLE, fingerprint, load
+from league.envs import registry, workers
+from league.errors import ConfigError, LeagueError
+from league.sessions import sizing
+from league.store.store import Store
+from tests.helpers.cases import cases
+from tests.helpers.games import new_user
+from tests.helpers.runs import Notes, at_update, learned, stopping
+from tests.helpers.sizes import TINY
+
+GAME = """
+from league.envs import Match
+
+
+class Sums(Match):
+    obs_size, action, obs_range = 1, 4, (-1.0, 1.0)
+    bots = {"two": lambda observation, legal, rng: int(rng.integers(2))}
+
+    def reset(self, rng):
+        self.rng, self.steps = rng, 0
+
+    def observe(self, seat):
+        return [self.steps / 5]
+
+    def legal(self, seat):
+        return [0, 1, 2 + seat]
+
+    def step(self, actions):
+        self.steps += 1
+        if self.steps == 5 or self.rng.random() < 0.1:
+            self.end((None, 0, 1)[(actions[0] - actions[1]) % 3])
+"""
+SETS = [*TINY, "env.strict_masks=false"]
+
+
+@pytest.fixture(autouse=True)
+def _user(tmp_path: Path) -> Iterator[None]:
+    (tmp_path / "sums.py").write_text(GAME)
+    with new_user(tmp_path):
+        yield
+
+
+def train(folder: Path, run: str, *sets: str, notes: Notes | None = None) -> Any:
+    """A tiny run of the game."""
+    store = folder / "league.duckdb"
+    env, watcher = str(folder / "sums.py"), notes or Notes()
+    return league.train("smoke", env=env, overrides=[*SETS, *sets], store=store, run=run, watcher=watcher)
+
+
+@pytest.mark.parametrize("more", cases("learner.overlap=true", slow=["learner.overlap=false", "env.strict_masks=true"]))
+def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path) -> None:
+    """Stopped with two, resumed with one: what it learns and plays is what it is in one process."""
+    store = tmp_path / "league.duckdb"
+    train(tmp_path, "one", more)
+    with stopping(1):
+        assert train(tmp_path, "many", more, "env.workers=2").updates == 1
+    notes = Notes()
+    assert league.resume("many", store=store, overrides=["env.workers=1"], watcher=notes).status == "finished"
+    assert learned(tmp_path, "one") == learned(tmp_path, "many") and not workers._crews
+    assert not [line for line in notes.said if "lost" in line or "otherwise" in line]
+    one, many = (Store.open(store).find_run(run) for run in ("one", "many"))
+    assert one.fingerprint == many.fingerprint and one.source == many.source
+
+
+def test_a_worker_that_dies_ends_a_run_that_can_go_on(tmp_path: Path) -> None:
+    """It is saved as of its last update, and an event says who died."""
+
+    def kill() -> None:
+        [crew] = workers._crews.values()
+        os.kill(crew.pids[1], signal.SIGKILL)
+
+    with (
+        at_update(1, kill),
+        pytest.raises(LeagueError, match=r"worker 2 of 2 .rows 2 to 3. died, signal SIGKILL") as found,
+    ):
+        train(tmp_path, "r", "env.workers=2")
+    assert "saved" in str(found.value) and "league resume r" in str(found.value) and "\n" not in str(found.value)
+    store = Store.open(tmp_path / "league.duckdb")
+    assert store.find_run("r").status == "failed" and "worker_died" in [event.kind for event in store.events("r")]
+    assert not workers._crews
+    assert league.resume("r", store=tmp_path / "league.duckdb").status == "finished"
+
+
+def test_a_game_that_fails_in_a_worker_before_the_run_begins_changes_nothing(tmp_path: Path) -> None:
+    """No run is left behind by a worker that dies as it starts."""
+    dying = GAME.replace("self.rng, self.steps = rng, 0", "self.rng, self.steps = rng, 0; self.die()")
+    dying += "\n    def die(self):\n        import os, sys\n        if 'torch' not in sys.modules: os._exit(3)\n"
+    (tmp_path / "sums.py").write_text(dying)
+    with pytest.raises(LeagueError, match=r"worker 1 of 2 .* died, exit code 3; it printed nothing"):
+        train(tmp_path, "r", "env.workers=2")
+    with pytest.raises(LeagueError, match="no run"):
+        Store.open(tmp_path / "league.duckdb").find_run("r")
+
+
+def test_workers_are_no_part_of_what_a_run_is() -> None:
+    """The fingerprint does not tell of them, and they may change when a run is resumed; their number is bounded.
+
+    The memory that they take is part of what a run says it takes.
+    """
+    spec, cpu = registry.spec("matrix", {}), torch.device("cpu")
+    zero, three = (
+        sizing.estimate(load(env="matrix", overrides=[f"env.workers={n}"]), spec, sizing.Footprint(1, 1, 1, 1), cpu)
+        for n in (0, 3)
+    )
+    assert three.total - zero.total == 3 * sizing.WORKER and "workers 144 MiB" in three.describe()
+    assert fingerprint(load(overrides=["env.workers=3"])) == fingerprint(load()) and "env.workers" in CHANGEABLE
+    for value in ("-1", "129", "true", "1.5"):
+        with pytest.raises(ConfigError, match=r"env\.workers"):
+            load(overrides=[f"env.workers={value}"])
