@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -65,6 +65,22 @@ BotsGameOption = Annotated[
     str | None,
     typer.Option("--env", metavar="GAME", help="The game; needed between bots, or to name its code again."),
 ]
+BotOption = Annotated[
+    list[str] | None,
+    typer.Option("--bot", metavar="[NAME=]ADDRESS", help="A bot in Python, bots.py:greedy; repeatable."),
+]
+SamplerOption = Annotated[
+    str | None,
+    typer.Option("--sampler", metavar="[NAME=]ADDRESS", help="A sampler of your own, file.py:NAME, for pool.sampler."),
+]
+PolicyOption = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="[NAME=]ADDRESS", help="A network of your own, file.py:NAME, for agent.policy."),
+]
+PoliciesOption = Annotated[
+    list[str] | None,
+    typer.Option("--policy", metavar="[NAME=]ADDRESS", help="Code of an agent's network, file.py:NAME; repeatable."),
+]
 AgainOption = Annotated[
     str | None, typer.Option("--env", metavar="GAME", help="Where the game is, to name its code again.")
 ]
@@ -91,6 +107,9 @@ def train(
         Path | None, typer.Option("--config", help="A TOML file that overrides the preset and stage.")
     ] = None,
     overrides: SetOption = None,
+    bot: BotOption = None,
+    sampler: SamplerOption = None,
+    policy: PolicyOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start at step 0 even if a run could be carried on.")] = False,
     league: Annotated[
         str | None, typer.Option("--league", metavar="FILE", help="Train a league: a TOML file, or `small`.")
@@ -127,6 +146,9 @@ def train(
                 device=device,
                 config_file=config,
                 overrides=overrides or (),
+                bots=bot,
+                sampler=sampler,
+                policy=policy,
                 store=store,
                 watcher=watcher,
             )
@@ -141,6 +163,9 @@ def train(
             device=device,
             config_file=config,
             overrides=overrides or (),
+            bots=bot,
+            sampler=sampler,
+            policy=policy,
             fresh=fresh,
             store=store,
             watcher=watcher,
@@ -152,6 +177,9 @@ def train(
 def resume(
     run: Annotated[str, typer.Argument(help="A stopped run, league or exploiter, or a learner LEAGUE.NAME.")],
     env: AgainOption = None,
+    bot: BotOption = None,
+    sampler: SamplerOption = None,
+    policy: PolicyOption = None,
     device: DeviceOption = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="A setting that may change; repeatable.")
@@ -171,20 +199,18 @@ def resume(
     roles = {row.run: row.role for row in opened.learners() if run in (row.league, row.run)}
     config = settings.from_json(json.loads(opened.find_run(next(iter(roles), run)).config))
     verbosity = settings.changed(config, overrides or ()).run.verbosity
+    again: dict[str, Any] = {"env": env, "bots": bot, "policy": policy, "device": device, "overrides": overrides or ()}
     with TerminalWatcher(0 if quiet else verbosity) as watcher:
         if "exploiter" in roles.values():
-            _finish_exploit(
-                resume_exploit(run, env=env, device=device, overrides=overrides or (), store=store, watcher=watcher),
-                store,
-                as_json,
-                quiet,
-            )
+            if sampler is not None:
+                raise UsageError(f"--sampler {sampler}: an exploiter meets one agent and has no sampler; leave it out")
+            _finish_exploit(resume_exploit(run, **again, store=store, watcher=watcher), store, as_json, quiet)
             return
         if roles:
-            done = resume_league(run, env=env, device=device, overrides=overrides or (), store=store, watcher=watcher)
+            done = resume_league(run, **again, sampler=sampler, store=store, watcher=watcher)
             _finish_league(done, store, as_json, quiet)
             return
-        result = resume(run, env=env, device=device, overrides=overrides or (), store=store, watcher=watcher)
+        result = resume(run, **again, sampler=sampler, store=store, watcher=watcher)
     _finish_training(result, store, as_json, quiet)
 
 
@@ -301,6 +327,8 @@ def gate(
     seed: PlaySeedOption = 0,
     greedy: GreedyOption = False,
     env: BotsGameOption = None,
+    bot: BotOption = None,
+    policy: PoliciesOption = None,
     device: PlayDeviceOption = "auto",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
@@ -318,6 +346,8 @@ def gate(
         seed=seed,
         greedy=greedy,
         env=env,
+        bots=bot,
+        policy=policy,
         device=device,
         store=store,
         say=lambda message: say(message, quiet),
@@ -372,6 +402,8 @@ def evaluate(
     seed: PlaySeedOption = 0,
     greedy: GreedyOption = False,
     env: BotsGameOption = None,
+    bot: BotOption = None,
+    policy: PoliciesOption = None,
     device: PlayDeviceOption = "auto",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
@@ -387,6 +419,8 @@ def evaluate(
         seed=seed,
         greedy=greedy,
         env=env,
+        bots=bot,
+        policy=policy,
         device=device,
         store=store,
         say=lambda message: say(message, quiet),
@@ -442,6 +476,8 @@ def tournament(
     seed: PlaySeedOption = 0,
     greedy: GreedyOption = False,
     env: BotsGameOption = None,
+    bot: BotOption = None,
+    policy: PoliciesOption = None,
     device: PlayDeviceOption = "auto",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
@@ -465,6 +501,8 @@ def tournament(
         seed=seed,
         greedy=greedy,
         env=env,
+        own_bots=bot,
+        policy=policy,
         device=device,
         store=store,
         say=lambda message: say(message, quiet),
@@ -488,6 +526,8 @@ def exploit(
     env: Annotated[
         str | None, typer.Option(metavar="GAME", help="The game; needed if A is a bot, or to name its code again.")
     ] = None,
+    bot: BotOption = None,
+    policy: PoliciesOption = None,
     preset: Annotated[str, typer.Option(help="Preset, if A is a bot; else that of A's run.")] = "fast",
     device: DeviceOption = None,
     overrides: SetOption = None,
@@ -507,6 +547,8 @@ def exploit(
             run=run,
             seed=seed,
             env=env,
+            bots=bot,
+            policy=policy,
             preset=preset,
             device=device,
             overrides=overrides or (),
@@ -528,13 +570,15 @@ def watch(
     seed: PlaySeedOption = 0,
     greedy: GreedyOption = False,
     env: BotsGameOption = None,
+    bot: BotOption = None,
+    policy: PoliciesOption = None,
     device: PlayDeviceOption = "auto",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Play A against B once and draw it; needs Pillow."""
-    from league.arena.agents import watch
+    from league.arena.watching import watch
 
     shot = watch(
         agent,
@@ -545,6 +589,8 @@ def watch(
         seed=seed,
         greedy=greedy,
         env=env,
+        bots=bot,
+        policy=policy,
         device=device,
         store=store,
         say=lambda message: say(message, quiet),
@@ -983,27 +1029,36 @@ def bench_ratings(
 def check(
     game: Annotated[str, typer.Argument(help="The game: a name such as brawl, or an address such as game.py.")],
     overrides: SetOption = None,
+    bot: BotOption = None,
+    sampler: SamplerOption = None,
+    policy: PolicyOption = None,
     seed: Annotated[int, typer.Option(help="Random seed of the matches and actions.")] = 1,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Hold a game to what training takes for granted: play it in every way, and name the first rule that it breaks."""
+    """Hold a game to what training takes for granted: play it in every way, and name the first rule that it breaks.
+
+    Then hold your own parts to it, too, in this game.
+    """
     from league.arena.games import enter, load_settings
-    from league.testing import check_bot, check_game
+    from league.testing import check_bot, check_game, check_parts
 
     name = enter(game, lambda message: say(message, quiet))
     options = load_settings(env=name, overrides=overrides or ())[0].env.options
     found = check_game(name, options, seed=seed)
     assert found is not None, "a deep check says what it found"
-    for bot in found.spec.bots:
-        say(f"{name} keeps the contract; now bot {bot}", quiet)
-        check_bot(name, bot, options, seed=seed)
+    for native in found.spec.bots:
+        say(f"{name} keeps the contract; now bot {native}", quiet)
+        check_bot(name, native, options, seed=seed)
+    checked = check_parts(name, bot, sampler, policy, overrides=overrides or (), seed=seed)
     if as_json:
         print_json(found)
         return
     bots = ", ".join(found.spec.bots) or "none"
     show(f"{name}: keeps the contract, in runs of {found.steps:,} steps, with matches of up to {found.longest:,}")
     show(f"bots that play one match from one seed, in both seats: {bots}")
+    for part in checked:
+        show(f"{part}: keeps the contract")
 
 
 def _open(store: Path, quiet: bool) -> Store:

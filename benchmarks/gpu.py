@@ -25,15 +25,15 @@ import torch
 import league
 from benchmarks import opponents
 from league import config as settings
+from league.arena.networks import architecture_of
 from league.bench import _parts, _replay_difference, bench_learner
 from league.config import Config, steps_per_rollout
 from league.device import describe_device, products
 from league.play.rollout import Collector
 from league.policies.actor_critic import Architecture
 from league.sessions.settling import settle
-from league.sessions.shelf import architecture_of
 from league.training.learner import Learner
-from league.training.loop import Report
+from league.training.run import Report
 from league.types import Rollout
 
 TINY = (
@@ -311,19 +311,19 @@ class _Watch:
         self._until, self._is_stopped = time.monotonic() + seconds, False
 
     def report(self, report: Report) -> None:
-        """See `league.training.loop.Watcher`."""
+        """See `league.training.run.Watcher`."""
         self.reports.append(report)
         if time.monotonic() > self._until and not self._is_stopped:
             self._is_stopped = True
             signal.raise_signal(signal.SIGINT)
 
     def evaluated(self, steps: int, opponent: str, summary: Any) -> None:
-        """See `league.training.loop.Watcher`."""
+        """See `league.training.run.Watcher`."""
         low, high = summary.lower, summary.upper
         self.said.append(f"{steps:,} steps, against {opponent}: {summary.score:.2f} ({low:.2f} to {high:.2f})")
 
     def say(self, message: str) -> None:
-        """See `league.training.loop.Watcher`."""
+        """See `league.training.run.Watcher`."""
         self.said.append(message)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from league.arena.networks import architecture_of
 from league.device import autocast
 from league.play.graphs import StepGraphs
 from league.play.opponents import Opponents, RowGroup
@@ -23,7 +24,6 @@ from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
 from league.sessions.settling import settle
-from league.sessions.shelf import architecture_of
 
 NETS = (1, 4, 16)
 

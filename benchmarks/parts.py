@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from league import config as settings
+from league.arena.networks import architecture_of
 from league.bench import _parts
 from league.device import autocast
 from league.envs import registry
@@ -28,7 +29,6 @@ from league.policies.kernels import lstm, ring, segment
 from league.policies.kernels.linear import linear
 from league.policies.kernels.lstm import lstm_cell
 from league.sessions.settling import settle
-from league.sessions.shelf import architecture_of
 
 
 def median_us(call: Callable[[], object], repeats: int = 200) -> float:

@@ -25,18 +25,20 @@ import torch
 from torch import Tensor, nn
 
 from league import config as settings
+from league.arena.networks import architecture_of
 from league.config import Config
 from league.envs import registry
 from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.kernels.attention import attend, rotate, rotation_at, split
 from league.policies.opponent_encoder import OpponentEncoder
+from league.sessions.session import lessons_of
 from league.sessions.settling import settle
-from league.sessions.shelf import architecture_of
 from league.sessions.steady import Silent
 from league.store.rows import RunRow
 from league.store.store import Store
-from league.training.loop import Counters, Report, Run, train
+from league.training.loop import train
+from league.training.run import Counters, Report, Run
 from league.types import BOT_PREFIX, GameSpec, MatchBatch, Origin
 
 STAGE = "test50k"
@@ -209,9 +211,10 @@ def say(message: str) -> None:
 
 
 class Memory:
-    """A shelf that keeps snapshots in memory and no state; see `league.training.loop.Shelf`."""
+    """A shelf that keeps snapshots in memory and no state; see `league.training.run.Shelf`."""
 
     guests = ()
+    bots = ()
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -269,6 +272,7 @@ def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
             shelf=Memory(name),
             store=store,
             watcher=watcher,
+            lessons=lessons_of(config),
         )
         train(run)
     return Trained(form, seed, policy, watcher.steps, watcher.seconds)

@@ -14,6 +14,7 @@ import time
 
 import torch
 
+from league.arena.networks import architecture_of
 from league.device import choose_device
 from league.envs import registry
 from league.maths.scheduling import round_robin
@@ -21,7 +22,6 @@ from league.play.evaluation import Contestant, Pairing, play
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy, stack_of
 from league.sessions.settling import settle
-from league.sessions.shelf import architecture_of
 from league.types import BOT_PREFIX, MatchBatch, Policy
 
 

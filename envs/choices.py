@@ -47,6 +47,12 @@ class Choices:
             known = self._known[key] = options, self._mask(options)
         return known
 
+    def from_mask(self, mask: Mask | None) -> Any:
+        """The options of a mask row (M,), in lists of their own; None: everything is legal."""
+        if mask is None:
+            return self._everything()
+        return np.flatnonzero(mask).tolist()
+
     def take(self, given: Sequence[Any], options: Any) -> Any:
         """The action that the engine wrote as `given` (A,); the first legal one where it is not legal.
 
@@ -135,6 +141,12 @@ class Choices:
 
 class Parts(Choices):
     """One choice in each of several parts: an action is a tuple, the options are a list for each part."""
+
+    def from_mask(self, mask: Mask | None) -> Any:
+        """As `Choices.from_mask`."""
+        if mask is None:
+            return self._everything()
+        return [np.flatnonzero(part).tolist() for part in self.spec.split(mask)]
 
     def take(self, given: Sequence[Any], options: Any) -> Any:
         """As `Choices.take`, part by part."""
@@ -243,6 +255,11 @@ class Keys(Choices):
 
 class Tuples(Choices):
     """Legal tuples: an action is one of them, the options are all of them."""
+
+    def from_mask(self, mask: Mask | None) -> Any:
+        """As `Choices.from_mask`; these always have a mask."""
+        assert mask is not None, "legal_tuples have a mask"
+        return [tuple(action) for action in self.spec.tuples(mask).tolist() if action[0] >= 0]
 
     def take(self, given: Sequence[Any], options: Any) -> Any:
         """As `Choices.take`."""

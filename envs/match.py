@@ -54,8 +54,9 @@ class Match:
     """[start, stop) of the observation that shows the opponent; by convention the second half."""
     action: int | Sequence[int] | ActionSpec = 0
     """What a seat decides: one of n actions, one choice in each of several parts, or an `ActionSpec` of any kind."""
-    bots: Mapping[str, Bot] = MappingProxyType({})
-    """Scripted players by name. `random`, a uniformly random legal action, is there by itself."""
+    bots: Mapping[str, Bot | None] = MappingProxyType({})
+    """Scripted players by name. `random`, a uniformly random legal action, is there by itself. None is nobody: a seat
+    that takes no part, so that one may play alone. Where it is to decide, `step` or `play` is given None."""
     players: Mapping[str, PlayerMaker] = MappingProxyType({})
     """Scripted players with a memory, by name: `(match, seat, seed) -> player` makes one for a seat of a match, and
     `player(legal)` is its next action. Both must follow from the seed and what was played in the match so far."""
@@ -84,7 +85,7 @@ class Match:
     to_move: int | None = None
     """In games in turns: the seat that decides next; None where both do."""
 
-    _outcome: tuple[int, str, bool] | None = None
+    _outcome: tuple[int, str, tuple[bool, bool]] | None = None
     _gains: list[tuple[int, str, float]]
     _counts: list[tuple[int, str, float]]
 
@@ -124,14 +125,14 @@ class Match:
         """A picture (height, width, 3) uint8 of the match as it stands, for games that can be drawn."""
         raise NotImplementedError
 
-    def end(self, winner: int | None, reason: str | None = None, *, cut: bool = False) -> None:
+    def end(self, winner: int | None, reason: str | None = None, *, cut: bool | tuple[bool, bool] = False) -> None:
         """Ends the match with the step under way.
 
         Args:
             winner: 0, 1, or None for a draw.
             reason: One of `end_reasons`; None is the first.
             cut: It was cut from outside, such as by a limit of time that nobody sees: what might have followed still
-                counts for learning (truncated, not terminated).
+                counts for learning (truncated, not terminated). A pair says it of each seat.
 
         Raises:
             MatchError: no such seat or reason, or the match has ended before.
@@ -143,7 +144,8 @@ class Match:
             raise MatchError(f"end(reason={reason!r}): must be one of end_reasons, {', '.join(map(repr, reasons))}")
         if self._outcome is not None:
             raise MatchError("end() is called a second time in one match; return right after the first")
-        self._outcome = (DRAW if winner is None else int(winner), reasons[0] if reason is None else reason, cut)
+        cuts = (bool(cut), bool(cut)) if isinstance(cut, bool | np.bool_) else (bool(cut[0]), bool(cut[1]))
+        self._outcome = (DRAW if winner is None else int(winner), reasons[0] if reason is None else reason, cuts)
 
     def reward(self, seat: int, term: str, amount: float = 1.0) -> None:
         """Gives `seat` `amount` of one of `reward_terms` for the step under way; several add up."""
@@ -193,11 +195,16 @@ class Match:
 
 
 class MatchGame:
-    """A class of matches as a game of `league.envs.registry`: `Options`, `spec`, `make`, and what else it has."""
+    """A class of matches as a game of `league.envs.registry`: `Options`, `spec`, `make`, and what else it has.
 
-    def __init__(self, match: type[Match]) -> None:
+    Args:
+        match: the class.
+        options: the model of its options; None: the keywords of its `__init__` are.
+    """
+
+    def __init__(self, match: type[Match], options: type[BaseModel] | None = None) -> None:
         self.match = match
-        self.Options = _options_model(match)
+        self.Options = _options_model(match) if options is None else options
         self.KEYS = tuple(match.keys)
         if match.render is not Match.render:
             self.render = _render

@@ -20,6 +20,11 @@ class Reals(Choices):
             raise ValueError(f"legal gave {legal!r} for real numbers, which are all legal; give None for them")
         return self.everything, self.meaningless
 
+    def from_mask(self, mask: Mask | None) -> Any:
+        """As `Choices.from_mask`."""
+        del mask
+        return self._everything()
+
     def take(self, given: Sequence[Any], options: Any) -> Any:
         """As `Choices.take`."""
         del options
@@ -91,6 +96,15 @@ class Mixed(Choices):
             for part, own in zip(self._parts, given, strict=True)
         ]
         return self._join([options for options, _ in pairs]), np.concatenate([mask for _, mask in pairs])
+
+    def from_mask(self, mask: Mask | None) -> Any:
+        """As `Choices.from_mask`."""
+        found, at = [], 0
+        for part in self._parts:
+            size = part.spec.mask_size
+            found.append(part.from_mask(None if mask is None or not size else mask[at : at + size]))
+            at += size
+        return self._join(found)
 
     def take(self, given: Sequence[Any], options: Any) -> Any:
         """As `Choices.take`, part by part."""

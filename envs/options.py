@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from league.errors import ConfigError, nearest
 
-COMMON_ENV_KEYS = ("name", "rows", "threads", "workers", "strict_masks")
+COMMON_ENV_KEYS = ("name", "rows", "threads", "workers", "strict_masks", "curriculum")
 """The keys of [env] that every game has; named when a misspelt option may mean one of them."""
 
 

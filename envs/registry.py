@@ -5,7 +5,7 @@ keys, whose values are checked strictly (neither a string nor a bool is a number
 `make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be drawn; `KEYS`, which names
 the keys of its actions; `tree(options) -> GameTree`, if it is small enough to be solved; `slow() -> str`, which says
 what makes it slow on this machine; `DEFAULTS`, sections of settings as `[game.NAME]` of the hyperparameter source has
-them. Modules are imported when they are first used.
+them; `PYTHON_BOTS`, bots in Python by name (docs/parts.md). Modules are imported when they are first used.
 
 Everything goes by the game's own name, `spec(Options()).name`.
 """
@@ -16,7 +16,7 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
@@ -70,6 +70,8 @@ class Arrival:
     source: Source = field(default_factory=Source)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Sections of settings that its module or class carries."""
+    bots: Mapping[str, Any] = field(default_factory=dict)
+    """Bots in Python that it carries."""
     kind: tuple[str, str] = ("", "")
     """Module and name of an object's class or module: one of the same kind takes its place, as in a notebook."""
 
@@ -133,16 +135,18 @@ def adopt(
         ConfigError: it is no game, breaks the contract, or another game has its name.
     """
     game = as_game(found, where)
-    name = checked(game, where).name
+    own = checked(game, where)
+    name = own.name
     if name in _games and _game(name) is game:
         return name
     carriers = [game, found, *([] if module is None else [module])]
-    brought: Any = next((x.DEFAULTS for x in carriers if getattr(x, "DEFAULTS", None) is not None), {})
-    if not isinstance(brought, Mapping):
-        raise ConfigError(
-            f"env={where}: DEFAULTS={brought!r} must map sections to settings, such as {{'agent': {{...}}}}"
-        )
-    arrival = Arrival(source or Source(), brought, _kind_of(found))
+    brought, bots = _carried(carriers, where)
+    for bot in bots:
+        if bot in own.bots:
+            raise ConfigError(
+                f"env={where}: PYTHON_BOTS={bot!r}: the game has a bot of that name itself; rename one of the two"
+            )
+    arrival = Arrival(source or Source(), brought, bots, _kind_of(found))
     if not _is_again(_arrivals.get(name), arrival):
         _need_free(name, game, where)
     before = _games.get(name), _arrivals.get(name)
@@ -174,6 +178,17 @@ def defaults(name: str) -> Mapping[str, Any]:
     return getattr(found, "DEFAULTS", {}) if arrival is None else arrival.defaults
 
 
+def carried_bots(name: str) -> Mapping[str, Any]:
+    """The bots in Python that the game's module or class carries, by name; its native ones are in its spec.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    found = _game(name)
+    arrival = _arrivals.get(name)
+    return getattr(found, "PYTHON_BOTS", {}) if arrival is None else arrival.bots
+
+
 def game(name: str) -> Game:
     """The module or object that a game is.
 
@@ -198,7 +213,7 @@ def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: an unknown game or option, or a value outside its rule.
     """
-    return _resolve(name, options).model_dump(mode="json")
+    return _resolve(name, options).model_dump(mode="json", exclude_none=True)  # None cannot be written in a file
 
 
 def spec(name: str, options: Mapping[str, Any]) -> GameSpec:
@@ -350,6 +365,28 @@ def _guarded(name: str, call: Callable[[Game], Value]) -> Value:
         return call(game)
     with failing(source(name).address or name):
         return call(game)
+
+
+def _carried(carriers: Sequence[Any], where: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The `DEFAULTS` and the `PYTHON_BOTS` of the first of a game, its class and its module that has them.
+
+    Raises:
+        ConfigError: they are no mappings.
+    """
+    found: list[Any] = [
+        next((getattr(x, word) for x in carriers if getattr(x, word, None) is not None), {})
+        for word in ("DEFAULTS", "PYTHON_BOTS")
+    ]
+    defaults, bots = found
+    if not isinstance(defaults, Mapping):
+        raise ConfigError(
+            f"env={where}: DEFAULTS={defaults!r} must map sections to settings, such as {{'agent': {{...}}}}"
+        )
+    if not isinstance(bots, Mapping) or not all(isinstance(name, str) for name in bots):
+        raise ConfigError(
+            f"env={where}: PYTHON_BOTS={bots!r} must map names to functions (observation, legal, rng) -> action"
+        )
+    return defaults, bots
 
 
 def _leave(name: str) -> None:

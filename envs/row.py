@@ -44,7 +44,7 @@ class Rules:
 
     spec: GameSpec
     choices: Choices
-    bots: Mapping[str, Bot]
+    bots: Mapping[str, Bot | None]
     players: Mapping[str, PlayerMaker]
     max_steps: int | None
     has_step: bool

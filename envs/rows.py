@@ -52,7 +52,9 @@ class RowBatch:
         self.num_rows = rows
         self._digest = hashlib.sha256(f"{self.spec.name}\n{self.spec.version}\n{identity}".encode()).digest()[:16]
         self._choices = self._rules.choices
-        self._bots: list[Bot] = [self._rules.bots.get(name, self._play_at_random) for name in self.spec.bots]
+        self._bots: list[Bot | None] = [self._rules.bots.get(name, self._play_at_random) for name in self.spec.bots]
+        self.absent = frozenset(number for number, bot in enumerate(self._bots) if bot is None)
+        """The bots that take no part: their seats decide nothing."""
         self._players = [self._rules.players.get(name) for name in self.spec.bots]
         self._limit = self._rules.max_steps
         spec = self.spec
@@ -65,6 +67,7 @@ class RowBatch:
         self.reward_terms = np.zeros((rows, SEATS, len(spec.reward_terms)), np.float32)
         self.terminated: BoolArray = np.zeros(rows, np.bool_)
         self.truncated: BoolArray = np.zeros(rows, np.bool_)
+        self.cut_seats: BoolArray = np.zeros((rows, SEATS), np.bool_)
         self.result = np.zeros(rows, result_dtype(len(spec.metrics)))
         self.controllers = np.full((rows, SEATS), EXTERNAL, np.int16)
         self._views = [list(pair) for pair in self.obs]
@@ -121,7 +124,7 @@ class RowBatch:
                 if self._limit is None:
                     rule = "is still not over; call self.end(winner), or set max_steps, by which matches are cut"
                     raise row.error(None, rule)
-                match._outcome = (DRAW, LIMIT, True)
+                match._outcome = (DRAW, LIMIT, (True, True))
             if match._outcome is not None:
                 ended.append(number)
                 self._finish(row)
@@ -150,7 +153,7 @@ class RowBatch:
         before, found = [len(row.log) for row in self._rows], []
         try:
             for row, (seed, log, generators) in zip(self._rows, rows, strict=True):
-                read = [[self._choices.read(action) for action in actions] for actions in log]
+                read = [[self._read(action) for action in actions] for actions in log]
                 found.append((self._played(row, seed, read), [generator_from_json(x) for x in generators]))
         except (LeagueError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             for number, (row, length) in enumerate(zip(self._rows, before, strict=True)):
@@ -203,18 +206,25 @@ class RowBatch:
         if self.spec.public_actions:
             for number, actions in zip(numbers, chosen, strict=True):
                 for seat, action in zip(self._rows[number].to_act, actions, strict=True):
-                    self.actions[number, seat] = self._choices.flat(action)
+                    if action is not None:
+                        self.actions[number, seat] = self._choices.flat(action)
         return chosen
+
+    def _read(self, action: Any) -> Any:
+        """An action of a state; None is that of a bot which takes no part."""
+        return None if action is None and self.absent else self._choices.read(action)
 
     def _ask(self, row: Row, seat: int, bot: int) -> Any:
         """The action of a bot."""
         if not 0 <= bot < len(self._bots):
             raise ValueError(f"a controller is no bot of this game: ids are 0 to {len(self._bots) - 1}, or EXTERNAL")
-        options, make = row.options[seat], self._players[bot]
-        if make is None:
-            answer = self._bots[bot](self._bot_views[row.number][seat], options, row.generator(seat))
-        else:
+        options, play, make = row.options[seat], self._bots[bot], self._players[bot]
+        if make is not None:
             answer = row.player(seat, bot, make)(options)
+        elif play is None:
+            return None
+        else:
+            answer = play(self._bot_views[row.number][seat], options, row.generator(seat))
         try:
             return self._choices.check(answer, options)
         except ValueError as error:
@@ -272,9 +282,10 @@ class RowBatch:
         """Writes the end of a row's match."""
         match, names, number = row.match, self.spec.metrics, row.number
         assert match._outcome is not None
-        winner, reason, is_cut = match._outcome
+        winner, reason, cuts = match._outcome
         row.observe(self._final_views[number])
-        (self.truncated if is_cut else self.terminated)[number] = True
+        (self.truncated if any(cuts) else self.terminated)[number] = True
+        self.cut_seats[number] = cuts
         if winner != DRAW:
             self.reward_terms[number, winner, -1] = 1.0
             self.reward_terms[number, 1 - winner, -1] = -1.0

@@ -24,7 +24,8 @@ DONE, FAILED = b"d", b"f"
 SOCKET = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
 
 ARRAYS = ("obs", "actions", "mask", "reward_terms", "terminated", "truncated", "final_obs", "result", "controllers")
-TURNS = ("to_act", "held")
+SOME = ("to_act", "held", "cut_seats")
+"""Those of `Turns` and `SeatCuts`."""
 WRITTEN = ("actions", "controllers", "held")
 """Those that the engine writes."""
 SEEDS = "seeds"
@@ -43,7 +44,7 @@ class Piece(NamedTuple):
 
 def arrays_of(batch: MatchBatch) -> dict[str, npt.NDArray[Any]]:
     """The arrays that a batch has, by name."""
-    found = {name: getattr(batch, name, None) for name in (*ARRAYS, *TURNS)}
+    found = {name: getattr(batch, name, None) for name in (*ARRAYS, *SOME)}
     return {name: array for name, array in found.items() if array is not None}
 
 

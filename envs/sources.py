@@ -1,4 +1,5 @@
-"""Where games come from: addresses, the file behind one, its hash, and its code, which runs only when `load` is called.
+"""Where games and parts of one's own come from: addresses, the file behind one, its hash, and its code, which runs only
+when `load` is called.
 
 What is hashed is what runs: a file is read once, and neither a compiled form of it that lies beside it (`__pycache__`)
 nor a later change of it is seen. The hash covers this file alone, not what it imports.
@@ -14,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec, PathFinder
@@ -22,9 +23,9 @@ from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from league.envs.adapters import SCHEMES, library_version
+from league.envs.adapters import SCHEMES, library_version, module_of
 from league.errors import ConfigError, LeagueError, plain
 from league.schema import read_file
 from league.types import Source
@@ -35,6 +36,21 @@ MAX_BYTES = 2**24
 """Of a game's file; a module with its tables takes a hundredth of it."""
 HOW = "docs/games.md tells how a game is named"
 
+
+class What(NamedTuple):
+    """What an address is of, in the words of errors."""
+
+    setting: str
+    """Which names it."""
+    noun: str
+    how: str
+
+    def refuse(self, text: str, rule: str) -> ConfigError:
+        """An error about the address `text`."""
+        return ConfigError(f"{self.setting}={text}: {rule}")
+
+
+GAME = What("env", "game", HOW)
 
 _folders: set[Path] = set()
 """Where files of games lie that this process has imported."""
@@ -54,6 +70,7 @@ class Address:
     """A name, a file's path, a module's dotted name or a scheme."""
     part: str = ""
     """The attribute behind the colon, or what a scheme's library is given; empty without one."""
+    what: What = GAME
 
 
 @dataclass(frozen=True)
@@ -66,40 +83,41 @@ class Located:
     """A module's dotted name, or a scheme."""
     part: str
     path: Path | None
-    """The whole path of the file, links followed; None of a scheme."""
+    """The whole path of the file, links followed; None of a scheme that names no module."""
     data: bytes
     """What lies there, and is run."""
+    what: What = GAME
 
 
-def parse(text: str) -> Address:
-    """The parts of an address.
+def parse(text: str, what: What = GAME) -> Address:
+    """The parts of an address. Only games have schemes.
 
     Raises:
         ConfigError: it cannot be one.
     """
     if not text or not text.isprintable():
-        raise ConfigError(f"env={text!r}: is no game's name, file or module; {HOW}")
+        raise what.refuse(f"{text!r}", f"is no {what.noun}'s name, file or module; {what.how}")
     if len(text) > MAX_LETTERS:
-        raise ConfigError(f"env={text[:40]!r}...: is too long for a game's name, file or module; {HOW}")
+        raise what.refuse(f"{text[:40]!r}...", f"is too long for a {what.noun}'s name, file or module; {what.how}")
     scheme, colon, rest = text.partition(":")
-    if colon and scheme in SCHEMES:
+    if colon and scheme in SCHEMES and what is GAME:
         if not rest:
-            raise ConfigError(f"env={text!r}: names no game; write it behind the colon")
+            raise what.refuse(f"{text!r}", "names no game; write it behind the colon")
         return Address(text, "scheme", scheme, rest)
     place, colon, part = text.rpartition(":")
     if not colon or "/" in part or os.sep in part:
         place, part = text, ""
     elif not part.isidentifier():
-        raise ConfigError(f"env={text!r}: {part!r} behind the colon is no name of a class or object; {HOW}")
+        raise what.refuse(f"{text!r}", f"{part!r} behind the colon is no name of a class or object; {what.how}")
     if place.endswith(".py") or "/" in place or os.sep in place:
         if not place.endswith(".py"):
-            raise ConfigError(f"env={text!r}: a game's file ends in .py; {HOW}")
-        return Address(text, "file", place, part)
+            raise what.refuse(f"{text!r}", f"a {what.noun}'s file ends in .py; {what.how}")
+        return Address(text, "file", place, part, what)
     if part or "." in place:
         if not all(word.isidentifier() for word in place.split(".")):
-            raise ConfigError(f"env={text!r}: is no game's name, file or module; {HOW}")
-        return Address(text, "module", place, part)
-    return Address(text, "name", place)
+            raise what.refuse(f"{text!r}", f"is no {what.noun}'s name, file or module; {what.how}")
+        return Address(text, "module", place, part, what)
+    return Address(text, "name", place, what=what)
 
 
 def locate(address: Address) -> Located:
@@ -110,19 +128,29 @@ def locate(address: Address) -> Located:
         ConfigError: it is no file of Python code that can be read.
     """
     if address.kind == "scheme":
-        source = Source(f"{address.place}:{address.part}", library_version(address.place))
-        return Located(source, "scheme", address.place, address.part, None, b"")
+        return _locate_scheme(address)
     assert address.kind != "name", "a name has no file"
     path = _module_file(address) if address.kind == "module" else _whole(address)
     place = address.place if address.kind == "module" else str(path)
     if not str(path).isprintable():
-        raise ConfigError(
-            f"env={address.text!r}: its path {str(path)!r} cannot be written down; move it to another folder"
+        raise address.what.refuse(
+            f"{address.text!r}", f"its path {str(path)!r} cannot be written down; move it to another folder"
         )
-    data = _read(path, address.text)
+    data = _read(path, address)
     text = f"{place}:{address.part}" if address.part else place
     source = Source(text, _version_of(place) if address.kind == "module" else "", hashlib.sha256(data).hexdigest())
-    return Located(source, address.kind, place, address.part, path, data)
+    return Located(source, address.kind, place, address.part, path, data, address.what)
+
+
+def _locate_scheme(address: Address) -> Located:
+    """A library's game; of one that a module registers, with that module's file."""
+    module, path, data, sha256 = module_of(address.place, address.part), None, b"", ""
+    if module:
+        path = _module_file(replace(address, kind="module", place=module))
+        data = _read(path, address)
+        sha256 = hashlib.sha256(data).hexdigest()
+    source = Source(f"{address.place}:{address.part}", library_version(address.place), sha256)
+    return Located(source, "scheme", address.place, address.part, path, data)
 
 
 def load(found: Located) -> ModuleType:
@@ -141,7 +169,7 @@ def load(found: Located) -> ModuleType:
         root = str(found.path.parents[found.place.count(".") + (found.path.name == "__init__.py")])
         if root not in sys.path:
             sys.path.append(root)  # last: it hides nothing
-        with failing(found.source.address):
+        with failing(found.source.address, found.what.setting):
             package = found.place.rpartition(".")[0]
             parent = import_module(package) if package else None
             if found.path.suffix != ".py":
@@ -154,7 +182,7 @@ def load(found: Located) -> ModuleType:
     name = f"league_game_{re.sub(r'[^A-Za-z0-9_]', '_', found.path.stem)}_{found.source.sha256[:12]}_{mark}"
     if name in sys.modules:
         return sys.modules[name]
-    with failing(found.source.address), _siblings(found.path.parent):
+    with failing(found.source.address, found.what.setting), _siblings(found.path.parent):
         module = _run(name, found)
     try:
         _need_own_siblings(found)
@@ -165,10 +193,10 @@ def load(found: Located) -> ModuleType:
 
 
 @contextmanager
-def failing(where: str) -> Iterator[None]:
+def failing(where: str, setting: str = "env") -> Iterator[None]:
     """Makes one line of whatever a game's own code raises within, and sends what it prints to stderr.
 
-    where: the game's address or name.
+    where: the game's address or name, or a part's. setting: what names it.
 
     Raises:
         ConfigError: with the exception and where it was raised.
@@ -179,11 +207,12 @@ def failing(where: str) -> Iterator[None]:
     except (LeagueError, MemoryError):
         raise
     except SystemExit as error:
-        raise ConfigError(f"env={where}: its code ends the process{_line_of(error)}; mend it") from error
+        raise ConfigError(f"{setting}={where}: its code ends the process{_line_of(error)}; mend it") from error
     except Exception as error:
         words = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
         kind = type(error).__name__
-        raise ConfigError(f"env={where}: {kind}{': ' if words else ''}{words}{_line_of(error)}; mend it") from error
+        colon = ": " if words else ""
+        raise ConfigError(f"{setting}={where}: {kind}{colon}{words}{_line_of(error)}; mend it") from error
 
 
 class _Bytes(SourceLoader):
@@ -247,9 +276,10 @@ def _need_own_siblings(found: Located) -> None:
             continue
         home = Path(file).parent.parent if Path(file).name == "__init__.py" else Path(file).parent
         if home != folder and home in _folders:
-            raise ConfigError(
-                f"env={found.source.address}: it imports {name}, and this process has that of another game already"
-                f" ({file}); rename one of the two, or begin another process"
+            raise found.what.refuse(
+                found.source.address,
+                f"it imports {name}, and this process has that of another file's folder already ({file}); rename one of"
+                f" the two, or begin another process",
             )
     _folders.add(folder)
 
@@ -258,20 +288,30 @@ def _whole(address: Address) -> Path:
     try:
         return Path(os.path.realpath(os.path.expanduser(address.place), strict=True))
     except FileNotFoundError:
-        raise GoneError(f"env={plain(address.text)}: there is no such file; give the path of the game's file") from None
+        raise _gone(address) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"env={plain(address.text)}: {reason}; give the path of the game's file") from None
+        raise _unreadable(address, error) from None
 
 
-def _read(path: Path, text: str) -> bytes:
+def _gone(address: Address) -> GoneError:
+    what = address.what
+    return GoneError(
+        f"{what.setting}={plain(address.text)}: there is no such file; give the path of the {what.noun}'s file"
+    )
+
+
+def _unreadable(address: Address, error: OSError | ValueError) -> ConfigError:
+    reason = error.strerror if isinstance(error, OSError) else error
+    return address.what.refuse(plain(address.text), f"{reason}; give the path of the {address.what.noun}'s file")
+
+
+def _read(path: Path, address: Address) -> bytes:
     try:
         return read_file(path, MAX_BYTES)
     except FileNotFoundError:
-        raise GoneError(f"env={plain(text)}: there is no such file; give the path of the game's file") from None
+        raise _gone(address) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"env={plain(text)}: {reason}; give the path of the game's file") from None
+        raise _unreadable(address, error) from None
 
 
 def _module_file(address: Address) -> Path:
@@ -290,11 +330,11 @@ def _module_file(address: Address) -> Path:
         spec = None
     if spec is None:
         raise GoneError(
-            f"env={address.text!r}: no module {address.place!r} is installed or in this folder; give the path of the"
-            f" game's file, or install it"
+            f"{address.what.setting}={address.text!r}: no module {address.place!r} is installed or in this folder; give"
+            f" the path of the {address.what.noun}'s file, or install it"
         )
     if not spec.origin or not os.path.isfile(spec.origin):
-        raise ConfigError(f"env={address.text!r}: {address.place!r} is no file of code; {HOW}")
+        raise address.what.refuse(f"{address.text!r}", f"{address.place!r} is no file of code; {address.what.how}")
     return Path(os.path.realpath(spec.origin))
 
 

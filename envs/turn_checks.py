@@ -16,6 +16,8 @@ Make = Callable[[int, int], MatchBatch]
 def check_turns(make: Make, rows: int, steps: int, seed: int) -> None:
     """Waiting seats influence nothing, held rows do not move, native bots' decisions take steps like others.
 
+    Not those of a bot in the batch's `absent`: it decides nothing.
+
     Raises:
         ContractError: the first rule that the game breaks.
     """
@@ -26,9 +28,10 @@ def check_turns(make: Make, rows: int, steps: int, seed: int) -> None:
     need(not batch.held.any(), "held is not False at first; the engine writes it")
     alone = _check_waiting(batch, make(rows, 1), units, seed)
     _check_held(batch, units, seed)
+    absent = getattr(batch, "absent", ())
     for bot, name in enumerate(batch.spec.bots):
         for seat in range(SEATS):
-            if alone[seat]:
+            if alone[seat] and bot not in absent:
                 batch.controllers[:] = EXTERNAL
                 batch.controllers[:, seat] = bot
                 batch.reset(seed)
@@ -57,7 +60,10 @@ def _check_waiting(batch: MatchBatch, other: MatchBatch, units: np.ndarray, seed
         other.step()
         same = equal([outputs(batch)], [outputs(other)])
         need(same, f"step {step}: the action of a seat that is not to act changes the match")
-    need(waits, "both seats are to act in every step; a game without turns has neither to_act nor held")
+    need(
+        waits or bool(getattr(batch, "absent", ())),
+        "both seats are to act in every step; a game without turns has neither to_act nor held",
+    )
     return alone
 
 

@@ -319,6 +319,7 @@ class WorkerBatch:
             setattr(self, name, array)
         if isinstance(self._like, Regrouping):
             self.regroup = self._like.regroup
+        self.absent: frozenset[int] = getattr(self._like, "absent", frozenset())
         what = {"game": recipe["name"], "all": rows, "threads": max(1, threads), "options": dict(options)}
         key = json.dumps(recipe), workers
         if key not in _crews or not _crews[key].is_well:

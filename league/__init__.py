@@ -1,7 +1,7 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`, `watch`, `leaderboard`,
-`matchup`, `load`, `export`, `replay` are the library; the command `league` calls the same.
+`train`, `resume`, `Trainer`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`, `watch`,
+`leaderboard`, `matchup`, `load`, `export`, `replay` are the library; the command `league` calls the same.
 """
 
 import os as _os
@@ -19,17 +19,20 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
     __path__.append(str(_root))
 
 if TYPE_CHECKING:
-    from league.arena.agents import evaluate, export, leaderboard, load, matchup, watch
+    from league.arena.agents import evaluate, export, leaderboard, load, matchup
     from league.arena.gating import gate
     from league.arena.tournaments import tournament
+    from league.arena.watching import watch
     from league.sessions.app import resume, train
     from league.sessions.exploitability import exploit, resume_exploit
     from league.sessions.failures import replay
     from league.sessions.leagues import resume_league, train_league
+    from league.sessions.trainer import Trainer
     from league.store.exchange import imports, remove_import
 
 __version__ = "0.1.0"
 __all__ = [
+    "Trainer",
     "evaluate",
     "exploit",
     "export",
@@ -49,6 +52,7 @@ __all__ = [
     "watch",
 ]
 _HOMES = {
+    "Trainer": "league.sessions.trainer",
     "resume": "league.sessions.app",
     "train": "league.sessions.app",
     "exploit": "league.sessions.exploitability",
@@ -60,8 +64,9 @@ _HOMES = {
     "resume_league": "league.sessions.leagues",
     "train_league": "league.sessions.leagues",
     "tournament": "league.arena.tournaments",
+    "watch": "league.arena.watching",
 }
-_TRAINING = ("exploit", "resume", "resume_exploit", "resume_league", "train", "train_league")
+_TRAINING = ("Trainer", "exploit", "resume", "resume_exploit", "resume_league", "train", "train_league")
 _SPINS = ("GOMP_SPINCOUNT", "20000")
 
 

@@ -10,25 +10,26 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import nn
 
 from league import config as settings
 from league.acts import act, listening
+from league.arena import lessons
 from league.arena.games import enter, load_settings
+from league.arena.networks import described, make_policy
 from league.config import Config
 from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
 from league.maths.ratings import bradley_terry
 from league.play.rollout import Collector, make_calls, make_collector
-from league.policies.actor_critic import ActorCritic
 from league.pool.pool import Pool
 from league.schema import MAX_ROWS, MAX_SEED, MAX_THREADS, check_number
 from league.sessions.session import make_stack
 from league.sessions.settling import check_memory, settle
-from league.sessions.shelf import architecture_of
 from league.store.store import Store
 from league.training.compiling import compiled
 from league.training.learner import Learner
@@ -49,7 +50,8 @@ def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides
 
     Beside the figure at the settings stand those at one tick a step and with twice the threads, where the game and the
     machine have them; all are measured in turns, so that a busy machine does not favour one, and are medians of
-    `ENV_ROUNDS`. From the first two follow the nanoseconds of a tick and of what a decision adds to its ticks.
+    `ENV_ROUNDS`. From the first two follow the nanoseconds of a tick and of what a decision adds to its ticks. Of a
+    curriculum it is the game that training begins with.
 
     Raises:
         UsageError: a number that cannot be measured with.
@@ -57,7 +59,7 @@ def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides
     check_number("rows", rows, 1, MAX_ROWS, "matches side by side")
     check_number("threads", threads, 0, MAX_THREADS, "threads that step them, 0 to choose")
     check_number("seconds", seconds, 1e-3, MOST_SECONDS, "seconds to measure for")
-    config, _ = load_settings(env=enter(env), overrides=overrides)
+    config = lessons.at_step(load_settings(env=enter(env), overrides=overrides)[0], 0)
     options = config.env.options
     ticks = registry.spec(config.env.name, options).ticks_per_step
     variants = {"": (options, threads)}
@@ -134,7 +136,8 @@ def bench_learner(
 ) -> dict[str, Any]:
     """Play, learning and both together, as training does them: the preset's rows, mix and epochs, untrained nets.
 
-    The test stages' mask checks are left out, unless `overrides` ask for them.
+    The test stages' mask checks are left out, unless `overrides` ask for them. Of a curriculum it is what a run begins
+    with.
 
     `play_steps_per_second` counts steps of learner rows with the frozen opponents of the mix beside them;
     `learn_samples_per_second` counts a sample once for every epoch that it is learned from; `replay_difference` is the
@@ -147,6 +150,8 @@ def bench_learner(
         torch.set_num_threads(threads)
     config, spec, device, explanation = settle("test50k", preset, None, None, ["env.strict_masks=false", *overrides])
     settings.check_rows(config)
+    lessons.check(config, spec)
+    config = lessons.at_step(config, 0)
     check_memory(config, spec, device)
     prepare_training(device)
     warnings: list[str] = []
@@ -177,7 +182,7 @@ def bench_learner(
         "epochs": epochs,
         "live_nets": config.pool.live_nets,
         "parameters": sum(p.numel() for p in learner.policy.parameters()),
-        "history_tokens": architecture_of(config, spec).history_tokens,
+        "history_tokens": described(config, spec, learner.policy)[1],
         "precision": config.learner.precision,
         "compile": config.learner.compile,
         "lanes": len(collector.lanes),
@@ -233,11 +238,11 @@ def _parts(
     config: Config, spec: GameSpec, device: torch.device, warn: Callable[[str], None] = lambda _: None
 ) -> tuple[Collector, Learner]:
     """A collector and a learner at the config's sizes, `pool.live_nets` untrained nets as opponents."""
-    architecture = architecture_of(config, spec)
-    policy = ActorCritic(architecture).to(device)
-    frozen = {
-        f"net-{i}": ActorCritic(architecture).requires_grad_(False).to(device) for i in range(config.pool.live_nets)
-    }
+    policy, *nets = (make_policy(config, spec) for _ in range(1 + config.pool.live_nets))
+    cast(nn.Module, policy).to(device)
+    for net in nets:
+        cast(nn.Module, net).requires_grad_(False).to(device)
+    frozen = {f"net-{i}": net for i, net in enumerate(nets)}
     pool = Pool(config.pool, frozen.__getitem__, np.random.default_rng(0))
     for agent_id in frozen:
         pool.admit(agent_id)

@@ -12,7 +12,8 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from importlib.metadata import entry_points
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,6 +26,7 @@ from league.schema import (
     MAX_HEAD_LAYERS,
     MAX_HISTORY,
     MAX_LAYERS,
+    MAX_LESSONS,
     MAX_LIVE_NETS,
     MAX_REAL,
     MAX_ROLLOUT,
@@ -37,6 +39,7 @@ from league.schema import (
     Count,
     FrozenModel,
     Natural,
+    PartSource,
     read_file,
 )
 
@@ -58,7 +61,12 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Option = bool | int | float | str | list[Any]
 
 
-Sampler = Literal["recent", "uniform", "latest", "pfsp_hard", "pfsp_var", "pfsp_linear", "quality", "nash", "rating"]
+SAMPLERS = ["recent", "uniform", "latest", "pfsp_hard", "pfsp_var", "pfsp_linear", "quality", "nash", "rating"]
+"""What `pool.sampler` may be called; `league.pool.samplers.register` adds one's own."""
+OURS = tuple(SAMPLERS)
+"""Those that come with the library."""
+PartName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$")]
+"""What a part of one's own may be called."""
 SELF_PLAY = "self_play"
 """In the mix: this run's own snapshots."""
 AGENT_PREFIX = "agent:"
@@ -86,8 +94,10 @@ class Section(FrozenModel):
 
 
 class AgentConfig(Section):
-    """The network's sizes."""
+    """The network: whose it is, and its sizes."""
 
+    policy: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]{0,47})?$")]
+    """The network, where it is one's own (docs/parts.md), by its name; empty: the library's, of the sizes below."""
     opponent_encoder: bool
     """Whether the opponent's history is encoded at all."""
     encoder_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)]
@@ -170,9 +180,11 @@ class PoolConfig(Section):
     """Name -> members that share what the mix gives the name."""
     agents: dict[str, str]
     """Hash -> folder of each agent from elsewhere, written when it is found; no part of the fingerprint."""
-    sampler: Sampler
+    bots: list[PartName]
+    """Bots in Python that evaluations meet beside those of the mix (docs/parts.md); no part of the fingerprint."""
+    sampler: PartName
     """How a snapshot is drawn inside self_play (docs/league.md)."""
-    group_sampler: Sampler
+    group_sampler: PartName
     """How a member is drawn inside each of groups; the last one listed counts as the newest."""
     recent_window: Count
     """Members that `recent` draws among."""
@@ -236,6 +248,16 @@ class PoolConfig(Section):
         return self
 
 
+class LessonConfig(Section):
+    """What training rows play from a step on."""
+
+    begins: Annotated[Natural, Field(alias="from")]
+    """Steps of the run, those before a longer stage carried it on too; it begins at the first update boundary at or
+    past them."""
+    options: dict[str, Option]
+    """The game's options, over those of [env]; the game checks them."""
+
+
 class EnvConfig(Section):
     """The game and how many matches of it run side by side."""
 
@@ -249,8 +271,21 @@ class EnvConfig(Section):
     """Processes that step the matches of a game that is too slow for one core; 0 steps them in this process."""
     strict_masks: bool
     """Whether each step checks masks, observations and actions against the game's state."""
+    curriculum: Annotated[tuple[LessonConfig, ...], BeforeValidator(_as_tuple), Field(max_length=MAX_LESSONS)]
+    """Lessons: options that training rows have from a step on, as [{from=0, options={...}}, ...]; an evaluation has
+    those of [env]."""
     options: dict[str, Option]
     """The game's own options; the game checks them."""
+
+    @model_validator(mode="after")
+    def _lessons_follow(self) -> EnvConfig:
+        for earlier, later in pairwise(self.curriculum):
+            if later.begins <= earlier.begins:
+                raise ValueError(
+                    f"env.curriculum: from={later.begins} comes after from={earlier.begins}; list lessons by the steps"
+                    f" that they begin at, each later than the one before"
+                )
+        return self
 
 
 class RunConfig(Section):
@@ -282,6 +317,14 @@ class RunConfig(Section):
     """Whether the run may have too few updates, snapshots or rows to learn anything."""
 
 
+class PartsConfig(Section):
+    """The parts of one's own that a run has, by name, and which code each is; found, never set (docs/parts.md)."""
+
+    bots: dict[PartName, PartSource] = Field(default_factory=dict)
+    samplers: dict[PartName, PartSource] = Field(default_factory=dict)
+    policies: dict[PartName, PartSource] = Field(default_factory=dict)
+
+
 class Config(Section):
     """Every setting of a run, resolved."""
 
@@ -292,6 +335,17 @@ class Config(Section):
     rewards: dict[str, Annotated[float, Field(ge=-MAX_REAL, le=MAX_REAL)]]
     """The game's reward term -> weight."""
     run: RunConfig
+    parts: PartsConfig = Field(default_factory=PartsConfig)
+
+    @model_validator(mode="after")
+    def _samplers_are_known(self) -> Config:
+        for key in ("sampler", "group_sampler"):
+            name, known = getattr(self.pool, key), (*SAMPLERS, *self.parts.samplers)
+            if name not in known and all(name != point.name for point in entry_points(group="league.samplers")):
+                raise ValueError(
+                    f"pool.{key}={name!r} is no sampler (one of your own is named by --sampler){nearest(name, known)}"
+                )
+        return self
 
 
 SECTIONS: dict[str, type[Section] | None] = {
@@ -326,8 +380,9 @@ CHANGEABLE = (
 )
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
 LATER: dict[str, dict[str, Any]] = {
-    "env": {"workers": 0},
-    "pool": {"agents": {}},
+    "agent": {"policy": ""},
+    "env": {"curriculum": [], "workers": 0},
+    "pool": {"agents": {}, "bots": []},
     "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000},
 }
 """Settings that the first release did not have, as the constants that they were: an older run is read with these, and
@@ -519,8 +574,14 @@ def presets() -> tuple[str, ...]:
 
 
 def to_json(config: Config) -> dict[str, Any]:
-    """The settings as a dict of JSON values; `from_json` gives an equal `Config` back."""
-    return config.model_dump(mode="json")
+    """The settings as a dict of JSON values; `from_json` gives an equal `Config` back.
+
+    `parts` is in it where there are any.
+    """
+    data = config.model_dump(mode="json", by_alias=True)
+    if not any(data["parts"].values()):
+        del data["parts"]
+    return data
 
 
 def from_json(data: Mapping[str, Any]) -> Config:
@@ -533,9 +594,19 @@ def from_json(data: Mapping[str, Any]) -> Config:
     return _validate({**data, **older})
 
 
-def with_options(config: Config, options: Mapping[str, Option]) -> Config:
-    """`config` with the game's options replaced by `options`, such as those that the game checked and completed."""
-    return from_json({**to_json(config), "env": {**to_json(config)["env"], "options": dict(options)}})
+def with_options(
+    config: Config, options: Mapping[str, Option], lessons: Iterable[Mapping[str, Option]] | None = None
+) -> Config:
+    """`config` with the game's options replaced by `options`, such as those that the game checked and completed.
+
+    lessons: replace those of the lessons, if given.
+    """
+    data = to_json(config)
+    data["env"]["options"] = dict(options)
+    if lessons is not None:
+        for lesson, own in zip(data["env"]["curriculum"], lessons, strict=True):
+            lesson["options"] = dict(own)
+    return from_json(data)
 
 
 def changed(config: Config, overrides: Iterable[str]) -> Config:
@@ -557,15 +628,43 @@ def changed(config: Config, overrides: Iterable[str]) -> Config:
 
 
 def fingerprint(config: Config) -> str:
-    """sha256, in hex, of what decides learning: all but [run], threads, workers, mask checks, the device, folders."""
-    data = to_json(config)
+    """sha256, in hex, of what decides learning: all but [run], threads, workers, mask checks, the device, and folders.
+
+    Of parts of one's own it has what they are called and their code, of bots those of the mix and its groups.
+    """
+    data = {**to_json(config), "parts": used_parts(config)}
+    if not data["parts"]:
+        del data["parts"]
     for section, table in LATER.items():
         data[section] = {key: x for key, x in data[section].items() if key not in table or x != table[key]}
     del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
     data["env"].pop("workers", None)
-    data["pool"].pop("agents", None)
+    for key in ("agents", "bots"):
+        data["pool"].pop(key, None)
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def mix_members(config: PoolConfig) -> tuple[str, ...]:
+    """Who is named in the mix and its groups: bots and agents, each once, in alphabetical order."""
+    named = {*config.mix, *(member for group in config.groups.values() for member in group)}
+    return tuple(sorted(name for name in named if _is_member(name)))
+
+
+def used_parts(config: Config) -> dict[str, dict[str, list[str]]]:
+    """The parts of one's own that decide what is learned: kind -> name -> what it is called in its code, and hash."""
+    bots = {name.removeprefix("bot:") for name in mix_members(config.pool)}
+    used = {
+        "bots": {name: x for name, x in config.parts.bots.items() if name in bots},
+        "samplers": config.parts.samplers,
+        "policies": config.parts.policies,
+    }
+    return {kind: {n: [x.thing, x.sha256] for n, x in own.items()} for kind, own in used.items() if own}
+
+
+def with_parts(config: Config, parts: PartsConfig) -> Config:
+    """`config` with these parts of one's own."""
+    return config.model_copy(update={"parts": parts})
 
 
 def mixed_fingerprint(earlier: str, config: Config) -> str:
@@ -812,7 +911,8 @@ def _validate(data: dict[str, Any]) -> Config:
     try:
         return Config.model_validate(data)
     except ValidationError as errors:
-        raise ConfigError(_explain(errors)) from None
+        told = _explain(errors)
+    raise ConfigError(told)
 
 
 def _explain(errors: ValidationError) -> str:
@@ -821,6 +921,8 @@ def _explain(errors: ValidationError) -> str:
     path = [str(part) for part in error["loc"]]
     if error["type"] == "value_error":
         return _one_line(error["ctx"]["error"])
+    if path[:2] == ["env", "curriculum"]:
+        return _explain_lesson(path[2:], error["type"], error["msg"])
     if path[:2] == ["env", "options"]:
         path, error["msg"] = ["env", *path[2:3]], "must be true or false, a number, a string or a list"
     name, model = ".".join(path), SECTIONS.get(path[0])
@@ -834,6 +936,25 @@ def _explain(errors: ValidationError) -> str:
     rule = error["msg"].replace("Input should be", "must be")
     setting = ".".join(path[:2])
     return _one_line(f"{name}={error['input']!r}: {rule}{meaning}; change it with --set {setting}=VALUE or in --config")
+
+
+def _explain_lesson(path: list[str], kind: str, rule: str) -> str:
+    """The same of the curriculum; `path` begins with the lesson's index."""
+    rules = {
+        "missing": "has no value",
+        "extra_forbidden": "is no part of a lesson",
+        "tuple_type": "must be a list of lessons",
+        "model_type": "must be a lesson",
+        "dict_type": "must be a table of the game's options",
+    }
+    said = rules.get(kind, rule.replace("Input should be", "must be"))
+    if path[1:2] == ["options"] and len(path) > 2:
+        said = "must be true or false, a number, a string or a list"
+    which = "".join([f"[{path[0]}]" if path else "", *(f".{part}" for part in path[1:3])])
+    return _one_line(
+        f"env.curriculum{which}: {said}; write --set 'env.curriculum=[{{from=0, options={{...}}}}, ...]', or"
+        f" [[env.curriculum]] in --config"
+    )
 
 
 def _one_line(text: object) -> str:

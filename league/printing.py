@@ -23,9 +23,9 @@ from league.errors import one_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from league.arena.agents import Film
     from league.arena.gating import GateResult
     from league.arena.tournaments import TournamentResult
+    from league.arena.watching import Film
     from league.boards.payoff import Payoff
     from league.boards.standings import Board
     from league.maths.ratings import Difference

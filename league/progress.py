@@ -13,7 +13,7 @@ from rich.text import Text
 
 from league.errors import visible
 from league.play.evaluation import Summary
-from league.training.loop import Report
+from league.training.run import Report
 
 PLAIN_EVERY = 5
 """Updates between two lines where there is no terminal."""
@@ -22,7 +22,7 @@ REWARD_LINES = 10
 
 
 class TerminalWatcher:
-    """A `league.training.loop.Watcher` that writes to stderr.
+    """A `league.training.run.Watcher` that writes to stderr.
 
     Args:
         verbosity: 0 says only errors, 1 shows progress, 2 a line for every update.

@@ -30,6 +30,8 @@ MAX_WIDTH = 2**14
 """Features of a layer: those of the largest language models. One square matrix of it has a GiB."""
 MAX_LAYERS = 128
 """Of an encoder; the largest language models have about so many."""
+MAX_LESSONS = 100
+"""Of a curriculum; each is checked by the game before the run begins."""
 MAX_HEAD_LAYERS = 16
 """Hidden layers of the actor and of the critic; two are common."""
 MAX_HISTORY = 100_000
@@ -46,6 +48,8 @@ MAX_GAMES = 10**6
 """Of a pair, or of a gate: a score is then known to a thousandth, and its rows take a gigabyte."""
 MAX_SECONDS = 365 * 86_400
 """Of anything that is waited for: a year."""
+MAX_ADDRESS = 2**13
+"""Letters of where a game or a part of one's own came from; a path has at most half."""
 MAX_REAL = 3e38
 """Of a weight, a rate or a norm: a float32 holds nothing greater. What overflows on the way, guards find."""
 
@@ -58,6 +62,19 @@ class FrozenModel(BaseModel):
     """Unchangeable, strict (an int serves as a float, nothing else is converted) and closed to unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class PartSource(FrozenModel):
+    """Where a part of one's own (a bot, a sampler, a policy) came from, and which code it is."""
+
+    address: Annotated[str, Field(max_length=MAX_ADDRESS)] = ""
+    """What `--bot`, `--sampler` or `--policy` takes. Empty: it came as an object in Python, or with its game."""
+    version: Annotated[str, Field(max_length=MAX_ADDRESS)] = ""
+    """Of the distribution that it is in; empty where it is in none."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """Of its code: of its file, or where it has none of its own source."""
+    thing: Annotated[str, Field(max_length=MAX_ADDRESS)]
+    """What it is called in there, such as `greedy` or `Net.small`."""
 
 
 def check_number(name: str, value: float, least: float, most: float, what: str) -> None:

@@ -1,15 +1,17 @@
 """Checks of what others bring: a game, a bot, a network. Each raises one clear line at the first rule that is broken.
 
-`check_game` is what `league check` runs, and in a quick form `league train` before the first update.
+`check_game` is what `league check` runs, and in a quick form `league train` before the first update; so are the others,
+where it is given parts of one's own (docs/parts.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from league.arena.games import enter, load_settings
 from league.envs import registry
@@ -17,14 +19,16 @@ from league.envs.base import check_match_batch
 from league.envs.contract import need
 from league.envs.game_checks import Checked, check_deeply, check_quickly
 from league.envs.match import MatchGame
+from league.envs.mixtures import choices_of
 from league.envs.traces import act, outputs
 from league.errors import ContractError, UsageError, nearest
-from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch
+from league.play.bots import BotPolicy
+from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch, Turns
 
 if TYPE_CHECKING:
     from league.types import Policy
 
-__all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_batch", "check_policy"]
+__all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_batch", "check_parts", "check_policy"]
 
 
 def check_game(
@@ -62,24 +66,25 @@ def check_bot(
 ) -> None:
     """Plays a bot in both seats: legal actions, and of one seed one match, whatever was played before or beside it.
 
+    A function is held to it in any game: as a bot of the match where the game is a `league.envs.Match`, else as a run
+    plays bots in Python.
+
     Args:
         game: as for `check_game`.
-        bot: the name of one of its bots; or a function (observation, legal, rng) -> action, for games that are a
-            `league.envs.Match`.
+        bot: the name of one of its bots; or a function (observation, legal, rng) -> action.
         options: of the game, in place of those that training uses.
         matches: how many it plays at least.
         seed: of the matches.
 
     Raises:
         ContractError: it plays another match where it should play the same.
-        MatchError: it answers what is not legal (of games that are a `Match`; others see to it themselves).
-        UsageError: no such bot; or a function for a game in arrays.
+        MatchError, GuardError: a function fails or answers what is not legal (others see to it themselves).
+        UsageError: no such bot.
         ConfigError: no such game or option.
     """
     entered, chosen = _entered(game, options)
     name = bot if isinstance(bot, str) else getattr(bot, "__name__", "bot")
-    make = _with_bot(entered, chosen, name, bot)
-    number = make(1).spec.bots.index(name)
+    make, number = _with_bot(entered, chosen, name, bot)
     seats = f"bot {name} of {entered}"
     for seat in range(SEATS):
         seeds = np.arange(1, max(2, matches // 2) + 1, dtype=np.uint64) * np.uint64(7919) + np.uint64(seed)
@@ -98,6 +103,43 @@ def check_bot(
             f"{seats}, seat {seat}: the match of seed {seeds[last]} is another when nothing else is played beside it;"
             f" keep nothing from one call to the next",
         )
+
+
+def check_parts(
+    game: object,
+    bots: object = None,
+    sampler: object = None,
+    policy: object = None,
+    *,
+    overrides: Sequence[str] = (),
+    seed: int = 1,
+) -> tuple[str, ...]:
+    """Holds parts of one's own to what a run takes for granted of them, in a game.
+
+    Args:
+        game: as for `check_game`.
+        bots, sampler, policy: as for `league.train`.
+        overrides: settings as `section.key=value`: options of the game, and of [agent] for the policy.
+        seed: of the matches, observations and actions.
+
+    Returns:
+        What was checked, `bot greedy` and its like.
+
+    Raises:
+        ContractError, GuardError, MatchError: the first rule that one breaks.
+        ConfigError: no such game, option or part.
+    """
+    from league.arena import parts
+    from league.sessions.trying import try_parts
+
+    given = parts.enter(bots, sampler, policy)
+    name = game if isinstance(game, str) and registry.is_known(game) else enter(game)
+    config = parts.resolved(load_settings(env=name, overrides=[*given.sets, *overrides])[0])
+    try_parts(config, registry.spec(config.env.name, config.env.options), rows=4, steps=12, seed=seed)
+    for part in given.parts:
+        if part.kind == "bot":
+            check_bot(name, part.thing, config.env.options, seed=seed)
+    return tuple(f"{part.kind} {part.name}" for part in given.parts)
 
 
 def check_policy(policy: Policy, spec: GameSpec, *, rows: int = 4, steps: int = 12, seed: int = 0) -> None:
@@ -131,27 +173,30 @@ def _entered(game: object, options: Mapping[str, Any] | None) -> tuple[str, dict
 
 def _with_bot(
     game: str, options: Mapping[str, Any], name: str, bot: str | Callable[..., Any]
-) -> Callable[[int], MatchBatch]:
-    """Makes batches of a game that has the bot."""
+) -> tuple[Callable[[int], MatchBatch], int | BotPolicy]:
+    """What makes batches of a game that has the bot, and the bot's number; a bot that no batch can have, itself."""
     bots = registry.spec(game, options).bots
     if isinstance(bot, str):
         if bot not in bots:
             raise UsageError(f"bot={bot!r}: {game} has no such bot{nearest(bot, bots)}")
-        return lambda rows: registry.make(game, rows=rows, threads=1, options=options)
+        return lambda rows: registry.make(game, rows=rows, threads=1, options=options), bots.index(bot)
     found = registry.game(game)
     if not isinstance(found, MatchGame):
-        raise UsageError(f"bot={name!r}: {game} is a batch in arrays, whose bots are its own; pass the name of one")
+        choices = choices_of(registry.spec(game, options).action)
+        player = BotPolicy(name, bot, choices, torch.device("cpu"))
+        return lambda rows: registry.make(game, rows=rows, threads=1, options=options), player
     match = type(found.match.__name__, (found.match,), {"bots": {**found.match.bots, name: bot}})
     with_bot = MatchGame(match)
     chosen = with_bot.Options(**options)
-    return lambda rows: with_bot.make(rows, 1, chosen)
+    return lambda rows: with_bot.make(rows, 1, chosen), with_bot.spec(chosen).bots.index(name)
 
 
-def _matches(batch: MatchBatch, seeds: npt.NDArray[np.uint64], bot: int, seat: int) -> list[bytes]:
+def _matches(batch: MatchBatch, seeds: npt.NDArray[np.uint64], bot: int | BotPolicy, seat: int) -> list[bytes]:
     """The first match of each row, a bot in `seat` against actions that its seed picks, as bytes."""
     rows, limit = len(seeds), 20_000
     batch.controllers[:] = EXTERNAL
-    batch.controllers[:, seat] = bot
+    if isinstance(bot, int):
+        batch.controllers[:, seat] = bot
     batch.reset(seeds)
     seen: list[list[bytes]] = [[] for _ in range(rows)]
     playing = np.ones(rows, np.bool_)
@@ -159,6 +204,13 @@ def _matches(batch: MatchBatch, seeds: npt.NDArray[np.uint64], bot: int, seat: i
     size = batch.spec.action.num_draws
     for _ in range(limit):
         act(batch, np.stack([rng.random((SEATS, size)) for rng in rngs]))
+        if isinstance(bot, BotPolicy):
+            acting = batch.to_act[:, seat] if isinstance(batch, Turns) else np.ones(rows, np.bool_)
+            for row in np.flatnonzero(acting & playing):
+                obs = batch.obs[row, seat].copy()
+                obs.flags.writeable = False
+                mask = None if batch.mask is None else batch.mask[row, seat]
+                batch.actions[row, seat] = bot.decide(obs, mask, rngs[row])
         batch.step()
         now = outputs(batch)
         for row in np.flatnonzero(playing):

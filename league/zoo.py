@@ -16,7 +16,7 @@ from gymnasium.utils import seeding
 from league.arena.duel import Matches, flat_actions
 from league.envs.spaces import gymnasium_spaces, show_observation
 from league.errors import UsageError
-from league.types import SEATS, ActionSpec, Mask
+from league.types import SEATS, ActionSpec, Mask, MatchBatch, ends_of
 
 try:
     from pettingzoo import AECEnv, ParallelEnv
@@ -102,9 +102,9 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         for seat, checked in [(s, flat_actions(f"actions['{a}']", actions[a], (), spec.action)) for s, a in players]:
             batch.actions[0, seat] = checked
         batch.step()
-        terminated, truncated = bool(batch.terminated[0]), bool(batch.truncated[0])
+        ends = {agent: _ends(batch, seat) for seat, agent in players}
         rewards = dict(zip(self.agents, map(float, self._matches.reward(batch.reward_terms[0])), strict=True))
-        if terminated or truncated:
+        if any(ends[self.agents[0]]):
             views = {agent: self._matches.last_view(0, seat) for seat, agent in players}
             obs = {agent: view[0] for agent, view in views.items()}
             infos = {agent: view[1] for agent, view in views.items()}
@@ -113,7 +113,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
             obs, infos = self._views()
             for seat, agent in players:
                 infos[agent]["reward_terms"] = self._matches.named_terms(batch.reward_terms[0, seat].copy())
-        flags = (dict.fromkeys(obs, terminated), dict.fromkeys(obs, truncated))
+        flags = ({agent: end[0] for agent, end in ends.items()}, {agent: end[1] for agent, end in ends.items()})
         return obs, rewards, *flags, infos
 
     def render(self) -> npt.NDArray[np.uint8] | None:
@@ -136,7 +136,7 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
 
     Actions are as PettingZoo's own games have them: a number where there is one choice in an action, else an array.
     What is legal is the `action_mask` of the info of the agent that is to decide, as `sample` of its action space takes
-    it; of legal tuples it is `legal_tuples`, a list. Where both decide at once, `player_0` is asked first, and does not
+    it; of legal tuples it is `legal_tuples`, a list. Where both decide at once, `player_0` decides first, and does not
     see what the other does. Observations, rewards and the last info are those of `league.gym.MatchEnv`.
 
     Args:
@@ -232,7 +232,7 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
         rewards = self._matches.reward(batch.reward_terms[0]).tolist()
         for seat, name in enumerate(self.agents):
             self.rewards[name] = rewards[seat]
-            self.terminations[name], self.truncations[name] = bool(batch.terminated[0]), bool(batch.truncated[0])
+            self.terminations[name], self.truncations[name] = _ends(batch, seat)
             if batch.terminated[0] or batch.truncated[0]:
                 self._views[name], self.infos[name] = self._matches.last_view(0, seat)
                 self._is_next_ready = True
@@ -291,3 +291,9 @@ def _sampling_mask(action: ActionSpec, mask: Mask) -> Any:
         return np.where(mask, 2, 0).astype(np.int8)  # 2 is for: 0 or 1
     choices = tuple(part.astype(np.int8) for part in action.split(mask))
     return choices[0] if action.kind == "discrete" else choices
+
+
+def _ends(batch: MatchBatch, seat: int) -> tuple[bool, bool]:
+    """Whether the match of the first row was terminated or truncated for a seat."""
+    terminated, truncated = ends_of(batch, np.full(batch.num_rows, seat))
+    return bool(terminated[0]), bool(truncated[0])

@@ -20,7 +20,7 @@ from league.policies.kernels.lstm import lstm_cell, lstm_segment
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.opponent_encoder import OpponentEncoder, Stream
 from league.policies.parts import embed
-from league.types import ActionSpec, GameSpec, ObservationPart, Watched
+from league.types import ActionSpec, GameSpec, ObservationPart, Policy, Watched
 from league.types.spaces import parts_within, plain_json
 
 
@@ -272,6 +272,6 @@ class ActorCritic(nn.Module):
         return hidden
 
 
-def state_bytes(policy: ActorCritic) -> int:
+def state_bytes(policy: Policy) -> int:
     """Bytes that a network remembers of one row."""
     return sum(x.numel() * x.element_size() for x in policy.initial_state(1).tensors().values())

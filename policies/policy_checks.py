@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import torch
 from torch import Tensor
 
 from league.errors import ContractError
-from league.types import GameSpec, Policy
+from league.types import GameSpec, Policy, Stackable
 
 METHODS = (
     "parameters",
@@ -20,14 +22,15 @@ METHODS = (
     "initial_state",
     "step",
     "value",
+    "watch",
     "sequence",
 )
 STATE_METHODS = ("clear", "select", "tensors", "join", "load")
 TOLERANCE = 1e-4
 """The most by which float32 may differ where the same is computed in another order."""
 LEAST_GRADIENT = 1e-12
-MOST_TUPLES = 8
-"""Legal tuples in one mask."""
+TUPLE_PARTS = 3
+"""Parts of legal tuples that a mask leaves open at once."""
 
 
 class Checker:
@@ -81,15 +84,21 @@ class Checker:
         self._check_clear()
         self._check_rows()
         self._check_state()
+        self._check_weights()
+        self._check_stack()
 
     def _masks(self, source: torch.Generator) -> Tensor:
         """(N, T, M), something legal in every part."""
         shape, action = (self.rows, self.steps), self.action
         if action.kind == "legal_tuples":
             masks = torch.full((*shape, action.max_tuples, action.num_parts), -1, dtype=torch.int16)
-            drawn = [torch.randint(size, (*shape, MOST_TUPLES), generator=source) for size in action.choices]
-            for n, t, listed in ((n, t, x) for n, row in enumerate(torch.stack(drawn, -1)) for t, x in enumerate(row)):
-                legal = listed.unique(dim=0)[: action.max_tuples]
+            sizes, each = torch.tensor(action.choices), torch.arange(2**TUPLE_PARTS)[:, None]
+            for n, t in product(range(self.rows), range(self.steps)):
+                base = (torch.rand(len(sizes), generator=source) * sizes).long()
+                # Some parts after each other have two choices, whatever was chosen before them.
+                place = (torch.arange(len(sizes)) - t - n * self.steps) % len(sizes)
+                other = (each >> place.clamp(max=TUPLE_PARTS)) % 2 * (place < TUPLE_PARTS)
+                legal = torch.unique((base + other) % sizes, dim=0)[: action.max_tuples]
                 masks[n, t, : len(legal)] = legal.to(torch.int16)
             return masks.flatten(2)
         allowed = torch.rand(*shape, action.mask_size, generator=source) < 0.7
@@ -235,6 +244,36 @@ class Checker:
         expected = self._step(3, state, greedy=True)[2]
         self._close(self._step(3, joined, greedy=True)[2], expected, "loses what rows remember in select() and join()")
         self._close(self._step(3, other, greedy=True)[2], expected, "loses what rows remember in tensors() and load()")
+
+    def _check_weights(self) -> None:
+        """`state_dict` has tensors alone, which a snapshot can hold."""
+        for name, weight in self.policy.state_dict().items():
+            self.need(isinstance(weight, Tensor), f"has a state_dict() whose {name!r} is no tensor")
+
+    def _check_stack(self) -> None:
+        """What says that it can be stacked plays in a stack as by itself."""
+        stack = self.policy.make_stack(2, "highest") if isinstance(self.policy, Stackable) else None
+        if stack is None:
+            return
+        other = copy.deepcopy(self.policy)
+        with torch.no_grad():
+            for parameter in other.parameters():
+                parameter.mul_(0.5)
+        nets = (self.policy, other)
+        for slot, net in enumerate(nets):
+            stack.put(slot, net)
+        both, twice = torch.arange(self.rows, device=self.device).repeat(2), self.obs.repeat(2, 1, 1)
+        state = self.policy.initial_state(2 * self.rows)
+        alone = [self.policy.initial_state(self.rows) for _ in nets]
+        rows = torch.arange(2 * self.rows, device=self.device)
+        for t in range(2):
+            mask = self.mask[both, t]
+            together = stack.step(twice[:, t], state, num_slots=2, mask=mask, rows=rows, greedy=True)[2]
+            for i, (net, own) in enumerate(zip(nets, alone, strict=True)):
+                with torch.no_grad():
+                    value = net.step(self.obs[:, t], own, mask=self.mask[:, t], greedy=True)[2]
+                part = together[i * self.rows : (i + 1) * self.rows]
+                self._close(part, value, f"step {t}: a net in its make_stack() plays otherwise than by itself")
 
     def _close(self, a: Tensor, b: Tensor, rule: str) -> None:
         gap = float((a - b).abs().max()) if a.shape == b.shape else float("inf")

@@ -52,14 +52,14 @@ class StackedPolicy:
     """Frozen nets in slots (see `league.types.PolicyStack`).
 
     Args:
-        like: a net of the architecture; its device is the stack's.
+        like: a net of the architecture, made of the layers of this package alone; its device is the stack's.
         num_slots: that there are to begin with.
         precision: `learner.precision` of the steps to come, for which the layers' weights are kept. `bf16`: in bf16
             what its autocast would round at each step, which gives the same numbers and takes half the memory.
             `float32`: on a CPU with tile units, laid out for those. `highest`: as they are.
     """
 
-    def __init__(self, like: ActorCritic, num_slots: int, precision: str = "highest") -> None:
+    def __init__(self, like: nn.Module, num_slots: int, precision: str = "highest") -> None:
         self._like = copy.deepcopy(like).requires_grad_(False)
         packs = precision == "float32" and can_pack(next(like.parameters()))
         self._low, self._packed = set[str](), set[str]()
@@ -73,7 +73,7 @@ class StackedPolicy:
                     self._packed.add(name)
         self.num_slots = 0
         self._weights: dict[str, Tensor] = {}
-        self._nets: dict[int, ActorCritic] = {}
+        self._nets: dict[int, Any] = {}
         self.reserve(num_slots)
 
     def reserve(self, num_slots: int) -> None:
@@ -113,19 +113,20 @@ class StackedPolicy:
         greedy: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `PolicyStack.step`."""
-        return self._net(num_slots).step(obs, state, mask=mask, rows=rows, generator=generator, greedy=greedy)
+        net: Policy = self._net(num_slots)
+        return net.step(obs, state, mask=mask, rows=rows, generator=generator, greedy=greedy)
 
     @torch.no_grad()
     def watch(self, obs: Tensor, state: Any, *, num_slots: int, rows: Tensor | None = None) -> None:
         """See `PolicyStack.watch`."""
         self._net(num_slots).watch(obs, state, rows=rows)
 
-    def _net(self, num_slots: int) -> ActorCritic:
+    def _net(self, num_slots: int) -> Any:
         if num_slots not in self._nets:
             self._nets[num_slots] = self._first(num_slots)
         return self._nets[num_slots]
 
-    def _first(self, num_slots: int) -> ActorCritic:
+    def _first(self, num_slots: int) -> Any:
         """The network whose weights are those of the first slots: views, so that `put` changes them too."""
         net = copy.deepcopy(self._like)
         for path, module in list(net.named_modules()):

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from pydantic import TypeAdapter, ValidationError
+from torch import nn
 
-from league.errors import SnapshotError, UsageError
+from league.errors import LeagueError, SnapshotError, UsageError, one_line, plain
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.schema import MAX_HISTORY, MAX_LAYERS, MAX_SEED
 from league.snapshots.io import load
-from league.snapshots.manifest import Manifest, spec_from_json
-from league.types import ActionSpec
+from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
+from league.types import ActionSpec, Policy
 
 MAX_STATE_BYTES = 2**28
 """The most that one row's memory may take, hundreds of times the default agent's; a manifest that asks for more is
@@ -29,14 +31,22 @@ _ARCHITECTURE = TypeAdapter(Architecture)
 
 
 def load_policy(
-    folder: str | Path, device: str | torch.device = "cpu", agent_id: str | None = None
-) -> tuple[Manifest, ActorCritic]:
+    folder: str | Path,
+    device: str | torch.device = "cpu",
+    agent_id: str | None = None,
+    make: Callable[[Manifest, OwnPolicy], Callable[[], Policy]] | None = None,
+) -> tuple[Manifest, Policy]:
     """The frozen network of a snapshot or export, its weights checked against the manifest's hash.
 
-    agent_id: whose it must be; anybody's if not given.
+    Args:
+        folder: the snapshot's.
+        device: where it shall be.
+        agent_id: whose it must be; anybody's if not given.
+        make: what makes a policy of one's own, with any weights; without it none is opened.
 
     Raises:
-        SnapshotError: the folder is missing or damaged, or its weights, architecture and game do not fit each other.
+        SnapshotError: the folder is missing or damaged, or its weights, architecture and game do not fit each other; or
+            it is a policy of one's own, whose code does not lie in it.
         UsageError: this machine has no such device.
     """
     manifest, tensors = load(Path(folder))
@@ -44,22 +54,46 @@ def load_policy(
         raise SnapshotError(
             f"{folder} holds another agent ({manifest.agent_id[:16]}..., not {agent_id[:16]}...); restore its own files"
         )
+    policy: Policy
     try:
-        architecture = _architecture(manifest, len(tensors))
-        with torch.device("meta"):  # nothing is allocated before the shapes are known to be those of the file
-            policy = ActorCritic(architecture)
+        if (own := manifest.own_policy) is not None:
+            if make is None:
+                raise SnapshotError(
+                    f"{folder}: its network is a policy of its own, {plain(one_line(own.policy))}, whose code is not in"
+                    f" it; open it with `league.load`, which finds the code that you have named"
+                )
+            policy = _made(make(manifest, own), tensors)
+        else:
+            architecture = _architecture(manifest, len(tensors))
+            with torch.device("meta"):  # nothing is allocated before the shapes are known to be those of the file
+                policy = ActorCritic(architecture)
         _need_same_shapes(policy.state_dict(), tensors)
-        policy.load_state_dict(tensors, assign=True)
+        assert isinstance(policy, nn.Module)
+        policy.load_state_dict(tensors, assign=own is None)
     except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise SnapshotError(
             f"{folder}: weights and architecture do not fit ({reason}); export the agent again"
         ) from error
     try:
-        return manifest, policy.requires_grad_(False).eval().to(device)
+        return manifest, cast(Policy, policy.requires_grad_(False).eval().to(device))
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"device={device}: torch has no such device here ({reason}); pass `cpu`") from None
+
+
+def _made(make: Callable[[], Policy], tensors: Mapping[str, torch.Tensor]) -> Policy:
+    """A policy of one's own, where that can be seen without memory only if its weights are those of the file.
+
+    Raises:
+        ValueError: they are not.
+    """
+    small = None
+    with suppress(LeagueError), torch.device("meta"):  # not everybody's code can be run without memory
+        small = make()
+    if small is not None:
+        _need_same_shapes(small.state_dict(), tensors)
+    return make()
 
 
 def _architecture(manifest: Manifest, num_tensors: int) -> Architecture:
@@ -129,10 +163,13 @@ class Agent:
     actions as after `reset(seed=0)`.
     """
 
-    def __init__(self, policy: ActorCritic, manifest: Manifest) -> None:
+    def __init__(self, policy: Policy, manifest: Manifest) -> None:
         self.policy = policy
         self.manifest = manifest
-        self._generator = torch.Generator(policy.device)
+        self._spec = spec_from_json(manifest.spec)
+        self._device = next(iter(policy.parameters())).device
+        self._generator = torch.Generator(self._device)
+        self._num_rows = 1
         self._state = policy.initial_state(1)
         self._is_fresh = True
         self.reset(seed=0)
@@ -140,6 +177,8 @@ class Agent:
     @classmethod
     def load(cls, path: str | Path, device: str = "cpu") -> Agent:
         """Opens a folder that `league export` wrote, or a snapshot's. Reads safetensors and JSON only, runs no code.
+
+        A policy of one's own is opened by `league.load`.
 
         Raises:
             SnapshotError, UsageError: see `load_policy`.
@@ -161,7 +200,7 @@ class Agent:
             if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= MAX_SEED:
                 raise UsageError(f"seed={seed!r}: must be an integer from 0 to 2^63 - 1, or None to draw on")
             self._generator.manual_seed(int(seed))
-        num_rows = len(self._state.hidden)
+        num_rows = self._num_rows
         if rows is None:
             self._state = self.policy.initial_state(num_rows)
             self._is_fresh = True
@@ -169,7 +208,7 @@ class Agent:
         places = np.asarray(rows)
         if places.ndim != 1 or places.dtype.kind not in "iu" or not ((places >= 0) & (places < num_rows)).all():
             raise UsageError(f"rows={rows!r}: must be integers from 0 to {num_rows - 1}")
-        self._state.clear(torch.from_numpy(places.astype(np.int64)).to(self.policy.device))
+        self._state.clear(torch.from_numpy(places.astype(np.int64)).to(self._device))
 
     def act(
         self,
@@ -194,39 +233,40 @@ class Agent:
                 legal choice. The agent's memory is as it was.
             SnapshotError: the network's numbers overflow, or its likeliest action is not legal.
         """
-        architecture = self.policy.architecture
-        seen = _rows("obs", obs, np.float32, architecture.obs_size)
+        spec = self._spec
+        seen = _rows("obs", obs, np.float32, spec.obs_size)
         if not np.isfinite(seen).all():
             raise UsageError("obs: every value must be finite; got NaN or infinity")
-        for part in architecture.observation or ():
+        for part in spec.observation or ():
             problem = part.problem(seen)
             if problem:
                 raise UsageError(f"obs: {problem}")
-        legal = _legal(mask, len(seen), architecture.action)
+        legal = _legal(mask, len(seen), spec.action)
         which = None if rows is None else self._deciding(rows, len(seen))
-        if which is None and len(seen) != len(self._state.hidden):
+        if which is None and len(seen) != self._num_rows:
             if not self._is_fresh:
                 raise UsageError(
-                    f"obs: {len(seen)} rows, but this match began with {len(self._state.hidden)}; call reset() first"
+                    f"obs: {len(seen)} rows, but this match began with {self._num_rows}; call reset() first"
                 )
-            self._state = self.policy.initial_state(len(seen))
+            self._state, self._num_rows = self.policy.initial_state(len(seen)), len(seen)
         self._is_fresh = False
-        device = self.policy.device
-        action, log_prob, _ = self.policy.step(
-            torch.from_numpy(seen).to(device),
-            self._state,
-            mask=None if legal is None else legal.to(device),
-            rows=None if which is None else torch.from_numpy(which).to(device),
-            generator=self._generator,
-            greedy=greedy,
-        )
+        device = self._device
+        with torch.no_grad():
+            action, log_prob, _ = self.policy.step(
+                torch.from_numpy(seen).to(device),
+                self._state,
+                mask=None if legal is None else legal.to(device),
+                rows=None if which is None else torch.from_numpy(which).to(device),
+                generator=self._generator,
+                greedy=greedy,
+            )
         played: npt.NDArray[Any] = action.cpu().numpy()
         problem = ""
         if not torch.isfinite(log_prob).all():
             problem = "its network gives no finite numbers for this observation"
-        elif legal is not None or architecture.action.has_real:
-            spec, given = architecture.action, None if legal is None else legal.numpy()
-            is_legal = spec.is_legal(played.astype(spec.dtype), given)
+        elif legal is not None or spec.action.has_real:
+            given = None if legal is None else legal.numpy()
+            is_legal = spec.action.is_legal(played.astype(spec.action.dtype), given)
             if not is_legal.all():
                 problem = f"its network plays {played[np.argmin(is_legal)].tolist()}, which is not legal here"
         if problem:
@@ -239,9 +279,10 @@ class Agent:
         fits = which.shape == (num_seen,) and which.dtype.kind in "iu" and (which >= 0).all()
         if not fits or len(np.unique(which)) < num_seen:
             raise UsageError(f"rows={rows!r}: must be one index of 0 or more for each of {num_seen} observations")
-        new = int(which.max()) + 1 - len(self._state.hidden)
+        new = int(which.max()) + 1 - self._num_rows
         if new > 0:
             self._state = self._state.join([self.policy.initial_state(new)])
+            self._num_rows += new
         return which.astype(np.int64)
 
 

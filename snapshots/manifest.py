@@ -18,13 +18,11 @@ from pydantic import (
 
 from league import __version__
 from league.errors import SnapshotError
-from league.schema import MAX_HISTORY, FrozenModel, Natural
+from league.schema import MAX_ADDRESS, MAX_HISTORY, FrozenModel, Natural, PartSource
 from league.types import RUN_NAME, GameSpec, Source
 from league.types.spaces import plain_json
 
 FORMAT: Literal[3] = 3
-MAX_ADDRESS = 2**13
-"""Letters of where a game came from; a path has at most half."""
 _SPEC = TypeAdapter(GameSpec)
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -72,6 +70,18 @@ class GameRecord(FrozenModel):
         return {key: value for key, value in write(self).items() if key != "source" or value is not None}
 
 
+class OwnPolicy(FrozenModel):
+    """In place of the library's architecture: a policy of one's own. None of its code runs unless its user named it."""
+
+    policy: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$")]
+    """What the run called it."""
+    source: PartSource
+    type: Annotated[str, Field(max_length=MAX_ADDRESS)]
+    """Module and class of the network that it made."""
+    agent: dict[str, Any]
+    """[agent] of the configuration, which it was made with."""
+
+
 class About(FrozenModel):
     """A snapshot's manifest before its weights are hashed: what the trainer knows."""
 
@@ -88,7 +98,7 @@ class About(FrozenModel):
     spec: dict[str, Any]
     """The `GameSpec` as JSON: `spec_to_json`, `spec_from_json`."""
     architecture: dict[str, Any]
-    """The network's settings, [agent] of the configuration."""
+    """The network's sizes; of a policy of one's own an `OwnPolicy`."""
     config: dict[str, Any]
     """The whole resolved configuration."""
     history_tokens: Annotated[int, Field(ge=0, le=MAX_HISTORY)]
@@ -100,6 +110,18 @@ class About(FrozenModel):
     league_version: str = __version__
     extra: dict[str, Any] = Field(default_factory=dict)
     """Whatever else the writer wants kept, as JSON."""
+
+    @property
+    def own_policy(self) -> OwnPolicy | None:
+        """The policy of one's own that this is of; None: the library's."""
+        return OwnPolicy.model_validate(self.architecture) if "policy" in self.architecture else None
+
+    @field_validator("architecture")
+    @classmethod
+    def _is_whole(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if "policy" in value:
+            OwnPolicy.model_validate(value)
+        return value
 
     @field_validator("created_at")
     @classmethod

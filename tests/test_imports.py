@@ -24,7 +24,7 @@ ROOMS = {
     "boards": {"maths", "store"},
     "pool": {"maths", "play"},
     "training": {"maths", "store", "play", "pool"},
-    "arena": {"maths", "store", "play", "boards", *FOLDERS},
+    "arena": {"maths", "store", "play", "boards", "pool", *FOLDERS},
     "sessions": {"maths", "store", "play", "boards", "pool", "training", "arena", *FOLDERS},
     "envs": {"envs"},
     "policies": {"policies"},

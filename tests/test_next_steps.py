@@ -20,7 +20,7 @@ import pytest
 import league
 from league import config as config_module
 from league.config import SOURCE
-from league.errors import LeagueError, SnapshotError
+from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.sessions import shelf as shelf_module
 from league.snapshots import state as states
 from league.store.store import Store
@@ -59,10 +59,12 @@ OFFERS = {
     "training/guards:judge_evaluation `league rewards RUN`": "advised",
     "training/guards:_value_loss `league rewards RUN`": "advised",
     "training/guards:_flat_return `league rewards RUN`": "advised",
-    "training/loop:_restore command('train', '--fresh', '--env', env, store=run.store.path)": (
+    "training/saving:restore command('train', '--fresh', '--env', env, store=run.store.path)": (
         "state_of_another_version"
     ),
-    "training/loop:_resume command('resume', run.name, *more, store=run.store.path)": "no_memory_for_a_first_state",
+    "training/saving:resume_command command('resume', run.name, *more, store=run.store.path)": (
+        "no_memory_for_a_first_state"
+    ),
     "maths/davidson:_mesh `league imports list`": "imported",
     "maths/davidson:_mesh `league imports remove NAME`": "imported",
     "maths/joint:matrix `league imports list`": "imported",
@@ -71,6 +73,10 @@ OFFERS = {
     "sessions/exploitability:resume_exploit command('resume', run, store=opened.path)": "no_exploiter",
     "sessions/exploitability:_target command(*words, store=store.path)": "exploited_agent_gone",
     "sessions/folders:instead command(*words, store=store.path)": "states_lost",
+    "sessions/trainer:_acting command('resume', self.run, store=self._shelf.store.path)": "trainer_closed",
+    "sessions/by_hand:change command('resume', run, '--set', text, store=self._shelf.store.path)": (
+        "trainer_asked_for_rows"
+    ),
     "sessions/leagues:_go_on command('resume', league, store=store.path)": "exploiter_taken_for_a_league",
     "sessions/leagues:_need_same command('resume', name, store=store.path)": "league_of_other_learners",
     "sessions/leagues:_need_same_settings command('resume', league, store=store.path)": "league_of_another_seed",
@@ -81,8 +87,8 @@ OFFERS = {
     "sessions/failures:write_evidence command('replay', path)": "no_offer",  # tests/sessions/test_failures.py runs it
     "sessions/shelf:load_policy command('resume', self.row.run, store=self.store.path)": "snapshots_away",
     "sessions/shelf:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
-    "sessions/app:resume command('resume', run, store=opened.path)": "learner_taken_for_a_run",
-    "sessions/app:_go command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
+    "sessions/app:resumed command('resume', run, store=opened.path)": "learner_taken_for_a_run",
+    "sessions/app:_session command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
     "sessions/app:_is_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
     "sessions/app:longer command('train', '--fresh', '--env', row.env, store=store)": "smoke_finished",
     "sessions/app:longer command(*words, store=store)": "short_finished",
@@ -176,6 +182,23 @@ def snapshots_listed(call: Call) -> str:
 def run_stopped(call: Call) -> str:
     with stopping(1):
         return call("train", "--env", "matrix", "--stage", "smoke", *CHEAP).err
+
+
+def trainer_closed(call: Call) -> str:
+    with league.Trainer("smoke", env="matrix", overrides=TINY, store=STORE) as trainer:
+        trainer.learn(trainer.collect())
+    with pytest.raises(UsageError) as told:
+        trainer.collect()
+    return str(told.value)
+
+
+def trainer_asked_for_rows(call: Call) -> str:
+    with (
+        league.Trainer("smoke", env="matrix", overrides=TINY, store=STORE) as trainer,
+        pytest.raises(ConfigError) as told,
+    ):
+        trainer.change("env.rows=8")
+    return str(told.value)
 
 
 def league_stopped(call: Call) -> str:

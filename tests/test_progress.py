@@ -11,7 +11,7 @@ from league import progress
 from league.play.evaluation import Summary
 from league.progress import TerminalWatcher
 from league.store.rows import RewardTerm
-from league.training.loop import Report
+from league.training.run import Report
 
 METRICS = {"entropy": 6.931, "approx_kl": 0.00421, "clip_share": 0.123}
 REWARDS = (

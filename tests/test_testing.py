@@ -415,6 +415,9 @@ class Counting(nn.Module):
             state.count += 1
         return found + (1 if self.fault == "other_value" else 0)
 
+    def watch(self, obs: Tensor, state: Any, *, rows: Any = None) -> None:
+        """Nothing is made of it."""
+
     def sequence(self, obs: Tensor, action: Tensor, state: Any, is_first: Tensor, mask: Any = None) -> Any:
         count, counts = state.count.clone(), []
         for t in range(obs.shape[1]):

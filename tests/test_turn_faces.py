@@ -191,12 +191,12 @@ def test_an_agent_remembers_its_own_decisions_alone() -> None:
         envs.step(np.ones((4, 1)))
 
 
-@pytest.mark.parametrize("game", [*MATCHES, "kuhn", "matrix"])
+@pytest.mark.parametrize("game", [*MATCHES, "cards", "kuhn", "matrix"])
 def test_pettingzoo_checkers_pass(game: str) -> None:
     """PettingZoo's own checkers for agents in turn, of games in turns and of others."""
     if game == "hands":  # their sampling knows no legal tuples: an illegal one counts as the first legal
         assert TurnMatch(game, **WIN).action_space("player_0") == spaces.MultiDiscrete([5, 2])
-    arguments: dict[str, Any] = {} if game in ("kuhn", "matrix") else WIN
+    arguments: dict[str, Any] = {} if game in ("cards", "kuhn", "matrix") else WIN
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings(

@@ -643,6 +643,73 @@ def test_what_was_named_runs_as_it_was_named_only(stranger: Path) -> None:
     assert times_run(mine.parent) == 2 and not (stranger.parent / "mark").exists()
 
 
+# Parts of one's own
+
+
+def part(address: str, stranger: Path) -> dict[str, str]:
+    """What a manifest or a config says of a part whose code is the stranger's."""
+    mark = hashlib.sha256((stranger / "evil.py").read_bytes()).hexdigest()
+    return {"address": address, "version": "", "sha256": mark, "thing": "spec"}
+
+
+@pytest.mark.parametrize("address", cases("{}/evil.py:spec", slow=[*ADDRESSES, "greedy"]))
+def test_no_agent_makes_a_policys_or_a_bots_code_run(address: str, stranger: Path) -> None:
+    """Whatever its manifest says of its network, and of the bots that it was trained with."""
+    before = set(sys.modules)
+    source, path = part(address.format(stranger), stranger), stranger / "agent" / MANIFEST
+    told = json.loads(path.read_text())
+    config = told["config"] | {"parts": {"bots": {"mine": source}, "samplers": {}, "policies": {}}}
+    path.write_text(json.dumps(told | {"config": config}))
+    message = refusal(lambda: league.evaluate("./agent", "bot:mine", games=2, store="none.duckdb"), UsageError)
+    assert "--bot" in message or "cannot be used" in message
+    own = {"policy": "mine", "source": source, "type": "evil.spec", "agent": {}}
+    path.write_text(json.dumps(told | {"architecture": own}))
+    for call in (
+        lambda: league.evaluate("./agent", "bot:random", games=2, store="none.duckdb"),
+        lambda: league.load("./agent"),
+        lambda: league.exploit("./agent", 32, games=2, store="none.duckdb"),
+        lambda: league.train("smoke", env="matrix", overrides=[*TINY, "pool.mix={'agent:./agent' = 1.0}"]),
+    ):
+        message = refusal(call, UsageError)
+        assert "--policy" in message or "cannot be used" in message, message
+    refusal(lambda: Agent.load("agent"), SnapshotError)
+    assert not (stranger.parent / "mark").exists() and times_run(stranger) == 0
+    assert not [name for name in set(sys.modules) - before if "evil" in name or "pack" in name]
+
+
+@pytest.mark.parametrize("address", cases("{}/evil.py:spec", slow=[*ADDRESSES, "greedy"]))
+def test_no_store_makes_a_parts_code_run(address: str, stranger: Path) -> None:
+    """Whatever a run's config, or an agent's row, says of bots, a sampler and a policy."""
+    source, store = part(address.format(stranger), stranger), stranger / "runs" / "league.duckdb"
+    with duckdb.connect(store) as con:
+        [(text,)] = con.execute("SELECT config FROM run WHERE run = 'r'").fetchall()
+        for kind, name in (("bots", "mine"), ("samplers", "mine"), ("policies", "mine")):
+            told = json.loads(text)
+            told["parts"] = {"bots": {}, "samplers": {}, "policies": {}, kind: {name: source}}
+            told["pool"] |= {"bots": {"mix": {"bot:mine": 1.0}}, "samplers": {"sampler": "mine"}}.get(kind, {})
+            told["agent"] |= {"policy": name} if kind == "policies" else {}
+            con.execute("UPDATE run SET config = ?, status = 'stopped'", [json.dumps(told)])
+            con.close()
+            assert "its " in refusal(lambda: league.resume("r"), UsageError)
+            con = duckdb.connect(store)
+        con.execute("UPDATE run SET config = ?", [text])
+        [(game_id,)] = con.execute("SELECT game_id FROM run").fetchall()
+        con.execute(
+            "INSERT INTO agent BY NAME (SELECT ? AS game_id, 'bot:mine' AS agent_id, 'bot' AS kind, 'bot:mine' AS name,"
+            " ? AS address, '' AS version, ? AS sha256, 'spec' AS thing)",
+            [game_id, source["address"], source["sha256"]],
+        )
+        con.close()
+    for call in (
+        lambda: league.evaluate("r", "bot:mine", games=2),
+        lambda: league.tournament(["r", "bot:mine"], games=2),
+        lambda: league.gate("r", "bot:mine", max_games=2),
+        lambda: league.exploit("bot:mine", 32, games=2, env="matrix"),
+    ):
+        refusal(call, UsageError)
+    assert not (stranger.parent / "mark").exists() and times_run(stranger) == 0
+
+
 # The code
 
 BANNED = {

@@ -60,6 +60,19 @@ def library_version(scheme: str) -> str:
         return ""
 
 
+def module_of(scheme: str, rest: str) -> str:
+    """The module that `SCHEME:REST` imports, beside its library: that of `gymnasium:MODULE:ID` and of a dotted name.
+
+    Empty where it names none. Nothing is imported.
+    """
+    name = rest.partition("(")[0]
+    if scheme == "gymnasium":
+        name = name.rpartition(":")[0]
+    elif scheme != "pettingzoo" or "." not in name or "/" in name:
+        return ""
+    return name if all(word.isidentifier() for word in name.split(".")) else ""
+
+
 def open_game(scheme: str, rest: str) -> Any:
     """The game that `SCHEME:REST` names.
 

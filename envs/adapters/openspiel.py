@@ -7,17 +7,15 @@ the match's seed, so that seats are fair. Repeated rock, paper, scissors has bot
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyspiel
 
+from league.envs.adapters.apart import silent
 from league.envs.adapters.spielbots import players_of
 from league.envs.match import Match, MatchGame
 from league.envs.row import MatchError
@@ -156,7 +154,7 @@ def open(rest: str) -> MatchGame:
     if name not in {*known, *SHORT}:
         raise ConfigError(f"env=openspiel:{rest}: OpenSpiel has no game {name!r}{nearest(name, known)}")
     try:
-        with _silent():
+        with silent():
             game = pyspiel.load_game(SHORT.get(rest, rest))
     except pyspiel.SpielError as error:
         reason = " ".join(str(error).split())
@@ -210,20 +208,6 @@ def _rps_pool(players: Mapping[str, Any]) -> dict[str, Any]:
     if not players:
         return {"mix": {"self_play": 0.8, f"{BOT_PREFIX}random": 0.2}}
     return {"mix": {"self_play": 0.2, "roshambo": 0.8}, "groups": {"roshambo": [BOT_PREFIX + bot for bot in players]}}
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Within it nothing reaches stderr: the library writes there what it then raises."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def _without(game: Any, kind: Any) -> dict[str, Any]:

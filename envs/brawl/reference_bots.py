@@ -32,7 +32,7 @@ def based(me: Fighter, other: Fighter, stage: Stage) -> Pressed:
         return _return(me, stage, knows_recovery=False)
     keys = _walk(me, other.x, r) if other.present and other.stun == 0 else set()
     if other.present and other.y - me.y > 1.5 and me.vy <= 0.0 and luck % 4 == 0:
-        keys |= _anew(me, "jump")
+        keys |= _pressed_again(me, "jump")
     if _is_near(me, other, r.bot_reach_x, r) and (luck >> 8) % 8 < 5:
         keys.add("light")
     return keys
@@ -55,9 +55,9 @@ def rusher(me: Fighter, other: Fighter, stage: Stage) -> Pressed:
     keys = _walk(me, other.x, r)
     may_dash = not me.in_air and me.dodge_cooldown == 0 and across * me.facing > 0.0
     if abs(across) > 3.0 and may_dash and _has_room(me, across, 3.0, stage):
-        keys |= _anew(me, "dodge")
+        keys |= _pressed_again(me, "dodge")
     if above > 1.5 and me.vy <= 0.0 and (luck >> 24) % 2:
-        keys |= _anew(me, "jump")
+        keys |= _pressed_again(me, "jump")
     return keys
 
 
@@ -94,7 +94,7 @@ def edge_guarder(me: Fighter, other: Fighter, stage: Stage) -> Pressed:
     across, above = other.x - me.x, other.y - me.y
     if _in_danger(other, r):
         if abs(across) < 1.2 and above < -0.5:
-            return {"down", "light"} if me.in_air else _anew(me, "jump")
+            return {"down", "light"} if me.in_air else _pressed_again(me, "jump")
         if _is_near(me, other, r.bot_reach_x + 0.4, r):
             return _strike(me, across, luck % 2 == 1, stage)
         return _walk(me, other.x, r)
@@ -146,7 +146,7 @@ def _way(way: float) -> str:
     return "right" if way > 0.0 else "left"
 
 
-def _anew(me: Fighter, key: str) -> Pressed:
+def _pressed_again(me: Fighter, key: str) -> Pressed:
     """A key that acts on a new press, unless it is held."""
     return {key} - me.keys
 
@@ -190,7 +190,7 @@ def _return(me: Fighter, stage: Stage, knows_recovery: bool) -> Pressed:
     if me.vy > 0.0 or me.y > 2.0 or me.busy > 0:
         return keys
     if me.jumps_left > 0:
-        return keys | _anew(me, "jump")
+        return keys | _pressed_again(me, "jump")
     return keys | {"up", "heavy"} if knows_recovery and me.recovery_left else keys
 
 
@@ -206,5 +206,5 @@ def _walk(me: Fighter, target: float, r: Rules) -> Pressed:
         return set()
     keys = {_way(across)}
     if me.support == "ground" and abs(me.x) < r.edge_inner + 1.0 and across * me.x < 0.0:
-        keys |= _anew(me, "jump")
+        keys |= _pressed_again(me, "jump")
     return keys

@@ -62,7 +62,12 @@ cdef void step_row(const Row* row, const Game* g) noexcept nogil:
     if row.held[0]:
         return
     hand_over(row)
-    a = given_action(row) if bot == EXTERNAL else choose(m, bot, g)
+    if bot != EXTERNAL:
+        a = choose(m, bot, g)
+    else:
+        a = given_action(row)
+        if not is_legal(m, &a, g):
+            a.kind = a.card = a.slot = a.target = 0  # ends the turn, which is always legal
     for s in range(2):
         count_terms(&m.keepers[s], &m.keepers[1 - s], -1, row.terms + s * NUM_TERMS)
     perform(m, &a, g)
@@ -218,7 +223,7 @@ cdef class CardsBatch:
             write_turn(row.match, &self.game, row.mask, row.to_act)
 
     cdef Py_ssize_t _wrong_row(self) noexcept nogil:
-        """The first row with an unknown controller, or an illegal action of an external seat that is to act; or -1."""
+        """The first row with an unknown controller, or an external seat that is to act with what is no action; or -1."""
         cdef Py_ssize_t i
         cdef Row row
         cdef Action a
@@ -229,15 +234,16 @@ cdef class CardsBatch:
             if row.held[0] or row.controllers[row.match.acting] != EXTERNAL:
                 continue
             a = given_action(&row)
-            if not is_legal(row.match, &a, &self.game):
+            if not (0 <= a.kind < NUM_TYPES and 0 <= a.card <= NUM_CARDS and 0 <= a.slot <= SLOTS
+                    and 0 <= a.target < NUM_TARGETS):
                 return i
         return -1
 
     def step(self):
-        """One decision of every match that is not held, by the seat that is to act.
+        """One decision of every match that is not held, by the seat that is to act; what is not legal ends its turn.
 
         Raises:
-            ValueError: a controller is unknown, or the action of an external seat that is to act is not legal; nothing
+            ValueError: a controller is unknown, or numbers of an external seat that is to act are no action; nothing
                 has moved then.
         """
         cdef Py_ssize_t i, wrong

@@ -12,15 +12,13 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from league.envs.cards.catalogue import CARDS, EFFECTS, KEYWORDS, NAMES, TARGETS
-from league.envs.cards.layout import OPPONENT_SLICE, SIZE
+from league.envs.cards.layout import CHOICES, OBSERVATION, OPPONENT_SLICE, SIZE
 from league.envs.cards.rules import (
     BOTS,
     END_REASONS,
     MAX_DECK,
     MAX_TUPLES,
     METRICS,
-    NUM_TARGETS,
-    SLOTS,
     TERMS,
     TICK_RATE,
     TYPES,
@@ -98,7 +96,7 @@ SPEC = GameSpec(
     obs_size=SIZE,
     opponent_slice=OPPONENT_SLICE,
     obs_range=(0.0, float(len(NAMES))),
-    action=ActionSpec("legal_tuples", (len(TYPES), len(CARDS), SLOTS + 1, NUM_TARGETS), max_tuples=MAX_TUPLES),
+    action=ActionSpec("legal_tuples", CHOICES, max_tuples=MAX_TUPLES),
     reward_terms=TERMS,
     metrics=METRICS,
     end_reasons=END_REASONS,
@@ -107,6 +105,7 @@ SPEC = GameSpec(
     anchor="greedy",
     floor="random",
     activity="damage_dealt",
+    observation=OBSERVATION,
 )
 
 

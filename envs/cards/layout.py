@@ -1,4 +1,4 @@
-"""What a seat observes, part by part: one table that the compiled rules, the slow twin and the documents share.
+"""What a seat observes and decides: one table that the compiled rules, the slow twin and the documents share.
 
 An observation has the parts of `PRIVATE`, then those of `PUBLIC` for the own seat, then those of `PUBLIC` for the
 opponent's. A hand is shown to its own seat alone, and the order of a deck to nobody: `unseen` counts the cards of hand
@@ -8,10 +8,12 @@ and deck together.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 from league.envs.cards.catalogue import KEYWORDS, NAMES
 from league.envs.cards.rules import HAND, NUM_TARGETS, SLOTS, TYPES
+from league.types import ObservationPart
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Part:
 
 
 _NUM_CARDS = len(NAMES)
+CHOICES = (len(TYPES), _NUM_CARDS + 1, SLOTS + 1, NUM_TARGETS)
+"""Of an action: type, card, slot, target."""
 _CREATURE = ("power / 8", "health / 8", "health lost / 8", "may act", "is snared", *KEYWORDS)
 CREATURE_SIZE = len(_CREATURE)
 """Floats that show one creature."""
@@ -68,3 +72,18 @@ def _starts() -> dict[str, tuple[int, int]]:
 
 PARTS: dict[str, tuple[int, int]] = _starts()
 """Name -> [start, stop) in an observation: `hand`, ..., `own_board`, ..., `other_board`, ..."""
+
+
+def _for_networks() -> tuple[ObservationPart, ...]:
+    """The same for networks, which read ids of cards as tokens: the cards and the numbers of each table above."""
+    found, start = [], 0
+    for whose, parts in (("hand", PRIVATE), ("own", PUBLIC), ("other", PUBLIC)):
+        for kind, same in groupby(parts, key=lambda part: part.kind):
+            size, count = sum(part.size for part in same), _NUM_CARDS + 1 if kind == "cards" else 0
+            found.append(ObservationPart(f"{whose}_{kind}", start, (size,), "tokens" if count else "numbers", count))
+            start += size
+    return tuple(found)
+
+
+OBSERVATION = _for_networks()
+"""`hand_cards`, `hand_numbers`, `own_cards`, ..., in their order."""

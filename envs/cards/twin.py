@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from league.envs.cards.layout import CHOICES
 from league.envs.cards.reference import Outcome, ReferenceMatch, row_seed
 from league.envs.cards.reference_state import END
 from league.envs.cards.rules import BOTS, END_REASONS, MAX_TUPLES, METRICS, TERMS, Rules
@@ -50,14 +51,14 @@ def need_controllers(controllers: npt.NDArray[np.int16]) -> None:
 
 
 def refuse(row: int, seat: int, actions: npt.NDArray[np.int32]) -> None:
-    """Names an action that is not legal.
+    """Names what is no action.
 
     Raises:
         ValueError: always.
     """
     raise ValueError(
-        f"actions[{row}, {seat}]={actions[row, seat].tolist()} is not legal (type, card, slot, target);"
-        f" choose a tuple of mask[{row}, {seat}]"
+        f"actions[{row}, {seat}]={actions[row, seat].tolist()} is no action: type, card, slot and target are below"
+        f" {', '.join(map(str, CHOICES))}; choose a tuple of mask[{row}, {seat}]"
     )
 
 
@@ -103,23 +104,28 @@ class TwinBatch:
         self._show(range(self.num_rows))
 
     def step(self) -> None:
-        """One decision of every match that is not held, by the seat that is to act.
+        """One decision of every match that is not held, by the seat that is to act; what is not legal ends its turn.
 
         Raises:
-            ValueError: a controller is unknown, or the action of an external seat that is to act is not legal; nothing
+            ValueError: a controller is unknown, or numbers of an external seat that is to act are no action; nothing
                 has moved then.
         """
         need_controllers(self.controllers)
         played = np.flatnonzero(~self.held).tolist()
+        given = self.actions.tolist()
         for row in played:
             seat = self._matches[row].acting
-            if self.controllers[row, seat] == EXTERNAL and not self.is_legal(row, self.actions[row, seat]):
+            if self.controllers[row, seat] != EXTERNAL:
+                continue
+            if any(not 0 <= part < number for part, number in zip(given[row][seat], CHOICES, strict=True)):
                 refuse(row, seat, self.actions)
+            if not self.is_legal(row, given[row][seat]):
+                given[row][seat] = list(END)
         self._hand_over()
         self.reward_terms.fill(0)
         self.terminated.fill(False)
         for row in played:
-            out = self._matches[row].step(self.actions[row].tolist())
+            out = self._matches[row].step(given[row])
             self.reward_terms[row] = [[terms[name] for name in TERMS] for terms in out.terms]
             self.terminated[row] = out.end_reason is not None
             if out.end_reason is not None:

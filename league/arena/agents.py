@@ -6,33 +6,37 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 from league.acts import act
-from league.arena import film
 from league.arena.games import enter, find_again, load_settings
+from league.arena.networks import family_of, load_net, make_stack
+from league.arena.opening import Part
+from league.arena.own_bots import find_bots, players
+from league.arena.parts import Given
+from league.arena.parts import enter as enter_parts
 from league.boards.headtohead import Matchup
 from league.boards.headtohead import matchup as compare
 from league.boards.standings import Leaderboard, find_named
 from league.boards.standings import leaderboard as rank
 from league.device import choose_device, read_memory
 from league.envs import registry
-from league.errors import DEFAULT_STORE, ConfigError, UsageError, command, nearest
+from league.errors import DEFAULT_STORE, ConfigError, UsageError, command
 from league.play.evaluation import Contestant, Pairing, Summary, check_games, num_rows, play, summarise
-from league.policies.actor_critic import ActorCritic, state_bytes
-from league.policies.stacked import StackedPolicy, stack_of
+from league.policies.actor_critic import state_bytes
 from league.schema import MAX_SEED, check_number
 from league.snapshots import io as snapshot_files
-from league.snapshots.agent import Agent, load_policy
+from league.snapshots.agent import Agent
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
 from league.store.store import Store
-from league.types import BOT_PREFIX, GameSpec, MatchResult, Origin, Policy
+from league.types import BOT_PREFIX, GameSpec, MatchResult, Origin, Policy, PolicyStack
+
+NOTHING = Given()
 
 
 @dataclass(frozen=True)
@@ -58,30 +62,16 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Film:
-    """A match that was drawn; A plays seat 0. `winner` is a label or `draw`."""
-
-    path: str
-    a: str
-    b: str
-    seed: int
-    pictures: int
-    seconds: float
-    """How far into the match the film goes, or when a still is of."""
-    match_seconds: float
-    """Of the whole match, which is played to its end in any case."""
-    winner: str
-
-
-@dataclass(frozen=True)
 class Meeting:
     """Agents and their game; `nets` has those that are no bots by `agent_id`."""
 
     game: GameRecord
     spec: GameSpec
     sides: tuple[Named, ...]
-    nets: dict[str, tuple[Manifest, ActorCritic]]
+    nets: dict[str, tuple[Manifest, Policy]]
     device: torch.device
+    bots: dict[str, Part] = field(default_factory=dict)
+    """Those that are bots in Python."""
 
 
 def find_agent(store: Store | None, name: str) -> Named:
@@ -119,8 +109,11 @@ def is_path(name: str) -> bool:
     return "/" in name or os.sep in name
 
 
-def load(name: str, *, store: str | Path = DEFAULT_STORE, device: str = "cpu") -> Agent:
+def load(name: str, *, store: str | Path = DEFAULT_STORE, device: str = "cpu", policy: object = None) -> Agent:
     """The agent called `name` (see `find_agent`), ready to play.
+
+    policy: of a network of one's own, where its code is, or the function or class itself (docs/parts.md); not needed
+        where this user has named it before.
 
     Raises:
         UsageError: there is no such agent, it is a bot inside a game, or this machine has no such device.
@@ -129,8 +122,9 @@ def load(name: str, *, store: str | Path = DEFAULT_STORE, device: str = "cpu") -
     """
     found = find_agent(store_for(store, name), name)
     if found.folder is None:
-        raise UsageError(f"agent {name!r}: a native bot plays inside its game only; name a run, a snapshot or a folder")
-    return Agent.load(found.folder, str(choose_device(device)))
+        raise UsageError(f"agent {name!r}: a bot plays inside its game only; name a run, a snapshot or a folder")
+    manifest, net = load_net(found.folder, choose_device(device), given=enter_parts(policy=policy))
+    return Agent(net, manifest)
 
 
 def export(
@@ -146,7 +140,7 @@ def export(
     """
     found = find_agent(store_for(store, name, say=say), name)
     if found.folder is None:
-        raise UsageError(f"agent {name!r}: a native bot has no weights to export; name a run, a snapshot or a folder")
+        raise UsageError(f"agent {name!r}: a bot has no weights to export; name a run, a snapshot or a folder")
     return export_snapshot(found.folder, Path(out))
 
 
@@ -158,6 +152,8 @@ def evaluate(
     seed: int = 0,
     greedy: bool = False,
     env: object = None,
+    bots: object = None,
+    policy: object = None,
     device: str = "auto",
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
@@ -170,6 +166,7 @@ def evaluate(
         seed: of the matches and of the actions drawn.
         greedy: both sides play their likeliest action; otherwise both sample, as in training.
         env: the game (docs/games.md); needed between two bots, and where its code must be named again.
+        bots, policy: parts of one's own, as for `league.train`, that are met first here or must be named again.
         device: where nets run.
         store: the DuckDB file.
         say: is told when play begins, everything having been checked.
@@ -183,7 +180,7 @@ def evaluate(
     check_games(games)
     check_seed(seed)
     opened = store_for(store, a, against, say=say)
-    meeting = meet(opened, a, against, env, device, say)
+    meeting = meet(opened, a, against, env, device, say, enter_parts(bots, policy=policy, say=say))
     first, second = meeting.sides
     check_different(a, against, meeting)
     if say is not None:
@@ -199,69 +196,6 @@ def evaluate(
     summary = summarise(results, first.agent_id)
     seeds = tuple(result.seed for result in results)
     return Evaluation(name if opened else None, first.label, second.label, seed, summary, seeds)
-
-
-def watch(
-    a: str,
-    against: str,
-    out: str | Path,
-    *,
-    seconds: float | None = None,
-    boxes: bool = False,
-    seed: int = 0,
-    greedy: bool = False,
-    env: object = None,
-    device: str = "auto",
-    store: str | Path = DEFAULT_STORE,
-    say: Callable[[str], None] | None = None,
-) -> Film:
-    """Plays a match of A (seat 0) against B and draws it; nothing is kept in the store.
-
-    Args:
-        a, against, greedy, env, device, store, say: as for `evaluate`; here both may be the same agent.
-        out: a new file: .gif for a film, .png for its last picture.
-        seconds: how much of the match is drawn, from its beginning, at most 300; None: all of it, or the first 300.
-        boxes: draw also where fighters can be hit and where blows hit.
-        seed: of the match and of the actions drawn.
-
-    Raises:
-        UsageError: as `evaluate`, a game that cannot be drawn, a file that cannot be written, or no Pillow.
-        StoreError, SnapshotError: as `evaluate`.
-    """
-    path = Path(out)
-    film.check(path, seconds)
-    check_seed(seed)
-    meeting = meet(store_for(store, a, against, say=say), a, against, env, device, say)
-    game, spec = meeting.game, meeting.spec
-    draw = registry.renderer(game.name)
-    if draw is None:
-        raise UsageError(f"{game.name} cannot be drawn; watch agents of another game")
-    batch = registry.make(game.name, rows=1, threads=1, options=game.options)
-    players: list[film.Player | None] = []
-    for seat, named in enumerate(meeting.sides):
-        if named.folder is None:
-            batch.controllers[0, seat] = spec.bots.index(named.agent_id.removeprefix(BOT_PREFIX))
-            players.append(None)
-        else:
-            manifest, net = meeting.nets[named.agent_id]
-            agent = Agent(net, manifest)
-            agent.reset(seed)
-            players.append(partial(agent.act, greedy=greedy))
-    batch.reset(seed)
-    labels = meeting.sides[0].label, meeting.sides[1].label
-    if say is not None:
-        say(f"playing {labels[0]} against {labels[1]}")
-    picture_seconds = spec.ticks_per_step / spec.tick_rate
-    shot = film.shoot(
-        batch,
-        players,
-        partial(draw, batch, 0, size=film.SIZES[path.suffix], show_boxes=boxes, names=labels),
-        max(1, round((film.MAX_SECONDS if seconds is None else seconds) / picture_seconds)),
-        is_still=path.suffix == ".png",
-    )
-    film.save(shot.pictures, path, picture_seconds)
-    times = shot.drawn_steps * picture_seconds, shot.steps * picture_seconds
-    return Film(str(path), *labels, seed, len(shot.pictures), *times, ("draw", *labels)[shot.winner + 1])
 
 
 def leaderboard(
@@ -322,27 +256,39 @@ def meet(
     env: object,
     device: str,
     say: Callable[[str], None] | None = None,
+    given: Given = NOTHING,
 ) -> Meeting:
     """Finds and loads both agents, and the game that both play as this league has it.
 
-    say: is told where the game is not what an agent began with.
+    say: is told where the game, or a part of one's own, is not what an agent began with. given: the parts named now.
 
     Raises:
         UsageError, SnapshotError: as `evaluate`.
     """
-    return gather((find_agent(store, a), find_agent(store, against)), env, device, say)
+    return gather(store, (find_agent(store, a), find_agent(store, against)), env, device, say, given)
 
 
-def gather(sides: tuple[Named, ...], env: object, device: str, say: Callable[[str], None] | None = None) -> Meeting:
+def gather(
+    store: Store | None,
+    sides: tuple[Named, ...],
+    env: object,
+    device: str,
+    say: Callable[[str], None] | None = None,
+    given: Given = NOTHING,
+) -> Meeting:
     """Loads the agents, and the game that all play as this league has it.
 
-    say: as for `meet`.
+    say, given: as for `meet`.
 
     Raises:
         UsageError, SnapshotError: as `evaluate`.
     """
     torch_device = choose_device(device)
-    nets = {n.agent_id: load_policy(n.folder, torch_device, n.agent_id) for n in sides if n.folder is not None}
+    nets = {
+        n.agent_id: load_net(n.folder, torch_device, n.agent_id, given=given, say=say)
+        for n in sides
+        if n.folder is not None
+    }
     game = _common_game([manifest for manifest, _ in nets.values()], env, say)
     spec = registry.spec(game.name, game.options)
     for manifest, _ in nets.values():
@@ -351,11 +297,10 @@ def gather(sides: tuple[Named, ...], env: object, device: str, say: Callable[[st
                 f"agent {manifest.run}@{manifest.step} plays {game.name} version {manifest.game.version}, which is not"
                 f" the one of this league (version {spec.version}); play it with the league that it came from"
             )
-    for named in sides:
-        bot = named.agent_id.removeprefix(BOT_PREFIX)
-        if named.folder is None and bot not in spec.bots:
-            raise UsageError(f"agent {named.label!r}: {game.name} has no such bot{nearest(bot, spec.bots)}")
-    return Meeting(game, spec, sides, nets, torch_device)
+    rows = [] if store is None else store.agents(game.game_id)
+    agents = [named.agent_id for named in sides if named.folder is None]
+    bots = find_bots(agents, spec, rows, [manifest for manifest, _ in nets.values()], given, say)
+    return Meeting(game, spec, sides, nets, torch_device, bots)
 
 
 def check_different(a: str, b: str, meeting: Meeting) -> None:
@@ -381,15 +326,16 @@ def play_pairings(
     """Plays (A, B, games, seed) for two indices of `meeting.sides` each, all in one batch (`play.evaluation.play`)."""
     game = meeting.game
 
+    own = players(meeting.bots, meeting.spec, meeting.device)
+
     def contestant(named: Named) -> Contestant:
         if named.folder is None:
-            return Contestant(named.agent_id)
-        net = meeting.nets[named.agent_id][1]
-        return Contestant(named.agent_id, net, net.architecture, named.label)
+            return Contestant(named.agent_id, own.get(named.agent_id), None, named.label)
+        manifest, net = meeting.nets[named.agent_id]
+        return Contestant(named.agent_id, net, family_of(manifest, net), named.label)
 
-    def make_stack(like: Policy) -> StackedPolicy | None:
-        assert isinstance(like, ActorCritic)
-        return stack_of(like, 1, "float32")
+    def stack(like: Policy) -> PolicyStack | None:
+        return make_stack(like, 1, "float32")
 
     sides = [contestant(named) for named in meeting.sides]
     _check_memory(meeting, pairings)
@@ -400,7 +346,7 @@ def play_pairings(
         Origin(run, game.game_id),
         update=update,
         greedy=greedy,
-        make_stack=make_stack,
+        make_stack=stack,
     )
 
 
@@ -433,11 +379,17 @@ def _check_memory(meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]
 def introduce(store: Store, meeting: Meeting) -> None:
     """Buffers the game, and the sides as agents where the store does not know them yet."""
     store.add_game(GameRow.of(meeting.game.game_id, meeting.spec))
-    known = {agent.agent_id for agent in store.agents(meeting.game.game_id)}
+    game_id = meeting.game.game_id
+    known = {agent.agent_id: agent for agent in store.agents(game_id)}
     for named in meeting.sides:
-        kind: AgentKind = "bot" if named.folder is None else "import"
-        if named.agent_id not in known:
-            store.add_agent(AgentRow(named.agent_id, kind, named.label, meeting.game.game_id))
+        agent_id = named.agent_id
+        if agent_id in meeting.bots:
+            row = AgentRow.of_bot(agent_id, game_id, meeting.bots[agent_id].source)
+            if known.get(agent_id) != row:
+                store.add_agent(row)
+        elif agent_id not in known:
+            kind: AgentKind = "bot" if named.folder is None else "import"
+            store.add_agent(AgentRow(agent_id, kind, named.label, game_id))
 
 
 def _common_game(nets: Sequence[Manifest], env: object, say: Callable[[str], None] | None) -> GameRecord:

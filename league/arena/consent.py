@@ -1,6 +1,7 @@
-"""Which games' code this user has named: a list outside any store, so that no store can make code run.
+"""Which code this user has named: lists outside any store, so that no store can make code run.
 
-An entry is an address with the sha256 of its file, as it was when it was named by `--env`.
+An entry is an address with the sha256 of its file, as it was when it was named: a game by `--env`, a part of one's own
+by `--bot`, `--sampler` or `--policy`. What was named as one kind does not run as another.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from league.store.files import replace_whole
 from league.store.locks import held
 from league.types import Source
 
+Kind = Literal["game", "bot", "sampler", "policy"]
 MAX_BYTES = 2**24
 MAX_ENTRIES = 10_000
 """Beyond these the oldest are dropped."""
@@ -27,11 +29,13 @@ LOCK_SECONDS = 10.0
 
 
 class Consent(FrozenModel):
-    """One game that was named."""
+    """One game that was named, or one part."""
 
     address: Annotated[str, Field(max_length=2**14)]
-    game: str
-    """The name that it calls itself."""
+    game: str = ""
+    """The name that a game calls itself; empty of a part."""
+    part: str = ""
+    """`bot`, `sampler` or `policy`; empty of a game."""
     sha256: str
     """Of its file; empty where a library makes the game."""
     file: str = ""
@@ -41,41 +45,47 @@ class Consent(FrozenModel):
 class _Consents(FrozenModel):
     format: Literal[1] = 1
     games: tuple[Consent, ...] = ()
+    parts: tuple[Consent, ...] = ()
 
 
 _here: list[Consent] = []
 """Named in this process."""
 
 
-def list_path() -> Path | None:
-    """Where the list lies; None where this user has no home."""
+def list_path(kind: Kind = "game") -> Path | None:
+    """Where the list of games lies, or that of parts; None where this user has no home."""
+    name = "games.json" if kind == "game" else "parts.json"
     base = os.environ.get("XDG_CONFIG_HOME", "")
     if os.path.isabs(base):
-        return Path(base) / "league" / "games.json"
+        return Path(base) / "league" / name
     try:
-        return Path.home() / ".config" / "league" / "games.json"
+        return Path.home() / ".config" / "league" / name
     except RuntimeError:
         return None
 
 
-def named() -> tuple[Consent, ...]:
-    """All that was named, on this machine and in this process, the latest last.
+def named(kind: Kind = "game") -> tuple[Consent, ...]:
+    """All of a kind that was named, on this machine and in this process, the latest last.
 
     Raises:
         LeagueError: the list is damaged.
     """
-    path = list_path()
-    return (*(_read(path) if path is not None else ()), *_here)
+    path = list_path(kind)
+    part = "" if kind == "game" else kind
+    return tuple(x for x in (*(_read(path) if path is not None else ()), *_here) if x.part == part)
 
 
-def is_named(game: str, source: Source, file: str = "") -> bool:
-    """Whether this user has named this game at this address with this hash, and, of a module, with its file there."""
-    return Consent(address=source.address, game=game, sha256=source.sha256, file=file) in named()
+def is_named(game: str, source: Source, file: str = "", kind: Kind = "game") -> bool:
+    """Whether this user has named this game at this address with this hash, and, of a module, with its file there.
+
+    Of a part `game` is empty.
+    """
+    return _entry(game, source, file, kind) in named(kind)
 
 
-def is_address_named(source: Source) -> bool:
+def is_address_named(source: Source, kind: Kind = "game") -> bool:
     """Whether this user has named this address, with whatever hash."""
-    return any(entry.address == source.address for entry in named())
+    return any(entry.address == source.address for entry in named(kind))
 
 
 def address_of(game: str) -> str:
@@ -83,16 +93,16 @@ def address_of(game: str) -> str:
     return next((entry.address for entry in reversed(named()) if entry.game == game), "")
 
 
-def remember(game: str, source: Source, file: str = "") -> str:
-    """Adds a game to the list.
+def remember(game: str, source: Source, file: str = "", kind: Kind = "game") -> str:
+    """Adds a game to the list, or a part, of which `game` is empty.
 
     Returns:
         A sentence where it can be remembered in this process alone; else nothing.
     """
-    entry = Consent(address=source.address, game=game, sha256=source.sha256, file=file)
+    entry = _entry(game, source, file, kind)
     if entry in _here:
         return ""
-    path = list_path()
+    path = list_path(kind)
     why = "this user has no home folder"
     if path is not None:
         try:
@@ -101,25 +111,34 @@ def remember(game: str, source: Source, file: str = "") -> str:
             path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(path):
                 known = [other for other in _read(path) if other != entry]
-                games = (*known, entry)[-MAX_ENTRIES:]
-                replace_whole(path, (_Consents(games=games).model_dump_json(indent=1) + "\n").encode())
+                entries = (*known, entry)[-MAX_ENTRIES:]
+                whole = _Consents(games=entries) if kind == "game" else _Consents(parts=entries)
+                text = whole.model_dump_json(indent=1, exclude_defaults=True)
+                replace_whole(path, f"{text}\n".encode())
             return ""
         except (OSError, LeagueError) as error:
             why = str(error) if isinstance(error, LeagueError) else f"{path}: {error.strerror or error}"
     _here.append(entry)
-    return f"game {game}: {source.address} is remembered for this process only ({why})"
+    return f"{kind} {game}: {source.address} is remembered for this process only ({why})".replace(" :", ":")
+
+
+def _entry(game: str, source: Source, file: str, kind: Kind) -> Consent:
+    part = "" if kind == "game" else kind
+    return Consent(address=source.address, game=game, part=part, sha256=source.sha256, file=file)
 
 
 def _read(path: Path) -> tuple[Consent, ...]:
     try:
-        return _Consents.model_validate_json(read_file(path, MAX_BYTES)).games
+        found = _Consents.model_validate_json(read_file(path, MAX_BYTES))
+        return found.games + found.parts
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise LeagueError(f"{path}: {error.strerror or error}; it lists the games that you named") from None
+        raise LeagueError(f"{path}: {error.strerror or error}; it lists the code that you named") from None
     except (ValidationError, ValueError):
         raise LeagueError(
-            f"{path}: is damaged; it lists the games that you named: remove it, and name them again with --env"
+            f"{path}: is damaged; it lists the {path.stem} that you named: remove it, and name them again with"
+            f" {'--env' if path.stem == 'games' else '--bot, --sampler or --policy'}"
         ) from None
 
 

@@ -17,7 +17,7 @@ from league.arena.games import enter, load_settings
 from league.envs import registry
 from league.envs.spaces import gymnasium_spaces, show_observation
 from league.errors import UsageError, nearest
-from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray, Mask, Turns
+from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray, Mask, Turns, ends_of
 
 RENDER_MODES = ("rgb_array",)
 
@@ -235,7 +235,7 @@ class Duel(Matches):
         batch.actions[self._rows, seat] = own
         batch.step()
         terms = batch.reward_terms[self._rows, seat]
-        terminated, truncated = batch.terminated.copy(), batch.truncated.copy()
+        terminated, truncated = ends_of(batch, self._seat)
         ended = np.flatnonzero(terminated | truncated)
         last_views = {int(row): self.last_view(int(row), int(seat[row])) for row in ended}
         if len(ended):
@@ -267,12 +267,13 @@ class Duel(Matches):
             gained = batch.reward_terms[self._rows, self._seat]
             terms += np.where(is_opening[:, None], 0, gained)
             self._early += np.where(is_opening[:, None], gained, 0)
-            ended = np.flatnonzero((batch.terminated | batch.truncated) & moving)
+            ends = ends_of(batch, self._seat)
+            ended = np.flatnonzero((ends[0] | ends[1]) & moving)
             for row in ended.tolist():
                 self._early[row] = 0
                 if not is_opening[row]:
                     last_views[row] = self.last_view(row, int(self._seat[row]), terms[row])
-                    terminated[row], truncated[row] = batch.terminated[row], batch.truncated[row]
+                    terminated[row], truncated[row] = ends[0][row], ends[1][row]
             is_opening[ended] = True
             if len(ended):
                 known = ended[self._has_acted[ended]]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from league.acts import act
 from league.errors import UsageError
 from league.store.files import check_new, new_file
-from league.types import BoolArray, FloatArray, MatchBatch
+from league.types import BoolArray, FloatArray, MatchBatch, Turns
 
 Picture = npt.NDArray[np.uint8]
 """(height, width, 3)."""
@@ -104,7 +104,7 @@ def shoot(
                 pictures = Reel()
             pictures.append(draw())
         for seat, player in enumerate(players):
-            if player is not None:
+            if player is not None and (not isinstance(batch, Turns) or batch.to_act[0, seat]):
                 mask = None if batch.mask is None else batch.mask[0, seat]
                 batch.actions[0, seat] = player(batch.obs[0, seat], mask)
         batch.step()

@@ -6,10 +6,11 @@ The rule is plain on purpose. The width is the power of two at or above what is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from league.config import AGENT_PREFIX, SELF_PLAY, Config, Layer
+from league.envs import registry
 from league.errors import ConfigError, nearest
 from league.types import BOT_PREFIX, GameSpec
 
@@ -48,9 +49,9 @@ def agent_for(spec: GameSpec) -> dict[str, Any]:
     }
 
 
-def mix_for(spec: GameSpec) -> dict[str, Any]:
-    """[pool]'s `mix` and `groups` for a game: self-play, and its bots in equal shares."""
-    bots = [BOT_PREFIX + bot for bot in spec.bots]
+def mix_for(spec: GameSpec, carried: Iterable[str] = ()) -> dict[str, Any]:
+    """[pool]'s `mix` and `groups` for a game: self-play, and its bots, those in Python too, in equal shares."""
+    bots = [BOT_PREFIX + bot for bot in (*spec.bots, *carried)]
     if not bots:
         return {"mix": {SELF_PLAY: 1.0}}
     if len(bots) > MOST_BOTS:
@@ -63,12 +64,13 @@ def rewards_for(spec: GameSpec) -> dict[str, float]:
     return {WIN: 1.0} if WIN in spec.reward_terms else dict.fromkeys(spec.reward_terms, 1.0)
 
 
-def default_layer(spec: GameSpec, brought: Mapping[str, Any]) -> tuple[Layer, str]:
+def default_layer(spec: GameSpec, brought: Mapping[str, Any], carried: Iterable[str] = ()) -> tuple[Layer, str]:
     """What a game's `DEFAULTS` leave out, to be laid below them, and a sentence that says so; empty where nothing is.
 
     Args:
         spec: the game's.
         brought: its `DEFAULTS`.
+        carried: its bots in Python.
     """
     layer: Layer = {"agent": agent_for(spec)}
     told = []
@@ -81,7 +83,7 @@ def default_layer(spec: GameSpec, brought: Mapping[str, Any]) -> tuple[Layer, st
         if WIN not in spec.reward_terms:
             told.append(f"every reward term weighs 1 ({', '.join(spec.reward_terms)}), since none is called {WIN}")
     if "mix" not in brought.get("pool", {}):
-        layer["pool"] = mix_for(spec)
+        layer["pool"] = mix_for(spec, carried)
     return layer, f"game {spec.name} brings no settings for these: {'; '.join(told)}" if told else ""
 
 
@@ -91,7 +93,7 @@ def check_mix(config: Config, spec: GameSpec) -> None:
     Raises:
         ConfigError: with the bots that there are.
     """
-    bots = [BOT_PREFIX + bot for bot in spec.bots]
+    bots = [BOT_PREFIX + bot for bot in (*spec.bots, *config.parts.bots, *registry.carried_bots(config.env.name))]
     known = [SELF_PLAY, *config.pool.groups, *bots]
     for name, share in config.pool.mix.items():
         if name not in known and not name.startswith(AGENT_PREFIX):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from league import config as settings
-from league.arena import consent
+from league.arena import consent, lessons
 from league.arena.fitting import check_mix, default_layer
 from league.config import Config, Layer
 from league.envs import adapters, registry
@@ -141,9 +142,11 @@ def load_settings(
     config = settings.load(*given, defaults=brought)
     told = ""
     if not settings.has_game(name):
-        follows, told = default_layer(registry.spec(name, config.env.options), brought)
+        spec = registry.spec(name, config.env.options)
+        follows, told = default_layer(spec, brought, registry.carried_bots(name))
         config = settings.load(*given, defaults=settings.laid_over(follows, brought))
-    return settings.with_options(config, registry.check_options(name, config.env.options)), told
+    config = settings.with_options(config, registry.check_options(name, config.env.options))
+    return settings.with_options(config, config.env.options, lessons.completed(config)), told
 
 
 def address_of(name: str) -> str:
@@ -156,6 +159,8 @@ def _open(found: Located) -> str:
     where = found.source.address
     check = partial(_check_defaults, where=where)
     if found.kind == "scheme":
+        if found.path is not None:  # the library finds it imported
+            load(replace(found, kind="module", place=adapters.module_of(found.place, found.part), part=""))
         return registry.adopt(adapters.open_game(found.place, found.part), where, found.source, check=check)
     module = load(found)
     return registry.adopt(pick(module, found.part, where), where, found.source, module, check)
@@ -236,7 +241,7 @@ def _check_defaults(name: str, where: str) -> None:
 
 
 def _file_of(found: Located) -> str:
-    return str(found.path) if found.kind == "module" else ""
+    return "" if found.path is None or found.kind == "file" else str(found.path)
 
 
 def _hint(name: str) -> str:

@@ -22,6 +22,7 @@ from league.arena.agents import (
     sampling_of,
     store_for,
 )
+from league.arena.parts import enter as enter_parts
 from league.boards.standings import best_rated, find_named
 from league.errors import DEFAULT_STORE, StoreError, UsageError
 from league.maths.sprt import Sprt, elo_interval, pair_counts
@@ -85,6 +86,8 @@ def gate(
     seed: int = 0,
     greedy: bool = False,
     env: object = None,
+    bots: object = None,
+    policy: object = None,
     device: str = "auto",
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
@@ -103,7 +106,7 @@ def gate(
         test: the hypotheses and errors; 0 against 35 logistic points and 5 % each if not given.
         max_games: an even number.
         seed: of the matches and of the actions drawn, together with the attempt's number.
-        greedy, env, device, store: as for `league.arena.agents.evaluate`.
+        greedy, env, bots, policy, device, store: as for `league.arena.agents.evaluate`.
         say: is told of the beginning and of every batch.
 
     Raises:
@@ -120,7 +123,7 @@ def gate(
         incumbent = _incumbent(opened, snapshot)
     if b is None:
         b = _opponent(opened, a, snapshot, incumbent)
-    meeting = meet(opened, a, b, env, device, say)
+    meeting = meet(opened, a, b, env, device, say, enter_parts(bots, policy=policy, say=say))
     check_different(a, b, meeting)
     is_at_stake = incumbent is not None and meeting.sides[1].agent_id == incumbent.agent_id
     row = _first_row(meeting, snapshot.run if snapshot and is_at_stake else None, test, seed, greedy)

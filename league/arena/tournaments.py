@@ -23,6 +23,7 @@ from league.arena.agents import (
     sampling_of,
     store_for,
 )
+from league.arena.parts import enter as enter_parts
 from league.boards.standings import rate_counts
 from league.errors import DEFAULT_STORE, UsageError, nearest
 from league.maths.davidson import ELO_SCALE, Ints
@@ -137,6 +138,8 @@ def tournament(
     seed: int = 0,
     greedy: bool = False,
     env: object = None,
+    own_bots: object = None,
+    policy: object = None,
     device: str = "auto",
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
@@ -151,7 +154,7 @@ def tournament(
         agents: names (see `league.arena.agents.find_agent`); an agent that is named twice enters once.
         runs: of which all snapshots with files enter, too.
         newest: of each run only so many of the newest.
-        bots: all bots of the game enter.
+        bots: all native bots of the game enter.
         format: `round-robin`: everybody meets everybody; `gauntlet`: the first `seeds` (1) entrants meet the others;
             `adaptive`: whoever's games narrow the widest wanted interval most.
         games: of each pair in a round robin or gauntlet, an even number (20).
@@ -161,6 +164,8 @@ def tournament(
         seed: of the matches and of the actions drawn.
         greedy: both sides play their likeliest action; otherwise both sample, as in training.
         env: the game (docs/games.md); needed between bots, and where its code must be named again.
+        own_bots: bots in Python, as `bots` of `league.train`; they enter.
+        policy: as for `league.evaluate`.
         device, store: as for `league.arena.agents.evaluate`.
         say: is told of the beginning and of every batch.
 
@@ -172,7 +177,10 @@ def tournament(
     check_options(format, given)
     check_seed(seed)
     opened = store_for(store, *agents, *(between or ()), *([f"{run}@" for run in runs]), say=say)
-    meeting = _enter(opened, agents, runs, newest, bots, partial(gather, env=env, device=device, say=say))
+    own = enter_parts(own_bots, policy=policy, say=say)
+    load = partial(gather, opened, env=env, device=device, say=say, given=own)
+    named = [*agents, *(BOT_PREFIX + part.name for part in own.parts if part.kind == "bot")]
+    meeting = _enter(opened, named, runs, newest, bots, load)
     objective = None
     if format == "adaptive":
         chosen = None if between is None else _both(opened, between, meeting)

@@ -6,21 +6,36 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from league.errors import LeagueError
-from league.types import ActionSpec, FloatArray, Mask
+from league.errors import GuardError, LeagueError
+from league.types import ActionSpec, FloatArray, Mask, Watched
 
-Bot = Callable[[FloatArray, Mask | None, np.random.Generator], "float | Sequence[float] | npt.NDArray[Any]"]
-"""(observation (obs_size,), legal (M,) or None, generator) -> one action: a number, or one a part, A in all.
+Bot = Callable[[FloatArray, Any, np.random.Generator], Any]
+"""(observation, legal, rng) -> action, as of the bots of `league.envs.Match`.
 
-Of `legal_tuples`, `legal` is (n, A), the n actions that are legal. Real numbers are floats within their bounds.
+observation: (obs_size,) float32, read-only. legal: what is legal, in lists of its own (docs/parts.md); of a game
+without masks everything. rng: seeded for this one decision.
 """
+
+
+class Choices(Protocol):
+    """The actions of a game as bots speak of them (`league.envs.mixtures.choices_of`)."""
+
+    spec: ActionSpec
+
+    def from_mask(self, mask: Mask | None) -> Any:
+        """What a mask row (M,) allows, in lists of their own; None: everything."""
+
+    def check(self, answer: Any, options: Any) -> Any:
+        """A bot's answer as an action; ValueError where it is not legal."""
+
+    def flat(self, action: Any) -> list[float]:
+        """An action as A numbers."""
 
 
 @dataclass
@@ -55,14 +70,14 @@ class BotPolicy(nn.Module):
     Args:
         name: in errors.
         bot: the function.
-        action: the game's.
+        choices: the game's actions.
         device: where actions are wanted.
     """
 
-    def __init__(self, name: str, bot: Bot, action: ActionSpec, device: torch.device) -> None:
+    def __init__(self, name: str, bot: Bot, choices: Choices, device: torch.device) -> None:
         super().__init__()
-        self._name, self._bot, self._action = name, bot, action
-        self._type = np.dtype(np.float32 if action.has_real else np.int64)
+        self.name, self._bot, self._choices = name, bot, choices
+        self._type = np.dtype(np.float32 if choices.spec.has_real else np.int64)
         self.register_parameter("place", nn.Parameter(torch.zeros(1, device=device), requires_grad=False))
 
     def initial_state(self, num_rows: int) -> NoMemory:
@@ -83,55 +98,62 @@ class BotPolicy(nn.Module):
         """See `Policy.step`: a bot has no probabilities and no values, so both are 0. Waits for the device.
 
         Raises:
-            LeagueError: the bot fails, or what it returns is no action.
+            GuardError: the bot fails, or what it answers is not legal.
         """
         del state, rows, greedy
         drawn = torch.randint(2**62, (len(obs),), generator=generator, device=obs.device).tolist()
-        seen, allowed = obs.cpu().numpy(), None if mask is None else mask.cpu().numpy()
+        allowed = None if mask is None else mask.cpu().numpy()
+        seen = obs.cpu().numpy().copy()
         seen.flags.writeable = False
-        actions = np.empty((len(obs), self._action.num_parts), self._type)
+        actions = np.empty((len(obs), self._choices.spec.num_parts), self._type)
         for i, seed in enumerate(drawn):
-            legal = None if allowed is None else self._legal(allowed[i])
-            actions[i] = self._checked(seen[i], legal, np.random.Generator(np.random.Philox(seed)))
+            legal = None if allowed is None else allowed[i]
+            actions[i] = self.decide(seen[i], legal, np.random.Generator(np.random.Philox(seed)))
         nothing = torch.zeros(len(obs), device=obs.device)
         return torch.from_numpy(actions).to(obs.device), nothing, nothing
+
+    def value(self, obs: Tensor, state: NoMemory, *, rows: Tensor | None = None) -> Tensor:
+        """See `Policy.value`: 0."""
+        del state, rows
+        return torch.zeros(len(obs), device=obs.device)
+
+    def sequence(
+        self,
+        obs: Tensor,
+        action: Tensor,
+        state: NoMemory,
+        is_first: Tensor,
+        mask: Tensor | None = None,
+        watched: Watched | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """A bot does not learn, so nobody calls it."""
+        raise NotImplementedError(f"bot:{self.name} does not learn")
 
     def watch(self, obs: Tensor, state: NoMemory, *, rows: Tensor | None = None) -> None:
         """See `Policy.watch`: a bot remembers nothing."""
 
-    def _legal(self, mask: Mask) -> Mask:
-        if self._action.kind != "legal_tuples":
-            return mask
-        tuples = self._action.tuples(mask)
-        return tuples[tuples[:, 0] >= 0]
+    def decide(self, obs: FloatArray, mask: Mask | None, rng: np.random.Generator) -> list[float]:
+        """One decision, as A numbers, on obs (obs_size,), mask (M,).
 
-    def _checked(self, obs: FloatArray, legal: Mask | None, rng: np.random.Generator) -> npt.NDArray[Any]:
+        Raises:
+            GuardError: as `step`.
+        """
+        choices = self._choices
+        if mask is not None and not len(mask):  # of real numbers alone
+            mask = None
         try:
-            given = self._bot(obs, legal, rng)
+            answer = self._bot(obs, choices.from_mask(mask), rng)
+        except LeagueError:
+            raise
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(last.filename).name}, line {last.lineno}"
-            raise LeagueError(f"bot {self._name}: {type(error).__name__}: {error} ({where})") from error
-        action = np.atleast_1d(np.asarray(given))
-        kinds = "iubf" if self._action.has_real else "iub"
-        if action.shape != (self._action.num_parts,) or action.dtype.kind not in kinds:
-            raise LeagueError(f"bot {self._name}: returns {given!r}; it must be {_wanted(self._action)}")
-        rounded = action.astype(self._type)
-        for x, rule in zip(rounded, _rules(self._action), strict=True):
-            low, high = np.array(rule if isinstance(rule, tuple) else (0, rule - 1), self._type)
-            if not low <= x <= high or not (isinstance(rule, tuple) or x == np.floor(x)):
-                raise LeagueError(f"bot {self._name}: returns {given!r}, which is no action; {_wanted(self._action)}")
-        return rounded
+            words = " ".join(str(error).split())
+            raise self._bad(f"{type(error).__name__}: {words} ({where})") from error
+        try:
+            return choices.flat(choices.check(answer, choices.from_mask(mask)))
+        except (ValueError, OverflowError) as error:
+            raise self._bad(" ".join(str(error).split())) from None
 
-
-def _rules(action: ActionSpec) -> list[int | tuple[float, float]]:
-    """Of each number of an action how many choices there are, or the bounds of a real number."""
-    return [rule for leaf in action.leaves for rule in leaf.bounds or leaf.choices]
-
-
-def _wanted(action: ActionSpec) -> str:
-    """What an action of the game is, in words."""
-    rules = _rules(action)
-    ranges = ", ".join(f"{x[0]:g} to {x[1]:g}" if isinstance(x, tuple) else f"0 to {x - 1}" for x in rules)
-    what = "number" if action.has_real else "whole number"
-    return f"one {what}, {ranges}" if action.num_parts == 1 else f"{action.num_parts} {what}s: {ranges}"
+    def _bad(self, problem: str) -> GuardError:
+        return GuardError(f"bot:{self.name}: {problem}; mend it, and name it again with --bot", "bad_bot")

@@ -17,7 +17,7 @@ from league.play.opponents import NO_SLOT, Matchmaker
 from league.play.seats import bot_id, short_name
 from league.play.strict import StrictMasks
 from league.play.turns import MAX_WAIT, LaneTurns, Views
-from league.types import EXTERNAL, BoolArray, Closing, MatchBatch, MatchResult, Origin, Turns
+from league.types import EXTERNAL, BoolArray, Closing, MatchBatch, MatchResult, Origin, Turns, ends_of
 
 
 class Lane:
@@ -145,7 +145,8 @@ class Lane:
 
         Those in which the learner has decided nothing yet are left out.
         """
-        is_cut = self.batch.truncated & ~self.batch.terminated
+        terminated, truncated = ends_of(self.batch, self.matches.seats)
+        is_cut = truncated & ~terminated
         cut = np.flatnonzero(is_cut if self.turns is None else is_cut & self.turns.is_pending)
         return self.nets.last_value(self.batch.final_obs[cut, self.matches.seats[cut]], cut) if len(cut) else None
 

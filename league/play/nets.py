@@ -212,6 +212,7 @@ class LaneNets:
             self._others.is_finite[group.rows] = is_finite
         view.act(others, self._others.action[:-1], self._others.is_finite[:-1])  # where a bot plays, it is ignored
 
+    @torch.no_grad()
     def foresee(self, generator: torch.Generator) -> LearnerStep:
         """The learner's part of the next `step`, without taking it: on a copy of its memory, drawn by `generator`."""
         self.view.pull()

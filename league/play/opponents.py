@@ -139,10 +139,10 @@ class Opponents:
             nets = [RowGroup(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
             return nets + guests
         num_slots, width = stacked_shape(len(counts), int(counts.max()), self._device)
-        places = np.full((num_slots, width), len(slots))
+        padded = np.full((num_slots, width), len(slots))
         within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
-        places[slots[rows], within] = rows
-        return [RowGroup(NO_SLOT, self._to_device(places.ravel()), num_slots), *guests]
+        padded[slots[rows], within] = rows
+        return [RowGroup(NO_SLOT, self._to_device(padded.ravel()), num_slots), *guests]
 
     def guest(self, slot: int) -> Policy:
         """The guest of that number."""

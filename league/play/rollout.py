@@ -138,6 +138,7 @@ class Collector:
         return {opponent for lane in self.lanes for opponent in lane.matches.opponents}
 
     @act("play")
+    @torch.no_grad()
     def collect(self, num_steps: int, update: int) -> Rollout:
         """Plays `num_steps` steps of every row for the update number `update`, counted from 1.
 

@@ -254,7 +254,7 @@ def start_again(state: dict[str, Any], weights: dict[str, Any]) -> None:
     snapshots, the ratings and all random number generators are kept.
 
     Args:
-        state: what `league.training.loop` saved of a learner that `is_resetting`; changed in place.
+        state: what `league.training.saving` saved of a learner that `is_resetting`; changed in place.
         weights: name -> tensor, those of its first snapshot.
     """
     pool = state["pool"]

@@ -17,7 +17,7 @@ from league.pool.pool import Pool
 from league.types import MatchResult, Origin
 
 if TYPE_CHECKING:
-    from league.training.loop import Run
+    from league.training.run import Run
 
 NETS_AT_ONCE = 8
 """Opponents in memory at a time, beside the newest. Actions are drawn for these together, so another number would draw

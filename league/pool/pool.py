@@ -274,6 +274,14 @@ class Pool:
             if result.score_of(learner) == 1.0:
                 self._lower_quality(result.agents[1 - result.agents.index(learner)])
 
+    def forget_results(self) -> None:
+        """Results so far say nothing of what is played from now on; payoff games, which are played apart, stand."""
+        measured = self.results.measured
+        self.results = Results(self.config.result_half_life, self.config.shrink_games)
+        self.results.measured = measured
+        self.qualities = dict.fromkeys(self.qualities, 0.0)
+        self.win_rates = {}
+
     def metrics(self) -> dict[str, float]:
         """How wide the samplers spread: a figure each time that targets have been drawn, else none.
 

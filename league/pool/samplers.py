@@ -6,14 +6,17 @@ returns one weight a member; one of your own goes into the table by `register`.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from league import config as settings
 from league.config import PoolConfig
-from league.errors import ConfigError, LeagueError, nearest
+from league.errors import ConfigError, GuardError, LeagueError, nearest
 from league.maths.metagame import nash
 
 Floats = npt.NDArray[np.float64]
@@ -114,17 +117,52 @@ READ_NOTHING = ("uniform", "latest", "recent")
 """Those whose weights are taken as they are: all others are mixed with a share `pool.epsilon` of uniform."""
 
 
-def register(name: str, sampler: Sampler) -> None:
-    """Adds a sampler of one's own.
+def register(name: str, sampler: Sampler, *, replaces: bool = False) -> None:
+    """Adds a sampler of one's own; from then on `pool.sampler` and `pool.group_sampler` may name it.
+
+    A run of it is resumed only where it is registered again, or named by `--sampler` (docs/parts.md).
+
+    replaces: it may take the place of another one of one's own.
 
     Raises:
         ConfigError: another one has this name.
     """
     known = _registered.get(name)
-    if known is not sampler and name in SAMPLERS:
+    if known is not sampler and name in SAMPLERS and (known is None or not replaces):
         raise ConfigError(f"sampler {name!r} is already registered; register it under a new name")
     _registered[name] = sampler
-    SAMPLERS[name] = lambda known: _checked(name, sampler(known), len(known.members))
+    SAMPLERS[name] = lambda known: _drawn_by(name, sampler, known)
+    if name not in settings.SAMPLERS:
+        settings.SAMPLERS.append(name)
+
+
+def registered(name: str) -> Sampler | None:
+    """One's own sampler of this name; None where there is none."""
+    return _registered.get(name)
+
+
+class Beginning:
+    """What is known of a group of `num_members` before any game: a `Known` to try a sampler on."""
+
+    def __init__(self, config: PoolConfig, num_members: int) -> None:
+        self.config = config
+        self.members: Sequence[str] = [f"{i:064x}" for i in range(num_members)]
+
+    def win_rates(self) -> Floats:
+        """See `Known.win_rates`."""
+        return np.full(len(self.members), 0.5)
+
+    def gaps(self) -> Floats:
+        """See `Known.gaps`."""
+        return np.zeros(len(self.members))
+
+    def payoff(self) -> Floats:
+        """See `Known.payoff`."""
+        return np.zeros((len(self.members),) * 2)
+
+    def qualities(self) -> Floats:
+        """See `Known.qualities`."""
+        return np.zeros(len(self.members))
 
 
 def probabilities(name: str, known: Known) -> Floats:
@@ -132,12 +170,33 @@ def probabilities(name: str, known: Known) -> Floats:
 
     Raises:
         ConfigError: there is no such sampler.
-        LeagueError: what it returns are no weights.
+        GuardError: it fails, or what it returns are no weights.
     """
     if name not in SAMPLERS:
         raise ConfigError(f"pool.sampler={name!r} is no sampler{nearest(name, SAMPLERS)}")
     weights = SAMPLERS[name](known)
     return weights if name in READ_NOTHING else with_uniform(weights, known.config.epsilon)
+
+
+def _drawn_by(name: str, sampler: Sampler, known: Known) -> Floats:
+    """The probabilities of a sampler of one's own.
+
+    Raises:
+        GuardError: it fails, or what it returns are no weights.
+    """
+    try:
+        given = sampler(known)
+    except LeagueError:
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}, line {last.lineno}"
+        words = " ".join(str(error).split())
+        raise GuardError(
+            f"sampler {name}: {type(error).__name__}: {words} ({where}); mend it, and name it again with --sampler",
+            "bad_sampler",
+        ) from error
+    return _checked(name, given, len(known.members))
 
 
 def _checked(name: str, given: Floats, num_members: int) -> Floats:
@@ -148,9 +207,10 @@ def _checked(name: str, given: Floats, num_members: int) -> Floats:
     except (TypeError, ValueError):
         is_good = False
     if not is_good or not weights.any():
-        raise LeagueError(
-            f"sampler {name}: returned {given!r} for {num_members} members; it must return one weight for each, finite,"
-            f" at least 0 and not all 0"
+        raise GuardError(
+            f"sampler {name}: returned {' '.join(repr(given).split())[:200]} for {num_members} members; it must return"
+            f" one weight for each, finite, at least 0 and not all 0",
+            "bad_sampler",
         )
     return np.asarray(weights / weights.sum(), np.float64)
 

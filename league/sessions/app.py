@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -13,8 +13,10 @@ import torch
 
 from league import config as settings
 from league.acts import act
+from league.arena import parts
 from league.arena.agents import check_seed
 from league.arena.games import difference, enter, find_again
+from league.arena.parts import enter as enter_parts
 from league.config import AUTO, Config
 from league.device import choose_device, describe_device
 from league.envs import registry
@@ -23,19 +25,20 @@ from league.sessions.continuation import find_earlier, find_earlier_auto, is_pru
 from league.sessions.folders import FolderTaken, first_free, new_folder, remove_folder
 from league.sessions.session import Plan, Session, TrainResult, new_row
 from league.sessions.settling import (
+    Changes,
     check_disk,
     check_memory,
     check_name,
     check_settings,
     sets_for,
     settle,
-    with_overrides,
+    with_changes,
 )
 from league.sessions.shelf import FileShelf
 from league.sessions.steady import steady
 from league.store.rows import RunRow
 from league.store.store import Store
-from league.training.loop import Watcher
+from league.training.run import Watcher
 
 
 def train(
@@ -48,6 +51,9 @@ def train(
     device: str | None = None,
     config_file: str | Path | None = None,
     overrides: Sequence[str] = (),
+    bots: object = None,
+    sampler: object = None,
+    policy: object = None,
     fresh: bool = False,
     store: str | Path = DEFAULT_STORE,
     watcher: Watcher | None = None,
@@ -65,6 +71,11 @@ def train(
         device: `auto`, `cuda`, `mps` or `cpu`.
         config_file: a TOML file laid over the preset.
         overrides: settings as `section.key=value`, laid over everything.
+        bots: bots in Python, by name (docs/parts.md): addresses or functions. `pool.mix` says how often the learner
+            meets one, as `bot:NAME`; evaluations meet all.
+        sampler: one's own: an address, or a function of what is known of a group (`league.pool.samplers.Known`).
+        policy: a network of one's own: an address, or a function or class `(GameSpec, AgentConfig) -> nn.Module` that
+            follows `league.types.Policy`.
         store: the DuckDB file; a run's files lie beside it in a folder of its name.
         watcher: is told how it goes.
 
@@ -73,9 +84,39 @@ def train(
         StoreError: the store cannot be used.
         LeagueError: the memory is used up later; the run's state has been saved.
     """
+    call = partial(begun, stage, preset=preset, env=env, run=run, seed=seed, device=device, config_file=config_file)
+    own = {"bots": bots, "sampler": sampler, "policy": policy}
+    with call(overrides=overrides, own=own, fresh=fresh, store=store, watcher=watcher) as session:
+        return session.go().results[0]
+
+
+@contextmanager
+def begun(
+    stage: str,
+    *,
+    preset: str,
+    env: object,
+    run: str | None,
+    seed: int,
+    device: str | None,
+    config_file: str | Path | None,
+    overrides: Sequence[str],
+    own: Mapping[str, object],
+    fresh: bool,
+    store: str | Path,
+    watcher: Watcher | None,
+) -> Iterator[Session]:
+    """The session of a call of `train`, with its run's lock; a run that writes nothing within it leaves nothing.
+
+    own: the parts of one's own: `bots`, `sampler`, `policy`.
+
+    Raises:
+        ConfigError, StoreError: as `train`.
+    """
     watcher, say = steady(watcher)
-    sets = [*overrides, *([f"learner.device={device}"] if device else [])]
     name = enter(env, watcher.say)
+    given = enter_parts(**own, say=watcher.say)
+    sets = [*given.sets, *overrides, *([f"learner.device={device}"] if device else [])]
     config, spec, torch_device, explanation = settle(stage, preset, name, config_file, sets, store=store)
     check_settings(config, spec)
     check_seed(seed)
@@ -98,8 +139,8 @@ def train(
         watcher.say(reason)
     row = new_row(run or "", config, seed, stage, settings.fingerprint(config), torch_device, preset)
     game_event = difference(config.env.name, earlier.source, f"run {earlier.run}") if earlier else ""
-    begun = nullcontext(replace(row, run=earlier.run)) if earlier else claimed(opened, run, row)
-    with begun as row:
+    claim = nullcontext(replace(row, run=earlier.run)) if earlier else claimed(opened, run, row)
+    with claim as row:
         watcher.say(f"run {row.run}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
         if explanation:
             watcher.say(explanation)
@@ -107,14 +148,20 @@ def train(
         watcher.say(disk)
         if game_event:
             watcher.say(game_event)
+        if unmet := parts.unmet(config):
+            watcher.say(unmet)
         plan = plan_of(opened, row, earlier, config, torch_device, watcher, event)
-        return _go(replace(plan, game_event=game_event), is_locked=earlier is None)
+        with _session(replace(plan, game_event=game_event), is_locked=earlier is None) as session:
+            yield session
 
 
 def resume(
     run: str,
     *,
     env: object = None,
+    bots: object = None,
+    sampler: object = None,
+    policy: object = None,
     device: str | None = None,
     overrides: Sequence[str] = (),
     store: str | Path = DEFAULT_STORE,
@@ -125,6 +172,8 @@ def resume(
     Args:
         run: its name.
         env: where its game is, if it is to be named again (docs/games.md).
+        bots, sampler, policy: as for `train`, those of the run that are to be named again (docs/parts.md). With other
+            code than before the run has a fingerprint that no other has, and an event says so.
         device: another one than before; what differs there is said, and an event.
         overrides: settings of `league.config.CHANGEABLE` that the run has from now on. One that changes learning gives
             it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
@@ -135,8 +184,30 @@ def resume(
     Raises:
         ConfigError: a setting that a run keeps, or settings that cannot be run, for want of memory too.
         LeagueError: as `train`.
-        UsageError: there is no such run, it is finished, another process trains it, or its game has changed since.
+        UsageError: there is no such run, it is finished, another process trains it, or its game or a part of one's own
+            has changed since, and was not named again.
         SnapshotError: its state is missing or damaged; nothing has been changed.
+    """
+    own = {"bots": bots, "sampler": sampler, "policy": policy}
+    with resumed(run, env=env, own=own, device=device, overrides=overrides, store=store, watcher=watcher) as session:
+        return session.go().results[0]
+
+
+@contextmanager
+def resumed(
+    run: str,
+    *,
+    env: object,
+    own: Mapping[str, object],
+    device: str | None,
+    overrides: Sequence[str],
+    store: str | Path,
+    watcher: Watcher | None,
+) -> Iterator[Session]:
+    """The session of a call of `resume`, with its run's lock; `own` as of `begun`.
+
+    Raises:
+        ConfigError, LeagueError, SnapshotError, UsageError: as `resume`.
     """
     watcher, say = steady(watcher)
     opened = Store.open(Path(store), say)
@@ -147,8 +218,9 @@ def resume(
         raise UsageError(f"run={run}: it is {what}; use {again} or `league.resume_{way}`")
     if row.status == "finished":
         raise UsageError(f"run={run}: it is finished at step {row.steps:,}; {longer(row, opened.path)}")
-    config, changed = with_overrides(row, overrides)
-    game_event = find_again(config.env.name, row.source, f"run {run}", env, watcher.say)
+    changes = Changes(overrides, enter_parts(**own, say=watcher.say))
+    game_event = find_again(row.game, row.source, f"run {run}", env, watcher.say)
+    config, changed, part_event = with_changes(row, changes, watcher.say)
     torch_device = choose_device(device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
     memory = check_memory(config, spec, torch_device)
@@ -156,9 +228,10 @@ def resume(
     watcher.say(f"run {run}: resuming {row.stage}, seed {row.seed}, on {describe_device(torch_device)}")
     watcher.say(memory)
     watcher.say(disk)
-    event = f"resumed with {', '.join(overrides)}" if overrides else ""
     now = replace(changed, device=describe_device(torch_device)).coming_from(registry.source(config.env.name))
-    return _go(replace(plan_of(opened, now, row, config, torch_device, watcher, event), game_event=game_event))
+    plan = plan_of(opened, now, row, config, torch_device, watcher, changes.event)
+    with _session(replace(plan, game_event=game_event, part_event=part_event)) as session:
+        yield session
 
 
 @act("wire")
@@ -171,7 +244,7 @@ def plan_of(
     watcher: Watcher,
     event: str = "",
 ) -> Plan:
-    """The plan of a run by itself: it meets its own snapshots and the game's bots.
+    """The plan of a run by itself: it meets its own snapshots, bots, and agents from elsewhere.
 
     row, found, event: as in `Plan`.
     """
@@ -179,8 +252,9 @@ def plan_of(
     return Plan(row, found, config, device, shelf, watcher, event=event)
 
 
-def _go(plan: Plan, *, is_locked: bool = False) -> TrainResult:
-    """Trains a run by itself; `is_locked`: whether the caller holds its lock.
+@contextmanager
+def _session(plan: Plan, *, is_locked: bool = False) -> Iterator[Session]:
+    """The session of a run by itself; `is_locked`: whether the caller holds its lock.
 
     Raises:
         UsageError: it cannot go on, since its snapshots were pruned.
@@ -192,7 +266,7 @@ def _go(plan: Plan, *, is_locked: bool = False) -> TrainResult:
                 f"run={run}: snapshots of it were pruned, so it cannot go on; begin a new run with"
                 f" {command('train', '--fresh', '--env', plan.row.env, store=store.path)}"
             )
-        return session.go().results[0]
+        yield session
 
 
 @contextmanager
@@ -247,5 +321,6 @@ def longer(row: RunRow, store: Path) -> str:
         return f"{why}; begin another run with {another}"
     preset = row.preset if row.preset not in ("", AUTO) else "fast"
     sets = [word for given in sets_for(config, after[0], preset) for word in ("--set", given)]
-    words = ["train", "--stage", after[0], "--preset", preset, "--env", row.env, "--seed", row.seed, *sets]
+    words = ["train", "--stage", after[0], "--preset", preset, "--env", row.env, "--seed", row.seed]
+    words += [*parts.words_for(config), *sets]
     return f"carry it on with {command(*words, store=store)}"

@@ -11,7 +11,7 @@ import torch
 from league import config as settings
 from league.config import AUTO, Config, Layer
 from league.envs import registry
-from league.errors import command
+from league.errors import ConfigError, command
 from league.sessions import sizing
 from league.store.rows import RunRow
 from league.store.store import Store
@@ -45,7 +45,7 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
     same = [row for row in seeded if (row.fingerprint, row.game_id) == (mark, game_id)]
     if not same:
         newest = seeded[-1]
-        why = _differences(settings.to_json(config), json.loads(newest.config))
+        why = _differences(settings.to_json(config), _completed(json.loads(newest.config)))
         if not why:
             is_mixed = newest.fingerprint != mark
             why = "settings that changed on the way, when it was resumed" if is_mixed else "the game's version"
@@ -90,6 +90,14 @@ def find_earlier_auto(
 def is_pruned(store: Store, run: str) -> bool:
     """Whether files of a run's snapshots were pruned; it cannot go on then, since it may draw any of them."""
     return any(row.pruned_at is not None for row in store.snapshots(run))
+
+
+def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A stored config with the settings that came later; as it is where this league cannot read it."""
+    try:
+        return settings.to_json(settings.from_json(config))
+    except ConfigError:
+        return config
 
 
 def _differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:

@@ -21,6 +21,8 @@ import torch
 from league import config as settings
 from league.arena.agents import check_seed
 from league.arena.games import difference, enter, find_again
+from league.arena.parts import Given
+from league.arena.parts import enter as enter_parts
 from league.config import SELF_PLAY, Config, Layer
 from league.device import choose_device, describe_device
 from league.envs import registry
@@ -32,14 +34,14 @@ from league.pool.roster import Roster
 from league.sessions.continuation import is_pruned
 from league.sessions.folders import begin_runs, first_free
 from league.sessions.session import Notes, Plan, Session, TrainResult, new_row
-from league.sessions.settling import check_memory, check_name, check_settings, settle, with_overrides
+from league.sessions.settling import Changes, check_memory, check_name, check_settings, settle, with_changes
 from league.sessions.shelf import FileShelf
 from league.sessions.steady import steady
 from league.signals import Interrupted, received
 from league.store.connection import StoreBusy
 from league.store.rows import LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store
-from league.training.loop import Watcher
+from league.training.run import Watcher
 from league.types import GameSpec
 
 STAGE = "league"
@@ -70,6 +72,9 @@ def train_league(
     device: str | None = None,
     config_file: str | Path | None = None,
     overrides: Sequence[str] = (),
+    bots: object = None,
+    sampler: object = None,
+    policy: object = None,
     store: str | Path = DEFAULT_STORE,
     watcher: Watcher | None = None,
 ) -> LeagueResult:
@@ -79,6 +84,7 @@ def train_league(
         league: a TOML file (`league.pool.roster`), or the name of a league that comes with the library.
         stage, preset, env, device, config_file, overrides: as for `league.train`, for every learner; the league's file
             lies over the stage. `role.ROLE.FIGURE=value` lies over what the file says of a role.
+        bots, sampler, policy: as for `league.train`, for every learner; a sampler draws within groups only.
         run: the league's name; each learner is a run called LEAGUE.NAME. The next free `GAME-league-N` if not given.
             A league of that name with the same settings goes on.
         learner: trains only this one, so that each can have a process of its own; without it they take turns.
@@ -95,10 +101,12 @@ def train_league(
     overrides, figures = settings.role_sets(overrides)
     found = roster.load(league, figures)
     check_seed(seed)
-    sets = [*overrides, *([f"learner.device={device}"] if device else [])]
     game = enter(env, watcher.say)
+    given = enter_parts(bots, sampler, policy, watcher.say)
+    sets = [*given.sets, *overrides, *([f"learner.device={device}"] if device else [])]
     settle_here = partial(settle, stage, preset, game, config_file, sets, store=store)
     configs = [_settle(settle_here, entry, found) for entry in found.learners]
+    _need_use(given, configs)
     _need_learner(learner, [entry.name for entry in found.learners])
     check_name(run)
     opened = Store.create(Path(store), say)
@@ -110,6 +118,9 @@ def resume_league(
     league: str,
     *,
     env: object = None,
+    bots: object = None,
+    sampler: object = None,
+    policy: object = None,
     learner: str | None = None,
     device: str | None = None,
     overrides: Sequence[str] = (),
@@ -121,7 +132,7 @@ def resume_league(
     Args:
         league: its name, or that of one of its runs (LEAGUE.NAME), which then goes on alone.
         learner, store, watcher: as for `train_league`.
-        env, device, overrides: as for `league.resume`, for every learner that goes on.
+        env, bots, sampler, policy, device, overrides: as for `league.resume`, for every learner that goes on.
 
     Raises:
         ConfigError, LeagueError, SnapshotError: as `league.resume`.
@@ -129,6 +140,7 @@ def resume_league(
     """
     watcher, say = steady(watcher)
     opened = Store.open(Path(store), say)
+    changes = Changes(overrides, enter_parts(bots, sampler, policy, watcher.say))
     rows = {row.run: row for row in opened.learners()}
     if league in rows:
         named = league.removeprefix(f"{rows[league].league}.")
@@ -139,7 +151,7 @@ def resume_league(
         if row.run in rows and rows[row.run].league == league:
             find_again(row.game, row.source, f"league {league}", env, watcher.say)
             break
-    return _go_on(opened, league, learner, device, watcher, overrides)
+    return _go_on(opened, league, learner, device, watcher, changes)
 
 
 class LeagueShelf(FileShelf):
@@ -230,7 +242,7 @@ def _go_on(
     learner: str | None,
     device: str | None,
     watcher: Watcher,
-    overrides: Sequence[str] = (),
+    changes: Changes | None = None,
     asked: Sequence[RunRow] = (),
 ) -> LeagueResult:
     """Trains a league that is in the store, or one of its learners.
@@ -249,7 +261,7 @@ def _go_on(
     _need_learner(learner, [row.run.removeprefix(f"{league}.") for row in rows])
     wanted = {run.run: run for run in asked}
     plans = [
-        plan_of(store, row, wanted.get(row.run), device, overrides, watcher, takes_turns=learner is None)
+        plan_of(store, row, wanted.get(row.run), device, changes or Changes(), watcher, takes_turns=learner is None)
         for row in rows
         if learner is None or row.run == f"{league}.{learner}"
     ]
@@ -274,7 +286,7 @@ def plan_of(
     learner: LearnerRow,
     asked: RunRow | None,
     device: str | None,
-    overrides: Sequence[str],
+    changes: Changes,
     watcher: Watcher,
     *,
     takes_turns: bool,
@@ -285,14 +297,14 @@ def plan_of(
 
     Raises:
         UsageError: `asked` is another learner.
-        ConfigError: `overrides` cannot be.
+        ConfigError: the changes cannot be.
     """
     found = store.find_run(learner.run)
     row = found
     if asked is not None:
         _need_same_settings(store, learner.league, asked, found)
         row = replace(found, config=asked.config)
-    config, row = with_overrides(replace(row, stage=STAGE), overrides)
+    config, row, part_event = with_changes(replace(row, stage=STAGE), changes, watcher.say)
     row = row.coming_from(registry.source(config.env.name))
     torch_device = choose_device(device or config.learner.device)
     watcher = Notes(learner.run, watcher) if takes_turns else watcher
@@ -309,9 +321,9 @@ def plan_of(
         look=shelf.look,
         turns=1 if takes_turns else math.inf,
     )
-    event = f"resumed with {', '.join(overrides)}" if overrides else ""
-    plan = Plan(row, found, config, torch_device, shelf, watcher, make_pool, first_weights=figures["seed"], event=event)
-    return replace(plan, game_event=difference(row.game, found.source, f"run {row.run}"))
+    plan = Plan(row, found, config, torch_device, shelf, watcher, make_pool, first_weights=figures["seed"])
+    game_event = difference(row.game, found.source, f"run {row.run}")
+    return replace(plan, event=changes.event, game_event=game_event, part_event=part_event)
 
 
 def _settle(
@@ -416,6 +428,16 @@ def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], watch
             names = ", ".join(f"{row.run} ({row.role.replace('_', ' ')})" for row in rows)
             watcher.say(f"league {league}: {names}, on {describe_device(plan.device)}")
             watcher.say(f"{memory}, one learner at a time")
+
+
+def _need_use(given: Given, configs: Sequence[Config]) -> None:
+    """Refuses a sampler that no learner uses: they meet each other by their roles."""
+    for part in given.parts:
+        if part.kind == "sampler" and all(config.pool.group_sampler != part.name for config in configs):
+            raise UsageError(
+                f"sampler={part.name}: the learners of a league meet each other by their roles, not by pool.sampler;"
+                f" leave it out, or draw within groups by it, --set pool.group_sampler={part.name}"
+            )
 
 
 def _need_learner(learner: str | None, known: Sequence[str]) -> None:

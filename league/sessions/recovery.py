@@ -13,7 +13,7 @@ from league.sessions.folders import folder_of, instead, manifests, read_manifest
 from league.sessions.shelf import FileShelf, snapshot_row
 from league.snapshots.files import WEIGHTS, clean
 from league.store.store import Store
-from league.training.loop import Counters
+from league.training.run import Counters
 
 
 def recovered_state(shelf: FileShelf, tell: Callable[[str], None], *, examines: bool = True) -> dict[str, Any]:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 
 from league import config as settings
+from league.arena import lessons, networks
 from league.boards.alarms import sound
 from league.boards.standings import rate_evaluation
 from league.config import Config
@@ -25,10 +26,8 @@ from league.envs import registry
 from league.errors import StoreError, UsageError
 from league.play.evaluation import Summary
 from league.play.opponents import num_slots_for
-from league.policies.actor_critic import ActorCritic
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
-from league.policies.stacked import StackedPolicy, stack_of
 from league.pool.league_pool import start_again
 from league.pool.pool import Pool
 from league.sessions.folders import check_folder, instead, need_folder
@@ -39,9 +38,9 @@ from league.snapshots import io as snapshot_files
 from league.store.locks import alone
 from league.store.rows import GameRow, RunRow, RunStatus
 from league.store.store import Store
-from league.training.loop import Counters, Ending, PoolMaker, Report, Run, Watcher
 from league.training.loop import train as run_training
-from league.types import MatchBatch
+from league.training.run import Counters, Ending, Lesson, PoolMaker, Report, Run, Watcher
+from league.types import MatchBatch, Policy, PolicyStack
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,8 @@ class Plan:
     """Written down where it goes on."""
     game_event: str = ""
     """What of its game is not as it was, written down where it goes on."""
+    part_event: str = ""
+    """The same of its parts."""
     has_alarms: bool = True
     """Whether the store is searched for alarms when it is finished."""
 
@@ -212,6 +213,29 @@ class Session:
             number = next(iter(received()), 0)
         return SessionEnd(tuple(learner.result(number) for learner in self._learners), number)
 
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """What its learners are."""
+        return [learner.plan for learner in self._learners]
+
+    def wire_alone(self) -> tuple[Run, dict[str, Any] | None]:
+        """The parts of a session's only learner, and the state that it goes on from, for whoever calls the acts.
+
+        `end_alone` is called at the end.
+        """
+        [learner] = self._learners
+        if told := slowness(learner.plan.config, learner.plan.device):
+            self._watcher.say(told)
+        return self._wire(learner)
+
+    def end_alone(self, counters: Counters, status: RunStatus) -> TrainResult:
+        """Writes down where the only learner stands. One that has not begun leaves nothing in the store."""
+        [learner] = self._learners
+        learner.counters = counters
+        if self._has_begun:
+            self._end_turn(learner, status)
+        return learner.result(0)
+
     def _look(self, learner: _Learner) -> None:
         plan, name = learner.plan, learner.plan.row.run
         if plan.found is None:
@@ -254,31 +278,40 @@ class Session:
             learner.status = "running"
         if event and learner.counters.update:
             self._store.add_event(row.run, learner.counters.update, "resumed", event)
-        if learner.plan.game_event:
-            self._store.add_event(row.run, learner.counters.update, "game", learner.plan.game_event)
+        for kind, told in (("game", learner.plan.game_event), ("part", learner.plan.part_event)):
+            if told:
+                self._store.add_event(row.run, learner.counters.update, kind, told)
 
     def _take_turn(self, learner: _Learner) -> None:
         """Trains one learner to the end of its turn, or for as long as it goes where it is alone, over its resets.
 
         A signal may have come already: then it is saved as it stands.
         """
-        plan = learner.plan
         while True:
             try:
-                run = wire(plan)
-                plan.shelf.wait()
-                state, forget = self._state(learner)
-                ending = self._train(learner, replace(run, begin=partial(self._begin, forget)), state)
+                run, state = self._wire(learner)
+                ending = self._train(learner, run, state)
             except Interrupted:  # while it waited for the store; its last saved state stands
                 return
             learner.counters = run.counters
             if ending != "reset" or received():
                 break
-        learner.is_in_turn, learner.is_finished = False, ending == "finished"
-        self._note(learner, "finished" if learner.is_finished else "stopped" if received() else "running")
-        if isinstance(plan.watcher, Notes):
-            plan.watcher.tell()
-        if learner.is_finished and plan.has_alarms:
+        learner.is_in_turn = False
+        self._end_turn(learner, "finished" if ending == "finished" else "stopped" if received() else "running")
+
+    def _wire(self, learner: _Learner) -> tuple[Run, dict[str, Any] | None]:
+        """A learner's parts and the state that it goes on from."""
+        run = wire(learner.plan)
+        learner.plan.shelf.wait()
+        state, forget = self._state(learner)
+        return replace(run, begin=partial(self._begin, forget)), state
+
+    def _end_turn(self, learner: _Learner, status: RunStatus) -> None:
+        learner.is_finished = status == "finished"
+        self._note(learner, status)
+        if isinstance(learner.plan.watcher, Notes):
+            learner.plan.watcher.tell()
+        if learner.is_finished and learner.plan.has_alarms:
             self._sound_alarms(learner)
 
     def _train(self, learner: _Learner, run: Run, state: dict[str, Any] | None) -> Ending:
@@ -349,10 +382,13 @@ class Session:
 def wire(plan: Plan) -> Run:
     """The parts of a run: the game's batches, the network, and where its snapshots are."""
     row, config, shelf = plan.row, plan.config, plan.shelf
-    shelf.store.add_game(GameRow.of(row.game_id, shelf.spec))
+    taught = lessons_of(config)
+    for game_id in {row.game_id, *(lesson.game_id for lesson in taught)}:
+        shelf.store.add_game(GameRow.of(game_id, shelf.spec))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)
-        policy = ActorCritic(shelf.architecture).to(plan.device)
+        policy = networks.make_policy(config, shelf.spec)
+    cast(torch.nn.Module, policy).to(plan.device)
     return Run(
         name=row.run,
         config=config,
@@ -368,9 +404,21 @@ def wire(plan: Plan) -> Run:
         store=shelf.store,
         watcher=plan.watcher,
         make_pool=plan.make_pool,
+        lessons=taught,
         products=products_of(plan.device, config.learner.precision, has_tiles(), is_compiled=switch.IS_ON),
         rate=partial(rate_evaluation, shelf.store, row.run, row.game_id),
     )
+
+
+def lessons_of(config: Config) -> tuple[Lesson, ...]:
+    """What the training rows of a run with these settings play, lesson by lesson."""
+    found = []
+    for number, lesson in enumerate(config.env.curriculum, 1):
+        options = lessons.options_of(config, lesson)
+        game_id = registry.game_id(config.env.name, options)
+        make = partial(make_batch, settings.with_options(config, options))
+        found.append(Lesson(number, lesson.begins, game_id, make, lessons.words(lesson.options)))
+    return tuple(found)
 
 
 def slowness(config: Config, device: torch.device) -> str:
@@ -390,9 +438,9 @@ def make_batch(config: Config, rows: int) -> MatchBatch:
     return registry.make(env.name, rows=rows, threads=env.threads, options=options, workers=env.workers)
 
 
-def make_stack(policy: ActorCritic, config: Config) -> StackedPolicy | None:
-    """Room for all live nets, in the format that play multiplies in; None where net by net is faster."""
-    return stack_of(policy, num_slots_for(2 * config.pool.live_nets), config.learner.precision)
+def make_stack(policy: Policy, config: Config) -> PolicyStack | None:
+    """Room for all live nets, in the format that play multiplies in; None where each plays by itself."""
+    return networks.make_stack(policy, num_slots_for(2 * config.pool.live_nets), config.learner.precision)
 
 
 def new_row(

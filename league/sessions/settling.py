@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from league import config as settings
+from league.arena import lessons, parts
 from league.arena.fitting import check_mix
 from league.arena.games import load_settings
-from league.config import AUTO, Config, Layer
+from league.arena.networks import architecture_of, make_policy
+from league.arena.parts import Given
+from league.config import AUTO, Config, Layer, PartsConfig
 from league.device import choose_device, read_memory
 from league.envs import registry
 from league.envs.game_checks import check_quickly
@@ -22,7 +25,7 @@ from league.errors import DEFAULT_STORE, ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic
 from league.sessions import sizing
 from league.sessions.guests import resolved
-from league.sessions.shelf import architecture_of
+from league.sessions.trying import try_parts
 from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
 from league.store.rows import RunRow
 from league.types import RUN_NAME, GameSpec
@@ -48,7 +51,8 @@ def settle(
 
     def load(sizes: Layer) -> tuple[Config, str]:
         found, told = load_settings(stage, preset, env, config_file, overrides, sizes, layer)
-        return resolved(found, registry.game_id(found.env.name, found.env.options), Path(store)), told
+        found = resolved(found, registry.game_id(found.env.name, found.env.options), Path(store))
+        return parts.resolved(found), told
 
     config, told = load({})
     spec = registry.spec(config.env.name, config.env.options)
@@ -60,20 +64,44 @@ def settle(
     return load(sizes)[0], spec, device, "; ".join(filter(None, (explanation, told)))
 
 
-def with_overrides(row: RunRow, overrides: Sequence[str]) -> tuple[Config, RunRow]:
-    """The settings of a run that is in the store with these changes, and its row with them.
+@dataclass(frozen=True)
+class Changes:
+    """What a call changes of a run that goes on."""
+
+    overrides: Sequence[str] = ()
+    """Of `league.config.CHANGEABLE`."""
+    given: Given = field(default_factory=Given)
+    """Parts of its own that are named again."""
+
+    @property
+    def event(self) -> str:
+        """The overrides as an event of the run; empty where there are none."""
+        return f"resumed with {', '.join(self.overrides)}" if self.overrides else ""
+
+
+def with_changes(row: RunRow, changes: Changes, say: Callable[[str], None]) -> tuple[Config, RunRow, str]:
+    """The settings of a run that is in the store with these changes, its row with them, and what its parts are not.
+
+    Its game must be registered; its parts are found again (`league.arena.parts.find_again`).
+
+    say: hears what of its parts is not as it was.
 
     Raises:
-        ConfigError: one cannot be changed, or they cannot be run.
+        ConfigError: a setting cannot be changed, or they cannot be run.
+        UsageError: a part is gone, has changed, or was never named here.
     """
     before = settings.from_json(json.loads(row.config))
-    if not overrides:
-        return before, row
-    config = settings.changed(before, overrides)
-    settings.check(config)
+    config, told = parts.find_again(before, f"run {row.run}", changes.given, say)
+    if changes.overrides:
+        config = settings.changed(config, changes.overrides)
+        settings.check(config)
+    if config.parts != PartsConfig():
+        try_parts(config, registry.spec(config.env.name, config.env.options))
+    if config == before:
+        return config, row, told
     is_same = settings.fingerprint(config) == settings.fingerprint(before)
     mark = row.fingerprint if is_same else settings.mixed_fingerprint(row.fingerprint, config)
-    return config, replace(row, config=json.dumps(settings.to_json(config)), fingerprint=mark)
+    return config, replace(row, config=json.dumps(settings.to_json(config)), fingerprint=mark), told
 
 
 def sets_for(config: Config, stage: str, preset: str) -> list[str]:
@@ -85,6 +113,7 @@ def sets_for(config: Config, stage: str, preset: str) -> list[str]:
 
 def _flat(config: Config) -> dict[str, Any]:
     data = settings.to_json(config)
+    data.pop("parts", None)
     data["env"] |= data["env"].pop("options")
     del data["run"], data["env"]["threads"], data["env"]["workers"], data["env"]["strict_masks"]
     del data["learner"]["device"]
@@ -95,6 +124,8 @@ def _toml(value: Any) -> str:
     """A setting's value as `--set` takes it."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
     return json.dumps(value)
 
 
@@ -110,6 +141,8 @@ def check_settings(config: Config, spec: GameSpec) -> None:
     check_mix(config, spec)
     check_encoder(config, spec)
     check_quickly(config.env.name, config.env.options)
+    lessons.check(config, spec)
+    try_parts(config, spec)
 
 
 def check_encoder(config: Config, spec: GameSpec) -> None:
@@ -119,7 +152,7 @@ def check_encoder(config: Config, spec: GameSpec) -> None:
         ConfigError: with what would do.
     """
     start, stop = spec.opponent_slice
-    if config.agent.opponent_encoder and start == stop:
+    if config.agent.opponent_encoder and start == stop and not config.agent.policy:
         raise ConfigError(
             f"agent.opponent_encoder=true: {spec.name} shows nothing of the opponent (opponent_slice {start} to"
             f" {stop}); use --set agent.opponent_encoder=false, or set opponent_slice or public_actions in the game"
@@ -165,6 +198,11 @@ def check_disk(config: Config, spec: GameSpec, device: torch.device, store: Path
 
 def footprint(config: Config, spec: GameSpec, device: torch.device) -> sizing.Footprint:
     """What the network of these settings takes of the device's memory."""
+    if config.agent.policy:
+        with torch.random.fork_rng(devices=[]):
+            own = make_policy(config, spec)
+        cast(torch.nn.Module, own).to(device)
+        return sizing.measure(own, spec, config.learner.rollout_steps, config.learner.precision, device)
     sizing.check_agent(config, spec, read_memory(device))
     with torch.device("meta"):  # what is in its weights does not matter here, and takes minutes to draw for wide layers
         policy = ActorCritic(architecture_of(config, spec))

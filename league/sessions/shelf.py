@@ -11,33 +11,29 @@ from typing import Any
 import torch
 
 from league import config as settings
-from league.config import Config
+from league.arena import lessons
+from league.arena.networks import described, load_net
+from league.arena.parts import thing_of
+from league.config import Config, mix_members
 from league.envs import registry
+from league.envs.mixtures import choices_of
 from league.errors import SnapshotError, command
-from league.policies.actor_critic import Architecture
+from league.play.bots import BotPolicy
 from league.sessions.failures import write_evidence
 from league.sessions.folders import ASIDE, check_state, folder_of, has_begun, instead, note_state
 from league.sessions.guests import folder_of as guest_folder
 from league.sessions.guests import keep, names
 from league.snapshots import io as snapshot_files
-from league.snapshots.agent import load_policy
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
 from league.store.rows import AgentRow, RunRow, SnapshotRow
 from league.store.store import Store
-from league.training.loop import Counters
-from league.types import GameSpec, Policy
-
-
-def architecture_of(config: Config, spec: GameSpec) -> Architecture:
-    """The network's sizes for a game: history is given in ticks and kept in decisions."""
-    sizes = config.agent.model_dump()
-    history = -(-sizes.pop("history_frames") // spec.ticks_per_step)
-    return Architecture.of(spec, history_tokens=history, **sizes)
+from league.training.run import Counters
+from league.types import BOT_PREFIX, Policy
 
 
 class FileShelf:
-    """A `league.training.loop.Shelf` of files; the store gets a row of each snapshot.
+    """A `league.training.run.Shelf` of files; the store gets a row of each snapshot.
 
     Args:
         store: the files lie in the run's folder beside it.
@@ -58,16 +54,29 @@ class FileShelf:
         self.store, self.row, self.config = store, row, config
         self.folder = folder_of(store, row.run)
         self.spec = registry.spec(config.env.name, config.env.options)
-        self.architecture = architecture_of(config, self.spec)
         self._device = device
         self._paths = dict(elsewhere or {})
         options = registry.check_options(config.env.name, config.env.options)
         self._game = GameRecord.of(self.spec, row.game_id, options, row.source)
+        self._lessons = {
+            registry.game_id(config.env.name, options): GameRecord.of(
+                registry.spec(config.env.name, options),
+                registry.game_id(config.env.name, options),
+                options,
+                row.source,
+            )
+            for options in (lessons.options_of(config, lesson) for lesson in config.env.curriculum)
+        }
 
     @property
     def guests(self) -> Sequence[str]:
-        """The agent ids of those in the mix that come from elsewhere."""
-        return names(self.config.pool)
+        """The agent ids of those in the mix that come from elsewhere, and its bots in Python."""
+        return [*names(self.config.pool), *(bot for bot in self.bots if bot in mix_members(self.config.pool))]
+
+    @property
+    def bots(self) -> Sequence[str]:
+        """All bots in Python: `bot:NAME`."""
+        return [BOT_PREFIX + name for name in sorted(self.config.parts.bots)]
 
     def keep_guests(self) -> None:
         """Copies them into the run's folder, and tells the store of them.
@@ -75,11 +84,16 @@ class FileShelf:
         Raises:
             SnapshotError: one is missing or damaged, or the disk refuses.
         """
-        known = {agent.agent_id for agent in self.store.agents(self.row.game_id)} if self.guests else set()
+        game_id, parts = self.row.game_id, self.config.parts.bots
+        rows = {a.agent_id: a for a in self.store.agents(game_id)} if self.guests or self.bots else {}
         for manifest in keep(self.folder, self.config.pool):
-            if manifest.agent_id not in known:
+            if manifest.agent_id not in rows:
                 label = f"{manifest.run}@{manifest.step}"
-                self.store.add_agent(AgentRow(manifest.agent_id, "import", label, self.row.game_id))
+                self.store.add_agent(AgentRow(manifest.agent_id, "import", label, game_id))
+        for bot in self.bots:
+            row = AgentRow.of_bot(bot, game_id, parts[bot.removeprefix(BOT_PREFIX)])
+            if rows.get(bot) != row:
+                self.store.add_agent(row)
 
     def has_begun(self) -> bool:
         """Whether a state was ever saved, be it lost since."""
@@ -106,18 +120,22 @@ class FileShelf:
         return None
 
     def load_policy(self, agent_id: str) -> Policy:
-        """The frozen policy of an agent id, on the device.
+        """The frozen policy of an agent id, or a bot in Python, on the device.
 
         Raises:
             SnapshotError: it is not there, or damaged.
         """
+        if agent_id in self.bots:
+            name = agent_id.removeprefix(BOT_PREFIX)
+            bot = thing_of("bot", name, self.config.parts.bots[name])
+            return BotPolicy(name, bot, choices_of(self.spec.action), self._device)
         run, again = self.row.run, command("resume", self.row.run, store=self.store.path)
         if agent_id in self.guests:
             self._paths[agent_id] = self._guest(agent_id)
         elif agent_id not in self._paths:
             self._paths |= {row.agent_id: self.store.path.parent / row.path for row in self._known()}
         try:
-            return load_policy(self._paths[agent_id], self._device, agent_id)[1]
+            return load_net(self._paths[agent_id], self._device, agent_id)[1]
         except KeyError:
             raise SnapshotError(
                 f"run={run}: the snapshot {agent_id[:16]}... is neither in {self.store.path} nor on disk beside it; put"
@@ -129,6 +147,7 @@ class FileShelf:
     def add_snapshot(self, policy: Policy, counters: Counters) -> str:
         """Writes the policy as it is now, and its row; returns its agent id."""
         path = self.folder / "snapshots" / f"{counters.steps:010d}"
+        architecture, history_tokens = described(self.config, self.spec, policy)
         about = About(
             run=self.row.run,
             step=counters.steps,
@@ -137,8 +156,8 @@ class FileShelf:
             fingerprint=self.row.fingerprint,
             game=self._game,
             spec=spec_to_json(self.spec),
-            architecture=self.architecture.to_json(),
-            history_tokens=self.architecture.history_tokens,
+            architecture=architecture,
+            history_tokens=history_tokens,
             config=settings.to_json(self.config),
             parent=counters.newest or None,
             extra={"bits": settings.BITS},
@@ -165,7 +184,8 @@ class FileShelf:
 
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Writes a file of what a guard found, and returns words of what shows it."""
-        return write_evidence(self.folder / "failures", evidence, self._game)
+        game = self._lessons.get(str(evidence["game_id"]), self._game)
+        return write_evidence(self.folder / "failures", evidence, game)
 
     def _guest(self, agent_id: str) -> Path:
         kept = guest_folder(self.folder, agent_id)

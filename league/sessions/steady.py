@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from league.play.evaluation import Summary
-from league.training.loop import Report, Watcher
+from league.training.run import Report, Watcher
 
 _log = logging.getLogger(__name__)
 

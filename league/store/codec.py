@@ -38,6 +38,8 @@ class Table:
     """Column -> numpy type."""
 
 
+SOURCE = ("address", "version", "sha256", "thing")
+"""Of an agent's row: empty in rows that were kept before it had them."""
 TABLES = {
     "match": Table(
         "write_match",
@@ -68,7 +70,15 @@ TABLES = {
         "write_game", ("game_id",), {"game_id": object, "name": object, "anchor": object, "activity": object}
     ),
     "agent": Table(
-        "write_agent", ("game_id", "agent_id"), {"game_id": object, "agent_id": object, "kind": object, "name": object}
+        "write_agent",
+        ("game_id", "agent_id"),
+        {
+            "game_id": object,
+            "agent_id": object,
+            "kind": object,
+            "name": object,
+            **dict.fromkeys(SOURCE, object),
+        },
     ),
     "snapshot": Table(
         "write_snapshot",
@@ -151,7 +161,8 @@ def from_columns(kind: type[Row], columns: Sequence[str], values: Sequence[Any])
 
 def as_arrays(table: str, rows: Sequence[Columns]) -> dict[str, npt.NDArray[Any]]:
     """Rows of one table as one array a column; what else they hold is left out."""
-    return {name: np.array([row[name] for row in rows], dtype) for name, dtype in TABLES[table].columns.items()}
+    columns, without = TABLES[table].columns, dict.fromkeys(SOURCE, "") if table == "agent" else {}
+    return {name: np.array([(without | row)[name] for row in rows], dtype) for name, dtype in columns.items()}
 
 
 def key_of(table: str, row: Columns) -> tuple[Any, ...]:

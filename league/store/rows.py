@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Literal
 
+from league.schema import PartSource
 from league.types import BOT_PREFIX, GameSpec, Source
 
 RunStatus = Literal["running", "finished", "stopped", "failed"]
@@ -78,6 +79,26 @@ class AgentRow:
     kind: AgentKind
     name: str
     game_id: str
+    address: str = ""
+    """Where a bot in Python came from (`league.schema.PartSource`), as the next three; empty of other agents."""
+    version: str = ""
+    sha256: str = ""
+    thing: str = ""
+
+    @classmethod
+    def of_bot(cls, agent_id: str, game_id: str, source: PartSource | None = None) -> AgentRow:
+        """The row of a bot; of one in Python with where it came from."""
+        told = {} if source is None else source.model_dump()
+        return cls(agent_id, "bot", agent_id, game_id, **told)
+
+    @property
+    def source(self) -> PartSource | None:
+        """Where a bot in Python came from; None of other agents, and where that cannot be."""
+        try:
+            told = PartSource(address=self.address, version=self.version, sha256=self.sha256, thing=self.thing)
+        except ValueError:
+            return None
+        return told
 
 
 @dataclass(frozen=True)

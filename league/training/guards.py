@@ -108,6 +108,11 @@ class Guards:
         sign = _Sign("worse_than_random", is_sick, is_well, 1, message)
         return [Alarm(sign.kind, sign.message)] if self._is_new(sign) else []
 
+    def forget_figures(self) -> None:
+        """Rewards, values, entropy and matches are of another game from now on; what was said is remembered."""
+        self._streaks, self._rewards, self._value_losses = {}, [], []
+        self._entropy, self._idle = 0.0, 0
+
     def state_dict(self) -> dict[str, Any]:
         """Plain values only."""
         return {name.removeprefix("_"): value for name, value in vars(self).items()}

@@ -43,6 +43,12 @@ class Learner:
         """Whether each gradient is looked at before its step. Elsewhere that would wait for the device, so an update is
         looked at as a whole, and made once more to see what is wrong in it."""
 
+    def reconfigure(self, config: LearnerConfig) -> None:
+        """Makes its next update by other figures; moments and weights go on."""
+        self.config = config
+        for group in self.optimizer.param_groups:
+            group["lr"], group["eps"] = config.learning_rate, config.adam_epsilon
+
     @act("learn")
     def update(self, rollout: Rollout) -> dict[str, float]:
         """One PPO update; returns its metrics (means over the minibatches, nats where it is information).

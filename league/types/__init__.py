@@ -189,10 +189,31 @@ class Turns(Protocol):
     to act are not read, and its mask means nothing. Its observation is what it sees while it waits. A row that is held
     is left as it is by the step: no byte of its arrays and its state changes, but that its reward terms are 0 and
     nothing ended in it.
+
+    A batch may have an attribute `absent` as well: ids of native bots that take no part. From its first decision on
+    such a bot's seat is not to act any more.
     """
 
     to_act: BoolArray  # (B, S), who decides in the next step, at least one seat of each row; written as `obs` is
     held: BoolArray  # (B,), rows that the next step leaves as they are; written by the engine, at first False
+
+
+@runtime_checkable
+class SeatCuts(Protocol):
+    """What a `MatchBatch` has as well that says of each seat whether a match in `truncated` was cut for it.
+
+    For a seat that it was not cut for, nothing can have followed: its own part was over.
+    """
+
+    cut_seats: BoolArray  # (B, S), rows that ended in this step only
+
+
+def ends_of(batch: MatchBatch, seats: npt.NDArray[np.int64]) -> tuple[BoolArray, BoolArray]:
+    """Where the last step ended a match, as `seats` (B,) have it: (terminated, truncated), (B,) each."""
+    if not isinstance(batch, SeatCuts):
+        return batch.terminated.copy(), batch.truncated.copy()
+    truncated = batch.truncated & batch.cut_seats[np.arange(batch.num_rows), seats]
+    return (batch.terminated | batch.truncated) & ~truncated, truncated
 
 
 @runtime_checkable
@@ -410,6 +431,17 @@ class Policy(Protocol):
 
         state: the memory when the segment began; is_first (B, T): a match begins at this step, or with the first view
             of `watched` before it, and nothing from before is remembered.
+        """
+
+
+@runtime_checkable
+class Stackable(Protocol):
+    """A network of which several, frozen, can play in one call; one without this method plays by itself."""
+
+    def make_stack(self, num_slots: int, precision: str) -> PolicyStack | None:
+        """Room for `num_slots` nets like this one, for steps of that `learner.precision`; None: net by net is faster.
+
+        A network of the layers of `league.policies` alone may return a `league.policies.stacked.StackedPolicy`.
         """
 
 

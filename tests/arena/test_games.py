@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -690,8 +691,8 @@ def test_a_game_that_brings_nothing_gets_an_agent_of_its_size() -> None:
 
 def test_an_agent_is_sized_to_its_game() -> None:
     """Over a wide range of games it can be built, grows with them, and is far from 7.4 million parameters."""
+    from league.arena.networks import architecture_of
     from league.policies.actor_critic import ActorCritic
-    from league.sessions.shelf import architecture_of
 
     plain, sizes = matrix.spec(matrix.Options()), []
     base = config.load("smoke", env="matrix")
@@ -750,3 +751,32 @@ def test_where_a_game_lies_is_no_part_of_what_it_is() -> None:
         settings, _ = games.load_settings("test50k", env=make())
         marks.add((config.fingerprint(settings), registry.game_id("duel", settings.env.options)))
     assert len(marks) == 1
+
+
+def test_a_module_that_a_library_imports_is_named_with_its_file() -> None:
+    """Another file of that name, in another folder or at another time, does not run before it is named."""
+    text = (
+        "import gymnasium\nimport sys\nsys.ran = getattr(sys, 'ran', 0) + 1\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "gymnasium.register('Own-v0', CartPoleEnv, max_episode_steps=20)\n"
+    )
+    Path("own_envs.py").write_text(text)
+    address = "gymnasium:own_envs:Own-v0"
+    assert games.enter(address) == "gymnasium-Own-v0"
+    then = registry.source("gymnasium-Own-v0")
+    assert then.address == address and len(then.sha256) == 64
+    ran = sys.ran  # type: ignore[attr-defined]
+
+    def again() -> str:
+        forget()
+        sys.modules.pop("own_envs", None)
+        gymnasium.registry.pop("Own-v0")
+        return games.find_again("gymnasium-Own-v0", then, "r")
+
+    assert again() == "" and sys.ran == ran + 1  # type: ignore[attr-defined]
+    Path("own_envs.py").write_text(text + "# changed\n")
+    assert "has changed since you named it" in refusal(again, UsageError)
+    assert sys.ran == ran + 1  # type: ignore[attr-defined]
+    gymnasium.registry.pop("Own-v0", None)
+    for word, module in {"pettingzoo:mpe2.push_v3(N=2)": "mpe2.push_v3", "pettingzoo:classic/rps_v2": ""}.items():
+        assert games.adapters.module_of(*word.split(":", 1)) == module

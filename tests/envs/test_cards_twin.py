@@ -149,8 +149,8 @@ def test_both_refuse_the_same_seeds(seed: object) -> None:
 
 
 def test_both_refuse_the_same_inputs() -> None:
-    """An unknown controller and an action that is not legal; nothing has moved then."""
-    for name, value in (("controllers", len(BOTS)), ("actions", (0, 0, 0, 1))):
+    """An unknown controller and numbers that are no action; nothing has moved then."""
+    for name, value in (("controllers", len(BOTS)), ("actions", (0, 0, 0, 11)), ("actions", (-1, 0, 0, 0))):
         told = []
         for batch in (twin(2, Options()), env.make(2, 1, Options())):
             state = batch.get_state()
@@ -162,6 +162,29 @@ def test_both_refuse_the_same_inputs() -> None:
             batch.controllers[:] = -1
             assert batch.get_state() == state
         assert told[0] == told[1]
+
+
+def test_what_is_not_legal_ends_the_turn() -> None:
+    """Players of Gymnasium send such; in both forms it counts as (0, 0, 0, 0), whatever it is."""
+    rng, differ = np.random.default_rng(0), 0
+    batch: Any
+    plain: Any
+    for make in (lambda: env.make(8, 1, Options()), lambda: twin(8, Options())):
+        batch, plain = make(), make()
+        for each in (batch, plain):
+            each.reset(2)
+        for _ in range(60):
+            given = rng.integers(0, batch.spec.action.choices, (8, 2, 4))
+            batch.actions[:] = given
+            for row in range(8):
+                seat = int(plain.to_act[row].argmax())
+                is_legal = plain.is_legal(row, given[row, seat])
+                plain.actions[row, seat] = given[row, seat] if is_legal else (0, 0, 0, 0)
+                differ += not is_legal
+            batch.step()
+            plain.step()
+            assert batch.get_state() == plain.get_state()
+    assert differ > 400
 
 
 def test_its_speed_is_measured() -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from league.arena import consent
+from league import config
+from league.arena import consent, parts
 from league.envs import registry
+from league.pool import samplers
 
 GAME = '''
 """A matrix game of one file."""
@@ -58,6 +60,11 @@ def forget() -> None:
         registry._games.pop(name, None)
     registry._arrivals.clear()
     consent._here.clear()
+    parts._known.clear()
+    for name in samplers._registered:
+        samplers.SAMPLERS.pop(name)
+        config.SAMPLERS.remove(name)
+    samplers._registered.clear()
     for name in [name for name in sys.modules if name.startswith("league_game_")]:
         del sys.modules[name]
 

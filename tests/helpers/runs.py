@@ -14,8 +14,8 @@ import league
 from league import config
 from league.config import SOURCE
 from league.store.store import Store
-from league.training import loop
-from league.training.loop import Report
+from league.training import training
+from league.training.run import Report, Run
 from tests.helpers.sizes import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,15 +66,15 @@ class Notes:
 @contextmanager
 def at_update(update: int, what: Callable[[], object]) -> Iterator[None]:
     """Within it the loop calls `what` once an update is made and written down."""
-    original = loop._report
+    original = training.report
 
-    def report(counters: loop.Counters, *arguments: Any) -> Report:
-        if counters.update == update:
+    def report(run: Run, *arguments: Any) -> Report:
+        if run.counters.update == update:
             what()
-        return original(counters, *arguments)
+        return original(run, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "_report", report)
+        patch.setattr(training, "report", report)
         yield
 
 

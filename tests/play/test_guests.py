@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from league.envs import registry
-from league.errors import LeagueError
+from league.envs.mixtures import choices_of
+from league.errors import GuardError
 from league.play import evaluation
 from league.play.bots import BotPolicy
 from league.play.evaluation import Contestant, Pairing
@@ -38,7 +40,7 @@ def noisy(obs: Any, legal: Any, rng: np.random.Generator) -> int:
 
 def guests() -> dict[str, Any]:
     """A network of another shape and a bot in Python."""
-    return {"bot:wide": wide(1), "bot:noisy": BotPolicy("noisy", noisy, SPEC.action, CPU)}
+    return {"bot:wide": wide(1), "bot:noisy": BotPolicy("noisy", noisy, choices_of(SPEC.action), CPU)}
 
 
 @pytest.mark.parametrize("stack", [False, True])
@@ -88,7 +90,7 @@ def test_evaluation_plays_bots_in_python() -> None:
     """A bot that always plays paper beats one that always plays rock, in every match, from both seats."""
 
     def always(action: int) -> Contestant:
-        bot = BotPolicy(str(action), lambda obs, legal, rng: action, SPEC.action, CPU)
+        bot = BotPolicy(str(action), lambda obs, legal, rng: action, choices_of(SPEC.action), CPU)
         return Contestant(f"bot:always-{action}", bot)
 
     rows = evaluation.play(
@@ -101,23 +103,13 @@ def test_evaluation_plays_bots_in_python() -> None:
     assert len(met) == 12 and all(row.agents[row.winner] == "bot:always-1" for row in met)
 
 
-@pytest.mark.parametrize(
-    ("returned", "words"),
-    [
-        (3, "returns 3, which is no action; one whole number, 0 to 2"),
-        (-1, "which is no action"),
-        (1.5, "returns 1.5; it must be one whole number, 0 to 2"),
-        ([0, 1], r"returns \[0, 1\]; it must be one whole number"),
-        (None, "returns None; it must be one whole number"),
-        ("1", "returns '1'; it must be one whole number"),
-    ],
-)
-def test_what_is_no_action_is_one_line(returned: Any, words: str) -> None:
-    """It names the bot, what it returned and the rule."""
-    bot = BotPolicy("mine", lambda obs, legal, rng: returned, SPEC.action, CPU)
-    with pytest.raises(LeagueError, match=f"bot mine: .*{words}") as caught:
+@pytest.mark.parametrize("returned", [3, -1, 1.5, [0, 1], None, "1", True, np.zeros(2)])
+def test_what_is_no_action_is_one_line(returned: Any) -> None:
+    """It names the bot, what it answered and what is legal."""
+    bot = BotPolicy("mine", lambda obs, legal, rng: returned, choices_of(SPEC.action), CPU)
+    with pytest.raises(GuardError, match=r"bot:mine: answered .*, where \[0, 1, 2\] are legal; mend it") as caught:
         bot.step(torch.zeros(2, SPEC.obs_size), bot.initial_state(2))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) and caught.value.kind == "bad_bot"
 
 
 def test_a_bot_that_fails_is_one_line() -> None:
@@ -126,53 +118,73 @@ def test_a_bot_that_fails_is_one_line() -> None:
     def broken(obs: Any, legal: Any, rng: Any) -> int:
         return int(obs[1000])
 
-    bot = BotPolicy("mine", broken, SPEC.action, CPU)
-    with pytest.raises(LeagueError, match=r"bot mine: IndexError: index 1000 .* \(test_guests.py, line \d+\)"):
-        bot.step(torch.zeros(1, SPEC.obs_size), bot.initial_state(1))
+    def changing(obs: Any, legal: Any, rng: Any) -> int:
+        obs[0] = 1.0
+        return 0
 
-
-def test_a_bot_sees_what_is_legal() -> None:
-    """Masks as the game has them; of legal tuples the list of those that there are. It may not change what it sees."""
-    seen: list[Any] = []
-
-    def look(obs: Any, legal: Any, rng: Any) -> Any:
-        seen.append(legal)
-        with pytest.raises(ValueError, match="read-only"):
-            obs[0] = 1.0
-        return legal[-1] if legal.ndim == 2 else int(legal.argmax())
-
-    action = ActionSpec("legal_tuples", (4, 5), max_tuples=3)
-    bot = BotPolicy("mine", look, action, CPU)
-    mask = torch.tensor([[0, 4, 3, 1, -1, -1], [2, 2, -1, -1, -1, -1]], dtype=torch.int16)
-    played, _, _ = bot.step(torch.zeros(2, 3), bot.initial_state(2), mask=mask)
-    assert played.tolist() == [[3, 1], [2, 2]] and [legal.tolist() for legal in seen] == [[[0, 4], [3, 1]], [[2, 2]]]
-    plain = BotPolicy("mine", look, ActionSpec("multi_discrete", (3,)), CPU)
-    assert plain.step(torch.zeros(1, 3), None, mask=torch.tensor([[False, True, True]]))[0].tolist() == [[1]]  # type: ignore[arg-type]
+    for function, words in ((broken, "IndexError: index 1000"), (changing, "ValueError: .*read-only")):
+        bot = BotPolicy("mine", function, choices_of(SPEC.action), CPU)
+        with pytest.raises(GuardError, match=rf"bot:mine: {words}.* \(test_guests.py, line \d+\)"):
+            bot.step(torch.zeros(1, SPEC.obs_size), bot.initial_state(1))
 
 
 KEYS = ActionSpec("multi_binary", (2, 2))
-MIXED = ActionSpec("mixture", parts=(ActionSpec("discrete", (3,)), ActionSpec("box", bounds=((-1.0, 0.1),)), KEYS))
+BOX = ActionSpec("box", bounds=((-1.0, 0.1),))
+MIXED = ActionSpec("mixture", parts=(ActionSpec("discrete", (3,)), BOX, KEYS), names=("a", "b", "c"))
+TUPLES = ActionSpec("legal_tuples", (4, 5), max_tuples=3)
+
+
+@pytest.mark.parametrize(
+    ("action", "mask", "legal"),
+    [
+        (ActionSpec("multi_discrete", (3,)), [False, True, True], [1, 2]),
+        (ActionSpec("multi_discrete", (3,)), None, [0, 1, 2]),
+        (ActionSpec("multi_discrete", (3, 2)), [True, False, True, False, True], [[0, 2], [1]]),
+        (KEYS, [False, True], [1]),
+        (BOX, [], [(-1.0, 0.1)]),
+        (TUPLES, [0, 4, 3, 1, -1, -1], [(0, 4), (3, 1)]),
+        (MIXED, [True, False, True, False, True], {"a": [0, 2], "b": [(-1.0, 0.1)], "c": [1]}),
+    ],
+)
+def test_a_bot_sees_what_is_legal(action: ActionSpec, mask: Any, legal: Any) -> None:
+    """In the lists in which a bot of a `Match` sees it; they are its own, so it may change them."""
+    seen: list[Any] = []
+
+    def look(obs: Any, options: Any, rng: np.random.Generator) -> Any:
+        seen.append(copy.deepcopy(options))
+        first = choices_of(action).draw(options, rng)
+        options.clear()
+        return first
+
+    bot = BotPolicy("mine", look, choices_of(action), CPU)
+    kind = torch.int16 if action.kind == "legal_tuples" else torch.bool
+    given = None if mask is None else torch.tensor([mask], dtype=kind)
+    for _ in range(2):
+        bot.step(torch.zeros(1, 3), bot.initial_state(1), mask=given)
+    assert seen == [legal, legal]
 
 
 @pytest.mark.parametrize(
     ("action", "answer", "played"),
     [
-        (ActionSpec("box", bounds=((-1.0, 0.1),)), 0.1, [0.1]),
-        (ActionSpec("discrete", (3,)), 2, [2]),
-        (MIXED, [2, -0.5, 1, 0], [2, -0.5, 1, 0]),
-        (MIXED, [2, -0.5, 1, 2], "4 numbers: 0 to 2, -1 to 0.1, 0 to 1, 0 to 1"),
-        (MIXED, [1.5, -0.5, 1, 0], "which is no action"),
-        (MIXED, [1, float("nan"), 1, 0], "which is no action"),
-        (MIXED, [1, 0.2, 1, 0], "which is no action"),
-        (MIXED, {"a": 1}, "it must be 4 numbers"),
-        (ActionSpec("box", bounds=((-1.0, 0.1),)), "x", "it must be one number, -1 to 0.1"),
+        (BOX, (0.1,), [0.1]),
+        (ActionSpec("discrete", (3,)), np.int64(2), [2]),
+        (ActionSpec("multi_discrete", (3, 2)), np.array([2, 1]), [2, 1]),
+        (KEYS, [1, 0], [1, 0]),
+        (MIXED, {"a": 2, "b": [-0.5], "c": (1, 0)}, [2, -0.5, 1, 0]),
+        (MIXED, {"a": 2, "b": [-0.5], "c": (1, 2)}, "answered .*keys"),
+        (MIXED, {"a": 1.5, "b": [-0.5], "c": (1, 0)}, "answered 1.5"),
+        (MIXED, {"a": 1, "b": [float("nan")], "c": (1, 0)}, "not within the bounds"),
+        (MIXED, {"a": 1, "b": [0.2], "c": (1, 0)}, "not within the bounds"),
+        (MIXED, {"a": 1}, "it must be a dict of a, b, c"),
+        (BOX, "x", "must be 1 real numbers"),
     ],
 )
 def test_bots_play_actions_of_all_kinds(action: ActionSpec, answer: Any, played: Any) -> None:
-    """As A numbers of the action's type, float32 where one is real, and legal by the game's own rule."""
-    bot = BotPolicy("mine", lambda obs, legal, rng: answer, action, CPU)
+    """As a bot of a `Match` does; they become A numbers of the action's type, legal by the game's own rule."""
+    bot = BotPolicy("mine", lambda obs, legal, rng: answer, choices_of(action), CPU)
     if isinstance(played, str):
-        with pytest.raises(LeagueError, match=f"bot mine: returns .*{played}"):
+        with pytest.raises(GuardError, match=f"bot:mine: .*{played}"):
             bot.step(torch.zeros(1, 3), bot.initial_state(1))
         return
     given = bot.step(torch.zeros(2, 3), bot.initial_state(2))[0]
@@ -185,8 +197,8 @@ def test_bots_draw_from_the_runs_generator() -> None:
     """The same generator gives the same decisions, another one others; greedy play draws, too."""
 
     def play(seed: int) -> Tensor:
-        bot = BotPolicy("n", lambda obs, legal, rng: int(rng.integers(3)), SPEC.action, CPU)
+        bot = BotPolicy("n", lambda obs, legal, rng: int(rng.integers(3)), choices_of(SPEC.action), CPU)
         return bot.step(torch.zeros(50, SPEC.obs_size), None, generator=torch.Generator().manual_seed(seed))[0]  # type: ignore[arg-type]
 
     assert torch.equal(play(1), play(1)) and not torch.equal(play(1), play(2))
-    assert isinstance(BotPolicy("n", noisy, SPEC.action, CPU), nn.Module)
+    assert isinstance(BotPolicy("n", noisy, choices_of(SPEC.action), CPU), nn.Module)

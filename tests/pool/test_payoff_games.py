@@ -22,7 +22,7 @@ from league.sessions.settling import settle
 from league.sessions.steady import Silent
 from league.snapshots.state import load_state
 from league.store.store import Store
-from league.training.loop import Counters
+from league.training.run import Counters
 from league.types import MatchResult, Policy
 from tests.helpers.sizes import SMALL
 

@@ -39,9 +39,9 @@ from league.store import connection, writing
 from league.store import rows as records
 from league.store.keeping import kept_files
 from league.store.store import Store
-from league.training import loop
 from league.training import probe as probe_module
-from league.training.loop import Report
+from league.training import recent, saving, training
+from league.training.run import Report
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.runs import ROOT, SETS, Notes, learned, stages, status, train
@@ -397,7 +397,7 @@ def test_too_small_a_disk_is_refused_with_the_arithmetic(tmp_path: Path, monkeyp
     assert status(tmp_path, "matrix-1") == ("stopped", 128)
 
 
-class Squeeze(loop.Recent):
+class Squeeze(recent.Recent):
     """From update 3 on no file can be larger than `limit` bytes."""
 
     limit, updates = 0, 0
@@ -412,7 +412,7 @@ class Squeeze(loop.Recent):
 
 def call_on_a_full_disk(limit: int, words: list[str]) -> None:
     """`league WORDS` on a disk that takes no larger files soon."""
-    Squeeze.limit, loop.Recent, loop.RETRY_SECONDS = limit, Squeeze, 0.0  # type: ignore[misc]
+    Squeeze.limit, training.Recent, saving.RETRY_SECONDS = limit, Squeeze, 0.0  # type: ignore[misc]
     processes.command(words)
 
 

@@ -20,7 +20,7 @@ from league.boards.standings import leaderboard
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.store.store import Store
-from league.training.loop import Counters
+from league.training.run import Counters
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.phases import Told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -217,6 +218,22 @@ def test_exploiters_begin_anew_from_the_first_weights(whole: Path) -> None:
     for run in RUNS:
         for row in store.snapshots(run):
             assert snapshot_files.content_hash(snapshot_files.load(whole / row.path)[1]) == row.agent_id
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hash_seed", [1, 2])
+def test_hashes_of_strings_decide_nothing(hash_seed: int, whole: Path, tmp_path: Path) -> None:
+    """A league in a process of its own PYTHONHASHSEED is the same league, its evaluations included."""
+    words = ["train", "--league", write(tmp_path), "--env", "matrix", "--run", "L", "--seed", "3"]
+    store = ["--store", tmp_path / "league.duckdb"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": str(hash_seed)}
+    subprocess.run([sys.executable, "-m", "league", *words, *store], env=environment, check=True, capture_output=True)
+    assert learned(tmp_path) == learned(whole)
+    played = [
+        [[asdict(match) for match in Store.open(folder / "league.duckdb").matches(run, "evaluation")] for run in RUNS]
+        for folder in (tmp_path, whole)
+    ]
+    assert played[0] == played[1] and all(played[0])
 
 
 @pytest.mark.slow

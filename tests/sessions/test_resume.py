@@ -18,8 +18,8 @@ from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.sessions import session as session_module
 from league.sessions import shelf as shelf_module
 from league.store.store import Store
-from league.training import loop
-from league.training.loop import Report
+from league.training import evaluating
+from league.training.run import Report
 from tests.helpers.cases import cases
 from tests.helpers.phases import Told
 from tests.helpers.runs import ROOT, SETS, Notes, failing, learned, stages, status, train
@@ -69,7 +69,7 @@ def test_an_evaluation_that_is_broken_off_is_played_later(
     (tmp_path / "unbroken").mkdir()
     train(tmp_path / "unbroken", "long")
     calls = []
-    play = loop.play
+    play = evaluating.play
 
     def told(*arguments: Any, **named: Any) -> Any:
         calls.append(named["update"])
@@ -78,7 +78,7 @@ def test_an_evaluation_that_is_broken_off_is_played_later(
             pytest.fail("it went on")
         return play(*arguments, **named)
 
-    monkeypatch.setattr(loop, "play", told)
+    monkeypatch.setattr(evaluating, "play", told)
     stopped, _ = train(tmp_path, "long")
     assert (stopped.status, stopped.signal) == ("stopped", signal.SIGINT) and len(calls) == number
     resumed = league.resume("matrix-1", store=tmp_path / "league.duckdb")

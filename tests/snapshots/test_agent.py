@@ -202,7 +202,7 @@ def test_a_bad_seed_is_refused(seed: Any, exported: Path) -> None:
 def test_names_and_devices_are_checked(folder: Path, exported: Path, tmp_path: Path) -> None:
     """A bot, an unknown name, a missing store and a device that is not there are known errors."""
     store = folder / "league.duckdb"
-    with pytest.raises(UsageError, match="native bot"):
+    with pytest.raises(UsageError, match="a bot plays inside its game only"):
         league.load("bot:random", store=store)
     with pytest.raises(UsageError, match="no run `matrx-1`"):
         league.load("matrx-1", store=store)

@@ -944,9 +944,13 @@ def test_an_older_store_keeps_the_anchor_of_its_games(tmp_path: Path, monkeypatc
         played = [make_match(run="x", kind="evaluation", game_id="b2", agents=("bot:based", "bot:random"))]
         played.append(make_match(run="y", kind="evaluation", game_id="m2", agents=("bot:biased", "bot:random")))
         old.add_matches(played)
-        old.add_agent(AgentRow("bot:based", "bot", "bot:based", "b3"))
         old.flush(force=True)
+        with duckdb.connect(old.path) as con:
+            con.execute(
+                "INSERT INTO agent (agent_id, kind, name, game_id) VALUES ('bot:based', 'bot', 'bot:based', 'b3')"
+            )
     store = Store.open(old.path)
+    assert store.agents("b3") == [AgentRow("bot:based", "bot", "bot:based", "b3")]
     assert store.game("b1") == GameRow("b1", "brawl", "bot:based", "damage_dealt")
     for game_id in ("b2", "b3"):
         assert store.game(game_id) == GameRow(game_id, "", "bot:based", "damage_dealt")

@@ -22,7 +22,7 @@ from league.play.evaluation import Summary
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.guards import FEW, PATIENCE, WINDOW, Guards
-from league.training.loop import Report
+from league.training.run import Report
 from league.types import MatchResult
 from tests.helpers.cases import cases
 

@@ -16,7 +16,7 @@ from league.boards.standings import leaderboard
 from league.config import SOURCE, RunConfig
 from league.snapshots.state import load_state
 from league.store.store import Store
-from league.training.loop import Report
+from league.training.run import Report
 from tests.helpers.cases import cases
 from tests.helpers.sizes import SMALL_AGENT
 

@@ -24,7 +24,8 @@ from league.snapshots import io
 from league.store.connection import StoreBusy
 from league.store.store import Store
 from league.training.learner import Learner
-from league.training.loop import Report, reward_terms
+from league.training.recent import reward_terms
+from league.training.run import Report
 from league.types import Origin, Rollout
 
 TINY = [

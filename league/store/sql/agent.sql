@@ -4,7 +4,7 @@ INSERT OR REPLACE INTO agent BY NAME SELECT * FROM batch;
 
 -- name: agents
 -- The agents of one game.
-SELECT game_id, agent_id, kind, name FROM agent WHERE game_id = $game_id ORDER BY agent_id;
+SELECT game_id, agent_id, kind, name, address, version, sha256, thing FROM agent WHERE game_id = $game_id ORDER BY agent_id;
 
 -- name: agent_games
 -- Matches of either kind that each agent of one game sat in.

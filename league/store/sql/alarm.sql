@@ -42,12 +42,12 @@ GROUP BY 1, 2
 ORDER BY 1, 2;
 
 -- name: alarm_passivity
--- The newest training matches of a run: how many ended by the clock, and in how many the learner's metric of activity was 0.
--- `with_activity` counts those that tell of it at all.
+-- The newest training matches of a run, without those of lessons that were another game: how many ended by the clock, and
+-- in how many the learner's metric of activity was 0. `with_activity` counts those that tell of it at all.
 WITH newest AS (
     SELECT end_reason, metrics[$activity::VARCHAR][if(seat0_agent = run, 1, 2)] AS activity
     FROM match
-    WHERE run = $run AND kind = 'training'
+    WHERE run = $run AND kind = 'training' AND game_id = (SELECT run.game_id FROM run WHERE run.run = $run)
     ORDER BY match.update DESC, match.row DESC, ordinal DESC
     LIMIT $last
 ),

@@ -99,23 +99,25 @@ GROUP BY agent, opponent
 ORDER BY agent, opponent;
 
 -- name: training_games
--- A run's training games in key order: the opponent, and the learner's score (1, 0.5 or 0).
+-- A run's training games in key order, without those of lessons that were another game: the opponent, and the learner's
+-- score (1, 0.5 or 0).
 SELECT
     if(seat0_agent = run, seat1_agent, seat0_agent) AS opponent,
     CASE WHEN winner IS NULL THEN 0.5 WHEN (winner = 0) = (seat0_agent = run) THEN 1.0 ELSE 0.0 END::DOUBLE AS score
 FROM match
-WHERE run = $run AND kind = 'training'
+WHERE run = $run AND kind = 'training' AND game_id = (SELECT run.game_id FROM run WHERE run.run = $run)
 ORDER BY "update", "row", ordinal;
 
 -- name: training_records
--- A run's training games against each opponent: won, drawn and lost by the learner.
+-- A run's training games against each opponent, without those of lessons that were another game: won, drawn and lost by
+-- the learner.
 SELECT
     if(seat0_agent = run, seat1_agent, seat0_agent) AS opponent,
     count(*) FILTER (winner IS NOT NULL AND (winner = 0) = (seat0_agent = run)) AS wins,
     count(*) FILTER (winner IS NULL) AS draws,
     count(*) FILTER (winner IS NOT NULL AND (winner = 0) <> (seat0_agent = run)) AS losses
 FROM match
-WHERE run = $run AND kind = 'training'
+WHERE run = $run AND kind = 'training' AND game_id = (SELECT run.game_id FROM run WHERE run.run = $run)
 GROUP BY opponent
 ORDER BY opponent;
 

@@ -1,0 +1,187 @@
+"""Environments of Gymnasium, games for one: `gymnasium:CartPole-v1`, `gymnasium:package.module:MyEnv-v0`.
+
+`league.envs.adapters.solo` says how a game for one is a match for two. An environment's keywords are options of the
+game; `make` has the time limit, and no wrapper that checks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from typing import Annotated, Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
+from pydantic import Field
+
+from league.envs.adapters.apart import silent
+from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
+from league.envs.adapters.probing import has_box2d, probe, reason
+from league.envs.adapters.solo import REWARD, WORLD, Copy, Facts, MaskedSoloMatch, SoloMatch
+from league.envs.adapters.spaces import Acts, Seen, SpaceError
+from league.envs.match import Match, MatchGame
+from league.envs.mixtures import choices_of
+from league.errors import ConfigError, LeagueError, nearest
+from league.types import BOT_PREFIX
+
+STEP_LIMIT = 10_000
+"""Steps of an episode of an environment that has no limit of its own."""
+FRAME_RATE = 30.0
+"""Steps a second of an environment that does not tell."""
+Limit = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+def open(rest: str) -> MatchGame:
+    """The game that `gymnasium:REST` names: `[MODULE:]ID`, and keywords in brackets if need be.
+
+    Raises:
+        ConfigError: there is no such environment, it is not installed whole, or it cannot be played here.
+    """
+    where = f"gymnasium:{rest}"
+    name, keywords = parse_call(where, rest)
+    spec = _spec(where, name)
+    source = _Environment(where, spec, keywords)
+    known = keywords_of(_creator(where, spec), {**spec.kwargs, **keywords})
+    own = {
+        "max_episode_steps": (Limit, source.limit, "steps after which an episode is cut"),
+        "target": (float | None, spec.reward_threshold, "a return of at least this wins against bot:world"),
+    }
+    Options = options_model(spec.name, known, own)
+    source.defaults = {word: field.default for word, field in Options.model_fields.items()}
+    facts = source.facts(source.defaults)
+    base = MaskedSoloMatch if facts.has_mask else SoloMatch
+    modes = tuple(source.metadata.get("render_modes") or ())
+    body: dict[str, Any] = {
+        "name": game_name("gymnasium", spec.id, keywords),
+        "source": source,
+        "defaults": {
+            "rewards": {REWARD: facts.weight, "win": 0.0},
+            "agent": {"opponent_encoder": False},
+            "pool": {"mix": {BOT_PREFIX + WORLD: 1.0}},
+        },
+    }
+    if "rgb_array" not in modes:
+        body["render"] = Match.render
+    found: Any = type("GymnasiumMatch", (base,), body)
+    found.__module__ = f"{__name__}.{body['name']}"
+    return MatchGame(found, Options)
+
+
+class _Environment:
+    """An environment under whatever options, each looked at once."""
+
+    def __init__(self, where: str, spec: EnvSpec, keywords: Mapping[str, Any]) -> None:
+        self._where, self._spec, self._keywords = where, spec, dict(keywords)
+        self.limit = spec.max_episode_steps or STEP_LIMIT
+        self.defaults: Mapping[str, Any] = {}
+        self.metadata: Mapping[str, Any] = {}
+        self._known: dict[str, Facts] = {}
+
+    def facts(self, options: Mapping[str, Any]) -> Facts:
+        """What it is under these options.
+
+        Raises:
+            ConfigError: the environment refuses them, or cannot be played here.
+        """
+        own = ("target",)
+        changed = {word: value for word, value in options.items() if word not in own and value != self.defaults[word]}
+        key = json.dumps(changed, sort_keys=True)
+        if key not in self._known:
+            with silent():
+                self._known[key] = self._look(changed)
+        return self._known[key]
+
+    def _look(self, changed: Mapping[str, Any]) -> Facts:
+        limit = changed.get("max_episode_steps", self.limit)
+        keywords = {**self._keywords, **changed, "max_episode_steps": limit}
+
+        def make(render_mode: str | None) -> gymnasium.Env[Any, Any]:
+            more: dict[str, Any] = (
+                {} if render_mode is None else {"render_mode": render_mode}
+            )  # not all constructors have it
+            return gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more)
+
+        try:
+            env = make(None)
+            self.metadata = env.metadata
+            seen, acts = Seen(env.observation_space), Acts(env.action_space)
+            remembers = has_box2d(env)
+            env.close()
+            rate = float(self.metadata.get("render_fps") or FRAME_RATE)
+            facts = Facts(make, seen, acts, choices_of(acts.spec), limit, self._spec.reward_threshold, rate)
+            found = probe(lambda: Copy(facts))
+            tried = Copy(facts)
+            tried.begin(0)
+        except LeagueError:
+            raise
+        except SpaceError as error:
+            raise ConfigError(f"env={self._where}: {error}; take another environment, or wrap it") from None
+        except Exception as error:  # whatever its own code raises
+            raise ConfigError(f"env={self._where}: {reason(error)}{_given(changed)}") from error
+        if found.problem:
+            raise ConfigError(
+                f"env={self._where}: {found.problem}, so a match could not be played again; let it draw from"
+                f" self.np_random alone"
+            )
+        return replace(
+            facts,
+            drawn=found.drawn,
+            weight=found.weight,
+            remembers=found.remembers or remembers,
+            has_mask=tried.has_mask,
+        )
+
+
+def _spec(where: str, name: str) -> EnvSpec:
+    """What is registered under `[MODULE:]ID`.
+
+    Raises:
+        ConfigError: nothing is.
+    """
+    module, _, own = name.rpartition(":")
+    with silent():
+        if module:
+            _import(where, module)
+        if own in registry:
+            return registry[own]
+        try:
+            found = gymnasium.spec(own)
+        except gymnasium.error.Error as error:
+            rule = " ".join(str(error).split()).partition(" Did you mean")[0].rstrip(".")
+        else:
+            return found
+    close = nearest(own, registry)
+    more = close if "did you mean" in close else "; Python's `gymnasium.pprint_registry()` lists those that are there"
+    where_else = "" if module else ", and gymnasium:MODULE:ID imports the module that registers it"
+    raise ConfigError(f"env={where}: {rule}{more}{where_else}")
+
+
+def _import(where: str, module: str) -> None:
+    """Imports a module that registers environments, from the current folder, too."""
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.append(folder)  # last: it hides nothing
+    try:
+        import_module(module)
+    except Exception as error:
+        raise ConfigError(f"env={where}: {module} cannot be imported: {reason(error)}") from error
+
+
+def _creator(where: str, spec: EnvSpec) -> Any:
+    """The class or function that makes an environment."""
+    if spec.entry_point is None:
+        raise ConfigError(f"env={where}: it is registered for vectors alone; register an entry_point for it")
+    try:
+        with silent():
+            return load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+    except Exception as error:
+        raise ConfigError(f"env={where}: {reason(error)}") from error
+
+
+def _given(changed: Mapping[str, Any]) -> str:
+    told = ", ".join(f"env.{word}={value!r}" for word, value in changed.items())
+    return f" (with {told})" if told else ""

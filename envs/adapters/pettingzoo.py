@@ -1,0 +1,354 @@
+"""Environments of PettingZoo for two agents: `pettingzoo:connect_four_v3`, `pettingzoo:classic/rps_v2`,
+`pettingzoo:mpe2.simple_push_v3`.
+
+An environment with a parallel form is played in it, both at once; others in turns. Which seat is which agent is drawn
+by the match's seed, so that seats are fair. A seat sees its agent's observation, and which agent it is. The winner is
+who was paid more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pettingzoo
+from gymnasium import spaces
+from pettingzoo.utils import wrappers
+from pydantic import Field
+
+from league.envs.adapters.apart import silent
+from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
+from league.envs.adapters.probing import has_box2d, probe, reason
+from league.envs.adapters.spaces import Acts, Seen, SpaceError
+from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table
+from league.envs.match import Match, MatchGame
+from league.envs.mixtures import choices_of
+from league.envs.row import MatchError, Rules
+from league.errors import ConfigError, LeagueError, nearest
+from league.types import SEATS, FloatArray
+
+REWARD = "reward"
+"""The reward term of what the environment pays."""
+TERMINATED, TRUNCATED = "terminated", "truncated"
+STEP_LIMIT = 10_000
+FRAME_RATE = 2.0
+"""Decisions a second of an environment that does not tell."""
+CHECKING = (
+    wrappers.AssertOutOfBoundsWrapper,
+    wrappers.CaptureStdoutWrapper,
+    wrappers.OrderEnforcingWrapper,
+    wrappers.TerminateIllegalWrapper,
+)
+"""Wrappers that change nothing where only legal actions are played, in order."""
+VERSIONED = re.compile(r"(.+_v\d+)\.py")
+Limit = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class ZooMatch(Match):
+    """One match; `open` makes a subclass for each environment."""
+
+    source: ClassVar[_Environment]
+    reward_terms = (REWARD,)
+    metrics = ("return",)
+    end_reasons = (TERMINATED, TRUNCATED)
+
+    def __init__(self, **options: Any) -> None:
+        self._limit = int(options["max_steps"])
+        facts = self._facts = self.source.facts(options)
+        self.obs_size, self.observation, self.action = facts.size, facts.parts, facts.acts.spec
+        self.obs_range = (min(seen.range[0] for seen in facts.seen), max(seen.range[1] for seen in facts.seen))
+        self.tick_rate = facts.frame_rate
+        self._table: Table | None = None
+        self._stage: tuple[Table, int, int] | None = None
+        """A table that is drawn, its seed and how far it has come."""
+        self._seed = self._swap = 0
+        self._log: list[dict[int, Any]] = []
+        self._sums = [0.0] * SEATS
+
+    def rules(self) -> Rules:
+        """As `Match.rules`; no match is longer than the limit."""
+        return replace(super().rules(), max_steps=self._limit + 1)
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Begins a match; which seat is which agent is drawn first."""
+        self._swap, self._seed = int(rng.integers(SEATS)), int(rng.integers(2**31 - 1))
+        self._log, self._sums = [], [0.0] * SEATS
+        if self._table is None:
+            self._table = _table(self._facts)
+        self._table.begin(self._seed)
+        self._settle()
+
+    def observe(self, seat: int) -> FloatArray:
+        """What the seat's agent sees, and which one it is."""
+        return self.table.view(seat ^ self._swap)
+
+    @property
+    def table(self) -> Table:
+        """The environment as it stands.
+
+        Raises:
+            MatchError: no match has begun.
+        """
+        if self._table is None:
+            raise MatchError("no match has begun")
+        return self._table
+
+    def render(self) -> npt.ArrayLike:
+        """The environment's picture: the match so far is played again in a table that can be drawn.
+
+        Raises:
+            MatchError: what draws it is not installed, or it draws no picture.
+        """
+        table, seed, done = self._stage or (None, -1, 0)
+        try:
+            if table is None:
+                table = _table(self._facts, "rgb_array")
+            if seed != self._seed or done > len(self._log):
+                table.begin(self._seed)
+                done = 0
+            for actions in self._log[done:]:
+                table.step(actions)
+            self._stage = table, self._seed, len(self._log)
+            picture = table.render()
+        except Exception as error:
+            words = " ".join(str(error).split())
+            raise MatchError(f"{self.name} cannot be drawn: {type(error).__name__}: {words}") from error
+        if picture.ndim != 3 or picture.shape[-1] != 3:
+            raise MatchError(f"{self.name} cannot be drawn: its picture has the shape {picture.shape}")
+        return picture
+
+    def _play(self, actions: dict[int, Any]) -> None:
+        """The actions by player."""
+        self._log.append(actions)
+        self.table.step(actions)
+        self._settle()
+
+    def _settle(self) -> None:
+        """What was paid, whose turn it is, and the end."""
+        table = self.table
+        for player, paid in enumerate(table.take_pay()):
+            self._sums[player] += paid
+            if paid and self._log:
+                self.reward(player ^ self._swap, REWARD, paid)
+        alone = table.to_act if len(table.to_act) == 1 and not self._facts.is_parallel else ()
+        self.to_move = alone[0] ^ self._swap if alone else None
+        is_long = len(self._log) >= self._limit
+        if not table.is_over and not is_long:
+            return
+        sums = [self._sums[seat ^ self._swap] for seat in PLAYERS]
+        for seat, total in enumerate(sums):
+            self.measure(seat, "return", total)
+        cuts = [table.cut[player] or player in table.to_act for player in PLAYERS]
+        winner = None if sums[0] == sums[1] else int(sums[1] > sums[0])
+        self.end(winner, TRUNCATED if any(cuts) else TERMINATED, cut=(cuts[self._swap], cuts[1 ^ self._swap]))
+
+
+class TurnsMatch(ZooMatch):
+    """Of agents in turn."""
+
+    def play(self, action: Any) -> None:
+        """The decision of the agent whose turn it is."""
+        self._play({self.table.to_act[0]: action})
+
+
+class ParallelMatch(ZooMatch):
+    """Of agents that act at once."""
+
+    def step(self, actions: tuple[Any, Any]) -> None:
+        """Both agents' decisions; that of one who is out is ignored."""
+        self._play({seat ^ self._swap: action for seat, action in enumerate(actions)})
+
+
+def _legal(match: ZooMatch, seat: int) -> Any:
+    """What the seat's agent may do: `legal` of an environment that tells."""
+    legal = match.table.legal(seat ^ match._swap)
+    return match._facts.choices.everything if legal is None else legal
+
+
+def open(rest: str) -> MatchGame:
+    """The game that `pettingzoo:REST` names: `[FAMILY/]NAME` or a dotted module, and keywords in brackets if need be.
+
+    Raises:
+        ConfigError: there is no such environment, it is not installed whole, or it cannot be played here.
+    """
+    where = f"pettingzoo:{rest}"
+    name, keywords = parse_call(where, rest)
+    module = _module(where, name)
+    source = _Environment(where, module, keywords)
+    own = {"max_steps": (Limit, STEP_LIMIT, "decisions after which a match is cut")}
+    word = module.__name__.rpartition(".")[2]
+    Options = options_model(word, source.keywords(), own)
+    source.defaults = {word: field.default for word, field in Options.model_fields.items()}
+    facts = source.facts(source.defaults)
+    body: dict[str, Any] = {
+        "name": game_name("pettingzoo", word, keywords),
+        "source": source,
+        "defaults": {"rewards": {REWARD: facts.weight, "win": 0.0}, "agent": {"opponent_encoder": False}},
+    }
+    if facts.has_mask or facts.num_actions is not None:
+        body["legal"] = _legal
+    if "rgb_array" not in (source.metadata.get("render_modes") or ()):
+        body["render"] = Match.render
+    found: Any = type("PettingZooMatch", (ParallelMatch if facts.is_parallel else TurnsMatch,), body)
+    found.__module__ = f"{__name__}.{body['name']}"
+    return MatchGame(found, Options)
+
+
+class _Environment:
+    """An environment under whatever options, each looked at once."""
+
+    def __init__(self, where: str, module: ModuleType, keywords: Mapping[str, Any]) -> None:
+        self._where, self._keywords = where, dict(keywords)
+        self._is_parallel = hasattr(module, "parallel_env")
+        self._make = getattr(module, "parallel_env" if self._is_parallel else "env", None)
+        if self._make is None:
+            raise ConfigError(f"env={where}: {module.__name__} has neither env nor parallel_env; name another module")
+        self._makers = [self._make, *(getattr(module, name, None) for name in ("raw_env", "env"))]
+        self.defaults: Mapping[str, Any] = {}
+        self.metadata: Mapping[str, Any] = {}
+        self._known: dict[str, Facts] = {}
+
+    def keywords(self) -> dict[str, tuple[Any, Any]]:
+        """As `keywords_of`, of whatever makes it; some only pass on what they are given."""
+        found: dict[str, tuple[Any, Any]] = {}
+        for make in self._makers:
+            if make is not None:
+                found = keywords_of(make, self._keywords) | found
+        return {word: found[word] for word in found if word != "max_steps"}
+
+    def _counts(self) -> list[str]:
+        """Keywords that are whole numbers, of which some may say how many agents there are."""
+        return [word for word, (_, default) in self.keywords().items() if type(default) is int]
+
+    def facts(self, options: Mapping[str, Any]) -> Facts:
+        """What it is under these options.
+
+        Raises:
+            ConfigError: the environment refuses them, or cannot be played here.
+        """
+        changed = {
+            word: value for word, value in options.items() if word != "max_steps" and value != self.defaults[word]
+        }
+        key = json.dumps(changed, sort_keys=True)
+        if key not in self._known:
+            with silent():
+                self._known[key] = self._look({**self._keywords, **changed})
+        return self._known[key]
+
+    def _look(self, keywords: Mapping[str, Any]) -> Facts:
+        assert self._make is not None
+        maker = self._make
+
+        def make(render_mode: str | None) -> Any:
+            more = {} if render_mode is None else {"render_mode": render_mode}
+            return _without_checks(maker(**keywords, **more))
+
+        try:
+            env = make(None)
+            self.metadata = env.metadata
+            env.reset(seed=0)
+            facts = self._facts_of(env, make)
+            remembers = has_box2d(env)
+            found = probe(lambda: _table(facts))
+            tried = _table(facts)
+            tried.begin(0)
+        except LeagueError:
+            raise
+        except SpaceError as error:
+            raise ConfigError(f"env={self._where}: {error}; take another environment, or wrap it") from None
+        except Exception as error:  # whatever its own code raises
+            raise ConfigError(f"env={self._where}: {reason(error)}") from error
+        if found.problem:
+            raise ConfigError(
+                f"env={self._where}: {found.problem}, so a match could not be played again; let it draw from what"
+                f" reset(seed) seeds alone"
+            )
+        return replace(
+            facts,
+            drawn=found.drawn,
+            weight=found.weight,
+            remembers=found.remembers or remembers,
+            has_mask=tried.has_mask,
+        )
+
+    def _facts_of(self, env: Any, make: Any) -> Facts:
+        agents = tuple(env.possible_agents)
+        if len(agents) != SEATS:
+            raise ConfigError(
+                f"env={self._where}: it is for {len(agents)} agents; take one for two, or name keywords that make it"
+                f" so, as in NAME(num_players=2); its own are {', '.join(self._counts()) or 'none'}"
+            )
+        one, two = (Seen(env.observation_space(agent)) for agent in agents)
+        if (one.parts or two.parts) and one.parts != two.parts:
+            raise ConfigError(f"env={self._where}: its agents see spaces of different parts; only numbers may differ")
+        actions = [env.action_space(agent) for agent in agents]
+        counts, larger = None, actions[0]
+        if actions[0] != actions[1]:
+            if not all(isinstance(space, spaces.Discrete) and space.start == 0 for space in actions):
+                raise ConfigError(
+                    f"env={self._where}: its agents have different action spaces; only Discrete may be so"
+                )
+            counts = (int(actions[0].n), int(actions[1].n))
+            larger = max(actions, key=lambda space: int(space.n))
+        acts = Acts(larger)
+        rate = float(env.metadata.get("render_fps") or FRAME_RATE)
+        both = (str(agents[0]), str(agents[1]))
+        return Facts(make, self._is_parallel, both, (one, two), acts, counts, choices_of(acts.spec), rate)
+
+
+def _without_checks(env: Any) -> Any:
+    """An environment without the wrappers that only check what the engine keeps to; they take half of the time."""
+    while type(env) in CHECKING:
+        env = env.env
+    return env
+
+
+def _table(facts: Facts, render_mode: str | None = None) -> Table:
+    return (AtOnce if facts.is_parallel else InTurns)(facts, render_mode)
+
+
+def _module(where: str, name: str) -> ModuleType:
+    """The module of an environment.
+
+    Raises:
+        ConfigError: there is none, or it cannot be imported.
+    """
+    known = _known()
+    family, slash, word = name.rpartition("/")
+    if slash:
+        path = f"pettingzoo.{family}.{word}" if f"{family}/{word}" in known.values() else ""
+    elif "." in name:
+        path, folder = name, os.getcwd()
+        if folder not in sys.path:
+            sys.path.append(folder)  # last: it hides nothing
+    else:
+        path = "pettingzoo." + known[name].replace("/", ".") if name in known else ""
+    if not path:
+        close = nearest(word, known) if not slash else nearest(name, known.values())
+        raise ConfigError(f"env={where}: PettingZoo has no environment {name!r}{close}")
+    try:
+        with silent():
+            return import_module(path)
+    except Exception as error:  # whatever its own code raises
+        raise ConfigError(f"env={where}: {reason(error)}") from error
+
+
+def _known() -> dict[str, str]:
+    """The environments of the library by name: family/name. Nothing is imported."""
+    root = Path(str(pettingzoo.__file__)).parent
+    found = {}
+    for path in sorted(root.glob("*/*.py")):
+        match = VERSIONED.fullmatch(path.name)
+        if match:
+            found[match[1]] = f"{path.parent.name}/{match[1]}"
+    return found

@@ -1,0 +1,127 @@
+"""What random play of a library's environment shows before it is a game: that it plays again, what it draws from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.adapters.apart import Drawn
+
+STEPS = 256
+"""Of random play."""
+AGAIN = 64
+"""Of the first episode that is played a second time in the same object."""
+BROUGHT_BY = {
+    **dict.fromkeys(("chess", "rlcard"), "'pettingzoo[classic]'"),
+    "pygame": "pygame-ce",
+    "pymunk": "'pettingzoo[butterfly]'",
+    "Box2D": "'gymnasium[box2d]'",
+    "multi_agent_ale_py": "'pettingzoo[atari]'",
+    "shimmy": "'pettingzoo[classic]'",
+    "pyspiel": "'league-engine[openspiel]'",
+}
+"""Module -> what installs it."""
+GAMMA = 0.99
+"""Of the returns by whose size rewards are weighted."""
+
+
+class Played(Protocol):
+    """One copy of an environment as the probe plays it."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the episode is over."""
+
+    def begin(self, seed: int) -> None:
+        """Begins an episode."""
+
+    def act_at_random(self, rng: np.random.Generator) -> float:
+        """Plays a random legal action of whoever is to act; returns what was paid."""
+
+    def show(self) -> npt.NDArray[Any]:
+        """All that is seen."""
+
+    def drawn_since(self, seed: int) -> Drawn:
+        """As `Apart.drawn_since`."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a probe found."""
+
+    problem: str
+    """Why its matches could not be played again; empty where they can."""
+    remembers: bool
+    """Whether what was before shows in an episode of a seed, as in Box2D's worlds: each needs a new environment."""
+    drawn: Drawn
+    weight: float
+    """Of its rewards: 1, or 0.1, 0.01, ... where discounted returns of random play are large."""
+
+
+def probe(make: Callable[[], Played]) -> Found:
+    """Plays two copies side by side by the same seeds and actions.
+
+    make: a copy; it seeds the generators of its own with 0 before it is made.
+    """
+    one, two = make(), make()
+    drawn = Drawn(*(any(pair) for pair in zip(one.drawn_since(0), two.drawn_since(0), strict=True)))
+    opening, sums, problem, seed, is_new = list[npt.NDArray[Any]](), [0.0], "", 1, True
+    rngs = [np.random.default_rng(0) for _ in range(2)]
+    for step in range(STEPS):
+        if is_new:
+            one.begin(seed)
+            two.begin(seed)
+            sums.append(0.0)
+            is_new = False
+        views = one.show(), two.show()
+        if not np.array_equal(*views, equal_nan=True):
+            problem = f"two copies of one seed differ after {step} random steps"
+            break
+        if seed == 1 and len(opening) < AGAIN:
+            opening.append(views[0].copy())
+        paid = [each.act_at_random(rng) for each, rng in zip((one, two), rngs, strict=True)]
+        sums.append(GAMMA * sums[-1] + paid[0])
+        if one.is_over or two.is_over:
+            drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
+            seed, is_new = seed + 1, True
+    drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
+    remembers = not problem and not _plays_again(one, opening)
+    return Found(problem, remembers, drawn, weight_of(max(map(abs, sums))))
+
+
+def has_box2d(env: Any) -> bool:
+    """Whether a world of Box2D is in an environment, which shows now and then what was in it before."""
+    inner = getattr(env, "unwrapped", env)
+    worlds = [getattr(each, "world", None) for each in (inner, getattr(inner, "env", None))]
+    return any(type(world).__module__.startswith("Box2D") for world in worlds)
+
+
+def reason(error: Exception) -> str:
+    """What a library's own code raised, on a line; of what is missing, what to install."""
+    words = " ".join(str(error).split())
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        top = error.name.partition(".")[0]
+        return f"{top} is not installed; pip install {BROUGHT_BY.get(top, f'what brings {top}')}"
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def weight_of(largest: float) -> float:
+    """A power of ten by which returns of this size come to 1 to 10; 1 where they are smaller."""
+    return float(10.0 ** -np.floor(np.log10(largest))) if 1.0 <= largest < np.inf else 1.0
+
+
+def _plays_again(one: Played, opening: list[npt.NDArray[Any]]) -> bool:
+    """Whether a copy that has played other episodes plays the first again."""
+    for seed in (0, 1, 1):  # what is begun and not played counts, too
+        one.begin(seed)
+    rng = np.random.default_rng(0)
+    for step, before in enumerate(opening):
+        if not np.array_equal(one.show(), before, equal_nan=True):
+            return False
+        if step + 1 < len(opening):
+            one.act_at_random(rng)
+    return True

@@ -1,0 +1,231 @@
+"""Connect Four as a NumPy batch: every line steps all matches. `connect4.py` has the same rules, one match at a time.
+
+    league train --env examples/connect4_numpy.py --preset heavy
+
+A board is 49 bits: cell (x, y) is bit 7 x + y, and the seventh of a column is always empty, so that a shift by 1, 6, 7
+or 8 goes to the next cell of a line and never around the edge. Who begins is drawn by the match's seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field
+
+from league.envs.classic.shared import (
+    GOLDEN,
+    UInts,
+    digest,
+    mix64,
+    need_possible,
+    pack,
+    regroup,
+    row_seeds,
+    streams,
+    uniform,
+    unpack,
+)
+from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, result_dtype
+
+COLUMNS, HEIGHT = 7, 6
+CELLS = np.array([7 * x + y for x in range(COLUMNS) for y in range(HEIGHT)], np.uint64)
+BOTTOMS = np.uint64(1) << np.arange(0, 49, 7, dtype=np.uint64)
+FULL = np.uint64(0b111111) * BOTTOMS
+LINES = np.array([1, 6, 7, 8], np.uint64)
+BOTS = ("random", "greedy", "slips")
+MATCH = np.dtype([("seed", np.uint64), ("boards", np.uint64, (SEATS,)), ("to_move", np.int8), ("moves", np.int8)])
+MAGIC = b"connect4"
+
+DEFAULTS = {
+    "agent": {
+        "opponent_encoder": False,
+        "observation_width": 256,
+        "lstm_size": 128,
+        "head_sizes": [128],
+    },
+    "pool": {"mix": {"self_play": 0.8, "bot:greedy": 0.1, "bot:random": 0.1}},
+    "rewards": {"win": 1.0},
+}
+
+
+class Options(BaseModel):
+    """Which bots there are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    slip: float = Field(default=0.1, ge=0.0, le=1.0)
+    """How often the bot `slips` moves at random instead of winning or blocking."""
+
+
+def spec(options: Options) -> GameSpec:
+    """Own and the opponent's men, cell by cell."""
+    del options
+    return GameSpec(
+        name="connect4-numpy",
+        version=1,
+        obs_size=2 * len(CELLS),
+        opponent_slice=(len(CELLS), 2 * len(CELLS)),
+        obs_range=(0.0, 1.0),
+        action=ActionSpec("discrete", (COLUMNS,)),
+        reward_terms=("win",),
+        metrics=("men",),
+        end_reasons=("four", "full"),
+        bots=BOTS,
+        tick_rate=1.0,
+        anchor="greedy",
+        floor="random",
+    )
+
+
+def make(rows: int, threads: int, options: Options) -> Batch:
+    """`rows` matches; `threads` is not needed, as one call steps them all."""
+    del threads
+    return Batch(rows, options)
+
+
+def drop(taken: UInts, column: npt.NDArray[Any]) -> UInts:
+    """The cell that a man falls to in `column` of boards on which `taken` cells are full."""
+    return (taken + BOTTOMS[column]) & FULL[column]
+
+
+def has_four(board: UInts) -> npt.NDArray[np.bool_]:
+    """Whether four men of one board are in a line."""
+    pairs = board[..., None] & board[..., None] >> LINES
+    return (pairs & pairs >> np.uint64(2) * LINES).any(-1)
+
+
+class Batch:
+    """`league.types.MatchBatch` and `Turns`; the fields are described there."""
+
+    def __init__(self, rows: int, options: Options) -> None:
+        self.spec, self.num_rows, self._options = spec(options), rows, options
+        self._match, self._digest = np.zeros(rows, MATCH), digest(options)
+        self.obs = np.zeros((rows, SEATS, self.spec.obs_size), np.float32)
+        self.final_obs = np.zeros_like(self.obs)
+        self.actions = np.zeros((rows, SEATS, 1), np.int32)
+        self.mask = np.ones((rows, SEATS, COLUMNS), np.bool_)
+        self.reward_terms = np.zeros((rows, SEATS, 1), np.float32)
+        self.terminated, self.truncated = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
+        self.result = np.zeros(rows, result_dtype(1))
+        self.controllers = np.full((rows, SEATS), EXTERNAL, np.int16)
+        self.to_act, self.held = np.zeros((rows, SEATS), np.bool_), np.zeros(rows, np.bool_)
+        self.reset(0)
+
+    def reset(self, seed: int | UInts) -> None:
+        """See `MatchBatch.reset`."""
+        self._begin(np.arange(self.num_rows), row_seeds(seed, self.num_rows))
+        self.terminated[:] = self.truncated[:] = False
+        self._show()
+
+    def step(self) -> None:
+        """One move of every match that is not held.
+
+        Raises:
+            ValueError: an action, or a bot's id, that the game does not have; nothing has moved.
+        """
+        rows = np.flatnonzero(~self.held)
+        match, seat = self._match, self._match["to_move"]
+        column = self._choose(rows)
+        mine = match["boards"][rows, seat[rows]]
+        mine |= drop(match["boards"][rows].sum(-1), column)
+        match["boards"][rows, seat[rows]] = mine
+        match["moves"][rows] += 1
+        is_won, is_full = has_four(mine), match["moves"][rows] == len(CELLS)
+        self.reward_terms[:] = 0.0
+        self.terminated[:] = False
+        ended = rows[is_won | is_full]
+        winners = rows[is_won]
+        self.reward_terms[winners, seat[winners], 0] = 1.0
+        self.reward_terms[winners, 1 - seat[winners], 0] = -1.0
+        self.terminated[ended] = True
+        winner = np.where(has_four(match["boards"][ended, seat[ended]]), seat[ended], DRAW)
+        match["to_move"][rows] = 1 - seat[rows]
+        if len(ended):
+            self._show()
+            self.final_obs[ended] = self.obs[ended]
+            men = (match["moves"][ended, None] + np.array([1, 0])) // 2  # of who began and of the other
+            began = (match["to_move"][ended] + match["moves"][ended]) % 2
+            self.result["winner"][ended] = winner
+            self.result["end_reason"][ended] = winner == DRAW
+            self.result["ticks"][ended] = match["moves"][ended]
+            self.result["seed"][ended] = match["seed"][ended]
+            self.result["metrics"][ended, :, 0] = np.where(began[:, None] == 0, men, men[:, ::-1])
+            self._begin(ended, mix64(match["seed"][ended] + GOLDEN))
+        self._show()
+
+    def get_state(self) -> bytes:
+        """See `MatchBatch.get_state`."""
+        return pack(MAGIC, self._digest, self._match, self.controllers)
+
+    def set_state(self, state: bytes) -> None:
+        """See `MatchBatch.set_state`."""
+        unpack(state, MAGIC, self._digest, self._match, self.controllers, _check)
+        self._show()
+
+    def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
+        """See `Regrouping.regroup`."""
+        return regroup(states, num_rows, MAGIC, self._digest, MATCH)
+
+    def _begin(self, rows: npt.NDArray[np.int64], seeds: UInts) -> None:
+        fresh = np.zeros(len(rows), MATCH)
+        fresh["seed"] = seeds
+        fresh["to_move"] = mix64(seeds) & np.uint64(1)
+        self._match[rows] = fresh
+
+    def _show(self) -> None:
+        match = self._match
+        cells = (match["boards"][:, :, None] >> CELLS & np.uint64(1)).astype(np.float32)
+        self.obs[:, 0] = cells.reshape(self.num_rows, -1)
+        self.obs[:, 1] = cells[:, ::-1].reshape(self.num_rows, -1)
+        self.to_act[:] = match["to_move"][:, None] == np.arange(SEATS)
+        is_open = drop(match["boards"].sum(-1)[:, None], np.arange(COLUMNS)) != 0
+        self.mask[:] = is_open[:, None] | ~self.to_act[:, :, None]
+
+    def _choose(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The columns of `rows`: the engine's, or the bot's. One that is full counts as the first that is not."""
+        seat = self._match["to_move"][rows]
+        column, who = self.actions[rows, seat, 0].astype(np.int64), self.controllers[rows, seat]
+        if ((self.controllers < EXTERNAL) | (self.controllers >= len(BOTS))).any():
+            raise ValueError(f"a controller is no bot of this game: ids are 0 to {len(BOTS) - 1}, or EXTERNAL")
+        by_bot = np.flatnonzero(who != EXTERNAL)
+        if len(by_bot):
+            column[by_bot] = self._bot_moves(rows[by_bot], who[by_bot])
+        if ((column < 0) | (column >= COLUMNS)).any():
+            raise ValueError(f"an action is outside 0 to {COLUMNS - 1}")
+        is_open = self.mask[rows, seat]
+        return np.where(is_open[np.arange(len(rows)), column], column, is_open.argmax(-1))
+
+    def _bot_moves(self, rows: npt.NDArray[np.int64], who: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
+        """A winning column, else one that keeps the other from winning, else any open one; `random` takes any."""
+        match = self._match[rows]
+        choice, slip = uniform(streams(match["seed"], 2), match["moves"][:, None]).T
+        seat, every = match["to_move"], np.arange(COLUMNS)
+        is_open = self.mask[rows, seat]
+        index = np.floor(choice * is_open.sum(-1)).astype(np.int64)
+        column = (is_open.cumsum(-1) > index[:, None]).argmax(-1)
+        cells = drop(match["boards"].sum(-1)[:, None], every)
+        looks = np.where(who == BOTS.index("slips"), slip >= self._options.slip, who == BOTS.index("greedy"))
+        for side in (1 - seat, seat):
+            board = match["boards"][np.arange(len(rows)), side]
+            wins = has_four(board[:, None] | cells) & is_open
+            column = np.where(looks & wins.any(-1), wins.argmax(-1), column)
+        return column
+
+
+def _check(match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
+    """Refuses what no match can be."""
+    first, second = match["boards"].T
+    taken = first | second
+    men = (match["boards"][..., None] >> CELLS & np.uint64(1)).sum((1, 2))
+    need_possible(
+        boards=(first & second == 0)
+        & (taken & ~FULL.sum() == 0)
+        & (taken + BOTTOMS.sum() & taken == 0)  # no man hangs in the air
+        & ~has_four(match["boards"]).any(-1),
+        moves=(match["moves"] == men) & (men < len(CELLS)),
+        to_move=(match["to_move"] == 0) | (match["to_move"] == 1),
+        controllers=(controllers >= EXTERNAL) & (controllers < len(BOTS)),
+    )

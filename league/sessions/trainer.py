@@ -1,0 +1,473 @@
+"""`league.Trainer`: a run that is trained by the acts of `league.training.loop`, in a loop of one's own."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import os
+import signal
+import sys
+import warnings
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from league.config import Config
+from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
+from league.play import randomness
+from league.play.evaluation import Summary
+from league.pool.pool import Pool
+from league.sessions.app import begun, resumed
+from league.sessions.by_hand import ByHand, need_like
+from league.sessions.session import Session, TrainResult
+from league.signals import on_signal
+from league.store.rows import RunStatus
+from league.training.evaluating import evaluated_before
+from league.training.loop import stopped_by_alarm
+from league.training.run import Counters, Watcher
+from league.training.telling import warn_of_silent_rewards
+from league.training.training import Training
+from league.types import Policy, Rollout
+
+
+class Trainer:
+    """A run whose loop you write yourself; `league.train` is this loop:
+
+        with league.Trainer("smoke", env="kuhn") as trainer:
+            while trainer.goes_on:
+                if trainer.is_evaluation_due:
+                    trainer.evaluate(newest=True)
+                rollout = trainer.collect()
+                metrics = trainer.learn(rollout)
+            trainer.evaluate()
+
+    It is a run as any other: in the store, locked while it is open, and `league resume` or `Trainer.resume` carries it
+    on. Several may be open at once in one process, each a run of its own. Between acts the global random number
+    generators and the handlers of signals are yours.
+
+    Args:
+        stage, preset, env, run, seed, device, config_file, overrides, fresh, store, watcher: as for `league.train`.
+
+    Raises:
+        ConfigError, StoreError: as `league.train`; nothing has been written.
+    """
+
+    def __init__(
+        self,
+        stage: str = "test50k",
+        *,
+        preset: str = "fast",
+        env: object = None,
+        run: str | None = None,
+        seed: int = 0,
+        device: str | None = None,
+        config_file: str | Path | None = None,
+        overrides: Sequence[str] = (),
+        bots: object = None,
+        sampler: object = None,
+        policy: object = None,
+        fresh: bool = False,
+        store: str | Path = DEFAULT_STORE,
+        watcher: Watcher | None = None,
+    ) -> None:
+        call = partial(begun, stage, preset=preset, env=env, run=run, seed=seed, device=device, config_file=config_file)
+        own = {"bots": bots, "sampler": sampler, "policy": policy}
+        self._open(call(overrides=overrides, own=own, fresh=fresh, store=store, watcher=watcher))
+
+    @classmethod
+    def resume(
+        cls,
+        run: str,
+        *,
+        env: object = None,
+        bots: object = None,
+        sampler: object = None,
+        policy: object = None,
+        device: str | None = None,
+        overrides: Sequence[str] = (),
+        store: str | Path = DEFAULT_STORE,
+        watcher: Watcher | None = None,
+    ) -> Self:
+        """The trainer of a run that was stopped, whoever began it, from its last saved state.
+
+        Args:
+            run, env, bots, sampler, policy, device, overrides, store, watcher: as for `league.resume`.
+
+        Raises:
+            ConfigError, LeagueError, SnapshotError, UsageError: as `league.resume`.
+        """
+        trainer = cls.__new__(cls)
+        own = {"bots": bots, "sampler": sampler, "policy": policy}
+        trainer._open(resumed(run, env=env, own=own, device=device, overrides=overrides, store=store, watcher=watcher))
+        return trainer
+
+    def _open(self, opening: AbstractContextManager[Session]) -> None:
+        self._is_open = self._is_broken = False
+        self._result: TrainResult | None = None
+        self._rollout: Rollout | None = None
+        """What waits to be learned from."""
+        self._summaries: tuple[str, dict[str, Summary]] = ("", {})
+        """Of the last evaluation: agent id, and what it did."""
+        self._has_changed = False
+        """Whether anything is otherwise than in the last saved state."""
+        self._told = 0
+        """Number of a signal that waits for the end of an update."""
+        with ExitStack() as stack:
+            self._session = stack.enter_context(opening)
+            run, state = self._session.wire_alone()
+            self._shelf = self._session.plans[0].shelf
+            self._training = Training(run, state)
+            stack.callback(self._training.close)
+            try:
+                with self._training.going():
+                    self._generators = randomness.get_state(run.device)
+            except BaseException:
+                self._session.end_alone(run.counters, "failed")
+                raise
+            self._by_hand = ByHand(self._training, self._shelf)
+            self._stack = stack.pop_all()
+        self._is_open, self._process = True, os.getpid()
+        self._at_exit = partial(_close_forgotten, weakref.ref(self))
+        atexit.register(self._at_exit)
+
+    # Where it stands.
+
+    @property
+    def run(self) -> str:
+        """The run's name."""
+        return self._training.run.name
+
+    @property
+    def config(self) -> Config:
+        """Its settings."""
+        return self._training.run.config
+
+    @property
+    def policy(self) -> Policy:
+        """The network that learns, as it is now."""
+        return self._training.run.policy
+
+    @property
+    def pool(self) -> Pool:
+        """Whom the learner may meet."""
+        return self._training.pool
+
+    @property
+    def counters(self) -> Counters:
+        """A copy of what the run counts: updates, steps, and its newest snapshot."""
+        return dataclasses.replace(self._training.counters)
+
+    @property
+    def steps(self) -> int:
+        """Steps that were learned from."""
+        return self._training.counters.steps
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the stage's steps are done."""
+        return self._training.is_finished
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another rollout may be played: it is open, no error has ended it, and it is not finished."""
+        return self._is_open and not self._is_broken and not self.is_finished
+
+    @property
+    def is_snapshot_due(self) -> bool:
+        """Whether the steps have passed a mark of the schedule of snapshots; `collect` takes one that is due."""
+        return self._training.is_snapshot_due
+
+    @property
+    def is_evaluation_due(self) -> bool:
+        """Whether the steps have passed a mark of `run.evaluate_every`, or the stage is finished."""
+        return self._training.is_evaluation_due
+
+    @property
+    def is_save_due(self) -> bool:
+        """Whether `run.checkpoint_minutes` have passed since the last save; `collect` saves where that is due."""
+        return self._training.is_save_due
+
+    # The acts.
+
+    def collect(self) -> Rollout:
+        """Plays a rollout, `learner.rollout_steps` steps of every row; what is due before it is done first.
+
+        That is a snapshot at a mark of the schedule, and saving. It has to be learned from, or discarded.
+
+        Raises:
+            UsageError: the rollout before waits to be learned from, or the stage's steps are done.
+            LeagueError: as `league.train`; the run has been saved, and the trainer is of no more use.
+        """
+        self._need_no_rollout("collect()")
+        if self.is_finished:
+            raise UsageError(
+                f"run={self.run}: its {self.config.run.total_steps:,} steps are done; close() it, and let a longer"
+                f" stage carry it on"
+            )
+        with self._acting(is_fatal=True) as training:
+            if training.is_snapshot_due:
+                training.snapshot()
+            if training.alarm is not None:
+                training.save(must_succeed=True)
+                raise stopped_by_alarm(training)
+            if training.is_save_due:
+                self._write(must_succeed=False)
+            rollout = self._rollout = training.collect()
+        self._by_hand.keep(rollout)
+        return rollout
+
+    def learn(self, rollout: Rollout) -> dict[str, float]:
+        """Makes the update of the last rollout, and writes its matches and metrics down.
+
+        Args:
+            rollout: what `collect` gave last, or `dataclasses.replace` of it, as with other rewards: (T, B) tensors.
+
+        Returns:
+            The update's metrics by name (docs/training.md), as the store has them.
+
+        Raises:
+            UsageError: it is not the last rollout, was learned from already, or has other shapes.
+            LeagueError: as `league.train`; the run has been saved, and the trainer is of no more use.
+        """
+        kept = self._rollout
+        if kept is None:
+            raise UsageError("learn(rollout): no rollout waits to be learned from; collect() one first")
+        if rollout is not kept:
+            need_like(rollout, kept)
+            rollout = dataclasses.replace(rollout, finished=kept.finished)
+        with self._acting(is_fatal=True) as training:
+            metrics = training.learn(rollout)
+            self._rollout = None
+            self._by_hand.compare(rollout, kept)
+        return metrics
+
+    def discard(self) -> None:
+        """Leaves the last rollout out: nothing is learned from it, its steps and matches do not count.
+
+        Matches in play go on. What the rollout finished is in no row; its number is said and is an event.
+
+        Raises:
+            UsageError: no rollout waits to be learned from.
+        """
+        if self._rollout is None:
+            raise UsageError("discard(): no rollout waits to be learned from")
+        rollout, self._rollout = self._rollout, None
+        with self._acting():
+            what = f"{rollout.reward.numel():,} steps and {len(rollout.finished):,} finished matches"
+            self._by_hand.say(f"a rollout of {what} is left out")
+            self._by_hand.mark()
+
+    def snapshot(self, *, joins: bool = True) -> str:
+        """Freezes the agent as it is now into a snapshot, and returns its agent id.
+
+        Args:
+            joins: whether the learner meets it from now on. Out of its schedule that is otherwise than `league.train`
+                does: the run gets a fingerprint of its own.
+
+        Raises:
+            UsageError: a rollout waits to be learned from.
+        """
+        self._need_no_rollout("snapshot()")
+        with self._acting() as training:
+            is_due = training.is_snapshot_due
+            agent_id = training.freeze()
+            if is_due:
+                training.snapshot()
+            elif joins and agent_id not in training.pool.snapshots:
+                training.snapshot()
+                self._by_hand.mark("snapshots join the pool out of their schedule")
+        return agent_id
+
+    def evaluate(self, *, newest: bool = False) -> dict[str, Summary]:
+        """Lets the agent as it is now play games of its own against fixed opponents; nothing that is learned changes.
+
+        These are the game's bots, the first snapshot, and agents from elsewhere in the mix. Whoever plays is a
+        snapshot: one is taken where there is none of now, and does not join the pool. It plays once; asked again, what
+        it did then is returned.
+
+        Args:
+            newest: the newest snapshot plays instead, as in `league.train` while it goes on.
+
+        Returns:
+            Opponent by name (`bot:NAME`, RUN@0, `agent:HASH`) -> what the agent did against it.
+
+        Raises:
+            UsageError: a rollout waits to be learned from.
+        """
+        self._need_no_rollout("evaluate()")
+        with self._acting() as training:
+            if training.is_snapshot_due:
+                training.snapshot()
+            found = training.evaluate(newest=newest)
+            agent_id = training.counters.newest
+            if found:
+                self._summaries = (agent_id, found)
+            elif self._summaries[0] != agent_id and training.counters.evaluated == agent_id:
+                training.run.store.flush(force=True)
+                self._summaries = (agent_id, evaluated_before(training.run, training.pool, agent_id))
+        return dict(self._summaries[1])
+
+    def save(self) -> None:
+        """Saves the run as it is, so that it can go on from here.
+
+        Raises:
+            UsageError: a rollout waits to be learned from.
+            StoreError, SnapshotError: the store or the disk refused; the state before stands.
+        """
+        self._need_no_rollout("save()")
+        with self._acting():
+            self._write(must_succeed=True)
+
+    def change(self, *overrides: str) -> None:
+        """Goes on with other settings, as `league resume --set` would: `change("learner.learning_rate=3e-4")`.
+
+        Those of `learner` change learning, so the run gets a fingerprint of its own. Each is a metric `set/NAME` of
+        every later update, and the first change of each an event. A run that goes on has those of its last save.
+
+        Raises:
+            ConfigError: a setting that cannot change now, or a value outside its rule; nothing is changed.
+        """
+        with self._acting():
+            self._by_hand.change(overrides)
+
+    # Its end.
+
+    def close(self) -> TrainResult:
+        """Ends it: the run is saved, and says whether it is finished or stopped. Another call changes nothing.
+
+        Where a rollout waits to be learned from, it and the matches in play are lost; the number is said.
+
+        Raises:
+            StoreError, SnapshotError: the store or the disk refused; the last saved state stands.
+        """
+        return self._close("stopped")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """As `close`. After an error of yours the run is saved as well, and its status is `failed`."""
+        try:
+            self._close("failed" if kind is not None and issubclass(kind, Exception) else "stopped")
+        except LeagueError as trouble:
+            if kind is None:
+                raise
+            self._training.run.watcher.say(str(trouble))
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_open", False) and self._process == os.getpid() and not sys.is_finalizing():
+            warnings.warn(f"run={self.run}: its trainer was never closed; it is now", ResourceWarning, stacklevel=2)
+            self.close()
+
+    def _close(self, status: RunStatus) -> TrainResult:
+        training = self._training
+        if self._result is not None:
+            return self._result
+        self._is_open = False
+        atexit.unregister(self._at_exit)
+        with self._stack:
+            end: RunStatus = "failed"
+            try:
+                if not self._is_broken:
+                    end = "finished" if training.is_finished else status
+                    with self._acting(is_last=True):
+                        self._settle()
+            except BaseException:
+                end = "failed"
+                raise
+            finally:
+                self._result = self._session.end_alone(training.counters, end)
+        if self._told:
+            _tell_python(self._told)
+        return self._result
+
+    def _settle(self) -> None:
+        """Saves what is not saved yet; of a finished run its last weights are a snapshot."""
+        training = self._training
+        if self._rollout is not None:
+            self._rollout = None
+            lost = f"{training.collector.num_rows:,} matches in play"
+            self._by_hand.say(f"closed before its last rollout was learned from; that and {lost} are lost")
+            self._by_hand.write_row()
+            saved = training.save_without_matches()
+            if saved != "saved":
+                raise LeagueError(f"run={self.run}: {saved}")
+            return
+        if training.is_finished:
+            before = training.counters.newest
+            newest = training.snapshot() if training.is_snapshot_due else training.freeze()
+            self._has_changed = self._has_changed or newest != before
+        if self._has_changed or not training.counters.update:
+            self._write(must_succeed=True)
+        if training.is_finished:
+            warn_of_silent_rewards(training.run)
+
+    # What all acts share.
+
+    @contextmanager
+    def _acting(self, *, is_fatal: bool = False, is_last: bool = False) -> Iterator[Training]:
+        """An act: the global generators are the run's, and a signal waits until nothing waits to be learned from.
+
+        Then the run is saved and Python is told as usual: KeyboardInterrupt, or SystemExit with 128 + its number.
+
+        Args:
+            is_fatal: after any error the training is in the middle of something, and of no more use.
+            is_last: it is being closed.
+        """
+        training = self._training
+        if self._is_broken or not (self._is_open or is_last):
+            why = "an error has ended it" if self._is_broken else "it is closed"
+            again = command("resume", self.run, store=self._shelf.store.path)
+            raise UsageError(f"run={self.run}: {why}; go on with `league.Trainer.resume({self.run!r})` or {again}")
+        device = training.run.device
+        self._has_changed = self._by_hand.look() or self._has_changed or not is_last
+        with on_signal(self._note) as received:
+            try:
+                with randomness.untouched(device):
+                    randomness.set_state(self._generators, device)
+                    with training.errors_told():
+                        yield training
+                    self._generators = randomness.get_state(device)
+                self._by_hand.remember()
+            except BaseException as error:
+                self._is_broken = is_fatal or not isinstance(error, LeagueError)
+                self._by_hand.remember()
+                raise
+        self._told = self._told or next(iter(received), 0)
+        if self._told and self._rollout is None and not is_last:
+            number, self._told = self._told, 0
+            self.save()
+            _tell_python(number)
+
+    def _note(self, number: int) -> None:
+        self._training.run.watcher.say("stopping after this update; press again to quit at once")
+
+    def _need_no_rollout(self, act: str) -> None:
+        if self._rollout is not None and not self._is_broken:
+            raise UsageError(f"{act}: the last rollout waits to be learned from; learn(rollout), or discard() it")
+
+    def _write(self, *, must_succeed: bool) -> None:
+        try:
+            self._by_hand.write_row()
+        except LeagueError:
+            if must_succeed:
+                raise
+            return
+        if self._training.save(must_succeed=must_succeed):
+            self._has_changed = False
+
+
+def _close_forgotten(trainer: weakref.ref[Trainer]) -> None:
+    """At the interpreter's exit."""
+    found = trainer()
+    if found is not None and found._is_open and found._process == os.getpid():
+        found.close()
+
+
+def _tell_python(number: int) -> None:
+    """Ends what runs as a signal does."""
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)

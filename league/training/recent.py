@@ -1,0 +1,76 @@
+"""What a run's last training matches came to, for its metrics and for whoever watches."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from league.pool.pool import Pool
+from league.store.rows import RewardTerm
+from league.types import MatchResult, Rollout
+
+WINDOW = 100
+"""Matches that a displayed win-rate or mean reward looks back on."""
+
+
+class Recent:
+    """The learner's last matches: scores by group of the mix, and what each reward term brought."""
+
+    def __init__(self, pool: Pool, learner: str, weights: dict[str, float]) -> None:
+        self._pool, self._learner, self._weights = pool, learner, weights
+        self._scores: dict[str, deque[float]] = {}
+        self._matches: deque[MatchResult] = deque(maxlen=WINDOW)
+
+    def add(self, finished: list[MatchResult]) -> None:
+        """Counts finished training matches: win 1, draw 1/2, loss 0."""
+        for result in finished:
+            seat = result.agents.index(self._learner)
+            group = self._pool.group_of(result.agents[1 - seat])
+            self._scores.setdefault(group, deque(maxlen=WINDOW)).append(result.score_of(self._learner))
+        self._matches.extend(finished)
+
+    def rates(self) -> dict[str, float]:
+        """Group -> mean score of its last `WINDOW` matches."""
+        return {group: sum(scores) / len(scores) for group, scores in sorted(self._scores.items())}
+
+    def rewards(self) -> tuple[RewardTerm, ...]:
+        """What each reward term brought in the last `WINDOW` matches."""
+        return reward_terms(self._matches, self._learner, self._weights)
+
+
+def reward_terms(matches: Sequence[MatchResult], learner: str, weights: dict[str, float]) -> tuple[RewardTerm, ...]:
+    """What each reward term brought in `matches`, as `Store.reward_terms` says it of those in the store."""
+    if not matches:
+        return ()
+    seats = np.array([match.agents.index(learner) for match in matches])
+    rows = np.arange(len(matches))
+    terms = []
+    for name in matches[0].rewards:
+        sums = np.array([match.rewards[name] for match in matches])
+        terms.append(
+            RewardTerm(
+                term=name,
+                weight=weights.get(name, 0.0),
+                matches=len(matches),
+                fired=int(sums.any(axis=1).sum()),
+                own=float(sums[rows, seats].mean()),
+                other=float(sums[rows, 1 - seats].mean()),
+            )
+        )
+    return tuple(sorted(terms, key=lambda term: (-abs(term.weighted), term.term)))
+
+
+def match_metrics(rollout: Rollout, learner: str, weights: dict[str, float]) -> dict[str, float]:
+    """Means a finished match of the learner's seat: `match/METRIC`, and `reward/TERM` with its weight applied."""
+    finished = rollout.finished
+    metrics = {"matches": float(len(finished))}
+    if not finished:
+        return metrics
+    seats = [result.agents.index(learner) for result in finished]
+    for name in finished[0].metrics:
+        metrics[f"match/{name}"] = float(np.mean([r.metrics[name][s] for r, s in zip(finished, seats, strict=True)]))
+    metrics |= {f"reward/{term.term}": term.weighted for term in reward_terms(finished, learner, weights)}
+    metrics["match/steps"] = float(np.mean([r.steps for r in finished]))
+    return metrics

@@ -1,0 +1,188 @@
+"""A run's state: what of its parts is saved, when, and what goes on from it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from league.config import BITS
+from league.device import is_out_of_memory
+from league.errors import SnapshotError, StoreError, command
+from league.play import randomness
+from league.play.moving import Setting, seed_after, told
+from league.play.rollout import Collector
+from league.pool.pool import Pool
+from league.training import probe
+from league.training.learner import Learner
+from league.training.run import Run
+
+RETRY_SECONDS = 60.0
+"""After a checkpoint that failed, until the next try."""
+
+
+class SaveClock:
+    """When a state is saved next. A new run's first is due at once, so that it can be resumed from its first update."""
+
+    def __init__(self, minutes: float, is_resumed: bool) -> None:
+        self._pause, self._due_at = 60 * minutes, -math.inf
+        if is_resumed:
+            self.start(True)
+
+    def set_minutes(self, minutes: float) -> None:
+        """Waits for so long from the next save on."""
+        self._pause = 60 * minutes
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time."""
+        return time.monotonic() > self._due_at
+
+    def start(self, is_saved: bool) -> None:
+        """Begins to wait for the next; where the last one failed, not for long."""
+        self._due_at = time.monotonic() + (self._pause if is_saved else min(self._pause, RETRY_SECONDS))
+
+
+def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> bool:
+    """Writes what waits for the store, then the state: a restart never goes on from a state whose matches are lost.
+
+    The state holds how many match rows the store has then, so that a restart sees whether it has lost some. Where it
+    `must_succeed` and the store is busy, what waits is kept beside it, and the state has no such counts.
+
+    Returns:
+        Whether it was written; if not, the older states stand, and training goes on.
+
+    Raises:
+        StoreError, SnapshotError: `must_succeed`, and the store or the disk refused.
+    """
+    try:
+        rows = run.store.checkpoint(run.name, run.counters.update, keeps=must_succeed)
+        run.shelf.save_state({**state, "rows": rows})
+    except (StoreError, SnapshotError) as error:
+        if must_succeed:
+            raise
+        run.watcher.say(f"no checkpoint now, but the last one stands: {error}")
+        return False
+    return True
+
+
+def state_of(run: Run, learner: Learner, pool: Pool, collector: Collector) -> dict[str, Any]:
+    """All that the run goes on from, as `restore` takes it; tensors and plain values only."""
+    return {
+        "counters": asdict(run.counters),
+        "learner": learner.state_dict(),
+        "pool": pool.state_dict(),
+        "collector": collector.state_dict(),
+        "guards": run.guards.state_dict(),
+        "generators": randomness.get_state(run.device),
+        "probe": probe.foresee(collector) if run.counters.update else None,
+        "setting": setting_of(run, collector).to_json(),
+    }
+
+
+def restore(
+    run: Run,
+    state: dict[str, Any],
+    learner: Learner,
+    pool: Pool,
+    collector: Collector,
+    seeded: Sequence[str],
+    *,
+    begins: bool = True,
+) -> bool:
+    """Takes `state` over and empties it; what goes on otherwise than it was saved is said and written down.
+
+    Where the state has no matches, or such that cannot be taken over, new ones begin.
+
+    seeded: global generators that did not take the saved state. begins: whether new matches begin at once; else
+    whoever plays next begins them.
+
+    Returns:
+        Whether matches are in play.
+
+    Raises:
+        SnapshotError: weights, optimiser or pool cannot be read, as where another version of league wrote them.
+    """
+    counters = run.counters
+    counters.load_state_dict(state.pop("counters"))
+    try:
+        run.guards.load_state_dict(state.pop("guards", None))
+        learner.load_state_dict(state.pop("learner"))
+        pool.load_state_dict(state.pop("pool"))
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise
+        env = run.env or run.config.env.name
+        raise SnapshotError(
+            f"run={run.name}: its state cannot be read by this league ({' '.join(str(error).split())[:200]}); read it"
+            f" with the one that wrote it, or begin a new run with"
+            f" {command('train', '--fresh', '--env', env, store=run.store.path)}"
+        ) from error
+    matches, saved = state.pop("collector"), state.pop("probe", None)
+    taken = None
+    if matches is not None and counters.update:
+        taken = collector.load_state_dict(matches, seed_after(run.seed, counters.update))
+    for kind, line in told(run.name, state.pop("setting", {}), setting_of(run, collector), taken, seeded):
+        run.watcher.say(line)
+        run.store.add_event(run.name, counters.update, kind, line)
+    if counters.update and (taken is None or taken.lost):
+        if begins:
+            begin_matches(run, collector)
+        return begins
+    if taken is not None and saved is not None:
+        is_drawn_alike = not (taken.is_reseeded or taken.is_regrouped)
+        is_same, sentence = probe.compare(saved, probe.foresee(collector), is_drawn_alike=is_drawn_alike)
+        run.watcher.say(sentence)
+        if not is_same:
+            run.store.add_event(run.name, counters.update, "probe", sentence)
+    return counters.update > 0
+
+
+def begin_matches(run: Run, collector: Collector) -> None:
+    """Begins a match in each row, after the run's present update and whatever was played before."""
+    if run.counters.update == 0:
+        collector.start(run.seed)
+        return
+    seed = seed_after(run.seed, run.counters.update, run.config.env.rows)
+    collector.generator.manual_seed(seed)
+    collector.start(seed, updates_made=run.counters.update)
+
+
+def setting_of(run: Run, collector: Collector) -> Setting:
+    """What the run's bits depend on here, beside its config and seed."""
+    nets = "graphs" if collector.has_graphs else "plain"
+    opponents = "stacked" if collector.is_stacked else "net by net"
+    return Setting(run.device.type, len(collector.lanes), nets, opponents, run.products, BITS)
+
+
+def save_without_matches(run: Run, learner: Learner, pool: Pool, more: Mapping[str, Any]) -> str:
+    """Saves the run as of its last whole update, with the weights of now; says whether that went well.
+
+    The matches in play are left out: they may have been interrupted between a net's step and the game's, and they take
+    memory. New ones begin when the run goes on.
+
+    more: what else the state has.
+    """
+    learner.optimizer.zero_grad()
+    state = {
+        "counters": asdict(run.counters),
+        "learner": learner.state_dict(),
+        "pool": pool.state_dict(),
+        "collector": None,
+        "guards": run.guards.state_dict(),
+        "setting": {"device": run.device.type, "products": run.products, "bits": BITS},
+        **more,
+    }
+    try:
+        checkpoint(run, state, must_succeed=True)
+    except (MemoryError, RuntimeError, StoreError, SnapshotError) as error:
+        why = str(error) or "no memory for it"
+        return f"not saved ({why}), so its last saved state stands, or its beginning where there is none"
+    return "saved"
+
+
+def resume_command(run: Run, *more: str) -> str:
+    """What carries the run on."""
+    return command("resume", run.name, *more, store=run.store.path)

@@ -1,0 +1,47 @@
+"""What a training says while it goes on: alarms, reward terms that never fired, and a report of each update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from league.errors import StoreError
+from league.training.guards import Alarm
+from league.training.recent import Recent
+from league.training.run import Report, Run
+
+
+def tell(run: Run, alarms: list[Alarm]) -> list[Alarm]:
+    """Says alarms and writes them down."""
+    for alarm in alarms:
+        run.store.add_event(run.name, run.counters.update, alarm.kind, alarm.message)
+        run.watcher.say(f"alarm at step {run.counters.steps:,}: {alarm.message}")
+    return alarms
+
+
+def warn_of_silent_rewards(run: Run) -> None:
+    """At the end of a stage, names the reward terms that have a weight and were 0 in every match of the whole run."""
+    try:
+        terms = run.store.reward_terms(run.name)
+    except StoreError as error:
+        run.watcher.say(f"not known whether every reward term fired: {error}")
+        return
+    for term in terms:
+        if term.weight and not term.fired:
+            message = (
+                f"rewards.{term.term} (weight {term.weight:g}) never fired in {term.matches:,} training matches, so it"
+                f" taught nothing; train longer, see if the game can bring it about, or --set rewards.{term.term}=0"
+            )
+            run.store.add_event(run.name, run.counters.update, f"silent_reward:{term.term}", message)
+            run.watcher.say(message)
+
+
+def report(run: Run, metrics: Mapping[str, float], recent: Recent, seconds: float) -> Report:
+    """What a watcher is told of the update that was just made.
+
+    seconds: that it took, with its rollout.
+    """
+    config, steps = run.config, run.counters.steps
+    rate = config.learner.rollout_steps * config.env.rows / seconds
+    total = config.run.total_steps
+    left = max(0, total - steps) / rate
+    return Report(steps, total, run.counters.update, rate, left, dict(metrics), recent.rates(), recent.rewards())

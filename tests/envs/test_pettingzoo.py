@@ -1,0 +1,232 @@
+"""Environments of PettingZoo through the door, in turns and at once; what they pay is what the library pays."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import league
+from league.envs import registry
+from league.envs.base import check_match_batch
+from league.errors import ConfigError
+from league.store.store import Store
+from league.types import DRAW, Turns
+from tests.helpers.cases import cases
+from tests.helpers.sizes import TINY
+
+pytest.importorskip("pettingzoo")
+pytest.importorskip("pygame")
+from league.envs.adapters import pettingzoo as adapter
+from tests.helpers import zoo_envs
+
+CLASSIC = {"connect_four_v3": True, "classic/tictactoe_v3": True, "rps_v2": False}
+"""Name -> whether it is in turns."""
+MORE = {
+    "leduc_holdem_v4": "rlcard",
+    "texas_holdem_v4": "rlcard",
+    "go_v5(board_size=5)": "pettingzoo",
+    "hanabi_v5": "shimmy",
+    "mpe2.simple_push_v3": "mpe2",
+    "mpe2.simple_speaker_listener_v4": "mpe2",
+    "multiwalker_v9(n_walkers=2)": "Box2D",
+}
+"""Name -> the module that it needs."""
+
+
+@pytest.fixture(autouse=True)
+def modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules of the tests' own environments are there to be imported."""
+    for kind in (zoo_envs.Uneven, zoo_envs.Payday):
+        found = zoo_envs.module(kind)
+        monkeypatch.setitem(sys.modules, found.__name__, found)
+
+
+OWN = {"tests.helpers.uneven_v0": False, "tests.helpers.payday_v0": True}
+
+
+def batch_of(name: str, rows: int, **options: Any) -> Any:
+    """A batch of a game."""
+    game = adapter.open(name)
+    return game.make(rows, 1, game.Options(**options))
+
+
+@pytest.mark.parametrize("name", cases("classic/tictactoe_v3", slow={**CLASSIC, **OWN}))
+def test_games_keep_the_contract(name: str) -> None:
+    """In turns where agents are, else at once."""
+    batch = batch_of(name, 2)
+    assert isinstance(batch, Turns) == {**CLASSIC, **OWN}[name]
+    steps = 100 if "four" in name else 50
+    check_match_batch(lambda rows, threads: batch_of(name, rows), rows=2, steps=steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MORE)
+def test_more_games_keep_the_contract(name: str) -> None:
+    """Whatever of the library is installed."""
+    pytest.importorskip(MORE[name])
+    check_match_batch(lambda rows, threads: batch_of(name, rows), rows=2, steps=300)
+
+
+def library_env(name: str) -> Any:
+    """The library's own environment of a name, and whether it is parallel."""
+    path = name if name.startswith("tests.") else f"pettingzoo.classic.{name.rpartition('/')[2]}"
+    module = import_module(path)
+    is_parallel = hasattr(module, "parallel_env")
+    return (module.parallel_env if is_parallel else module.env)(), is_parallel
+
+
+def replayed_in_turns(env: Any, seed: int, actions: list[int]) -> tuple[dict[str, float], dict[str, bool], list[Any]]:
+    """What each agent is paid by `last()`, whether it was cut, and who saw what, in a match of these actions."""
+    env.reset(seed=seed)
+    paid = dict.fromkeys(env.possible_agents, 0.0)
+    cut = dict.fromkeys(env.possible_agents, False)
+    left, seen = list(actions), []
+    for agent in env.agent_iter():
+        observation, reward, terminated, truncated, _ = env.last()
+        paid[agent] += reward
+        if terminated or truncated:
+            cut[agent] = truncated and not terminated
+            env.step(None)
+        else:
+            seen.append((agent, observation))
+            env.step(left.pop(0))
+    assert not left
+    return paid, cut, seen
+
+
+def replayed_at_once(env: Any, seed: int, actions: list[list[int]]) -> tuple[dict[str, float], dict[str, bool]]:
+    """What each agent is paid and whether it was cut; `actions` are in the order of the agents."""
+    env.reset(seed=seed)
+    paid, cut = dict.fromkeys(env.possible_agents, 0.0), dict.fromkeys(env.possible_agents, False)
+    for both in actions:
+        given = {agent: both[env.possible_agents.index(agent)] for agent in env.agents}
+        _, rewards, terminated, truncated, _ = env.step(given)
+        for agent in given:
+            paid[agent] += rewards[agent]
+            cut[agent] = truncated[agent] and not terminated[agent]
+    assert not env.agents
+    return paid, cut
+
+
+@pytest.mark.parametrize("name", [*CLASSIC, *OWN])
+def test_a_match_is_the_one_that_pettingzoo_plays(name: str) -> None:
+    """Replayed by its seed and actions: what is seen, legal and paid, how it ends, who wins."""
+    rows, batch = 4, batch_of(name, 4)
+    rng, checked = np.random.default_rng(0), 0
+    action = batch.spec.action
+    batch.reset(3)
+    played: list[list[Any]] = [[] for _ in range(rows)]
+    views: list[list[Any]] = [[] for _ in range(rows)]
+    paid = np.zeros((rows, 2))
+    while checked < 8:
+        acting = batch.to_act.copy() if isinstance(batch, Turns) else np.ones((rows, 2), bool)
+        swaps, seeds = zip(*((match._swap, match._seed) for match in batch.matches), strict=True)
+        batch.actions[:] = action.legal_actions(batch.mask, rng.random((rows, 2, action.num_draws)))
+        for row in range(rows):
+            if acting[row].all():
+                played[row].append([int(batch.actions[row, seat ^ swaps[row], 0]) for seat in range(2)])
+                continue
+            seat = int(acting[row].argmax())
+            played[row].append(int(batch.actions[row, seat, 0]))
+            views[row].append((seat, batch.obs[row, seat].copy(), batch.mask[row, seat].copy()))
+        batch.step()
+        paid += batch.reward_terms[:, :, 0]
+        for row in np.flatnonzero(batch.terminated | batch.truncated):
+            env, is_parallel = library_env(name)
+            agents, swap = env.possible_agents, swaps[row]
+            if is_parallel:
+                there, cut = replayed_at_once(env, seeds[row], played[row])
+            else:
+                there, cut, seen = replayed_in_turns(env, seeds[row], played[row])
+                seens = batch.matches[row]._facts.seen
+                for (seat, view, mask), (agent, observation) in zip(views[row], seen, strict=True):
+                    player = agents.index(agent)
+                    assert seat == player ^ swap and view[-2:].tolist() == [player == 0, player == 1]
+                    assert view[:-2].tolist() == seens[player].flat(observation).tolist()
+                    assert mask.tolist() == observation["action_mask"].astype(bool).tolist()
+            own = [there[agents[seat ^ swap]] for seat in range(2)]
+            assert paid[row].tolist() == pytest.approx(own)
+            assert batch.result["metrics"][row, :, 0].tolist() == pytest.approx(own)
+            assert batch.result["winner"][row] == (DRAW if own[0] == own[1] else int(own[1] > own[0]))
+            assert batch.cut_seats[row].tolist() == [cut[agents[seat ^ swap]] for seat in range(2)]
+            assert batch.truncated[row] == any(cut.values()) and batch.terminated[row] != any(cut.values())
+            played[row], views[row], paid[row] = [], [], 0
+            checked += 1
+
+
+def test_agents_that_differ_share_one_observation() -> None:
+    """Zeros where one sees less, which agent it is at the end, and only its own actions are legal."""
+    batch = batch_of("tests.helpers.uneven_v0", 12)
+    batch.reset(0)
+    assert batch.spec.obs_size == 4 and batch.spec.action.choices == (4,)
+    for row, match in enumerate(batch.matches):
+        narrow = 1 ^ match._swap
+        assert batch.mask[row, narrow].tolist() == [True, True, False, False] and batch.mask[row, 1 - narrow].all()
+        assert batch.obs[row, narrow, 1:].tolist() == [0, 0, 1] and batch.obs[row, 1 - narrow, 2:].tolist() == [1, 0]
+    assert {match._swap for match in batch.matches} == {0, 1}
+
+
+def test_a_long_match_is_cut() -> None:
+    """By `env.max_steps`; who was paid more until then wins."""
+    batch = batch_of("tests.helpers.uneven_v0", 2, max_steps=2)
+    batch.reset(0)
+    swaps = [match._swap for match in batch.matches]
+    for _ in range(2):
+        batch.actions[:] = 1
+        batch.actions[range(2), swaps] = 3
+        batch.step()
+    assert batch.truncated.all() and batch.cut_seats.all() and batch.result["winner"].tolist() == swaps
+
+
+@pytest.mark.slow
+def test_a_run_is_trained_found_again_and_drawn(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """By its address; nothing of what the library prints is seen."""
+    store = tmp_path / "league.duckdb"
+    sets = [setting for setting in TINY if not setting.startswith("pool.snap")]
+    result = league.train("smoke", env="pettingzoo:connect_four_v3", overrides=sets, store=store, run="z")
+    row = Store.open(store).find_run("z")
+    assert (result.status, row.game, row.source.address) == (
+        "finished",
+        "pettingzoo-connect_four_v3",
+        "pettingzoo:connect_four_v3",
+    )
+    registry._leave("pettingzoo-connect_four_v3")
+    assert league.evaluate("z", "bot:random", games=4, store=store, device="cpu").summary.games == 4
+    league.watch("z", "bot:random", tmp_path / "z.png", store=store, device="cpu")
+    assert (tmp_path / "z.png").stat().st_size > 1_000
+    assert "pygame" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ("conect_four_v3", "PettingZoo has no environment 'conect_four_v3'; did you mean `connect_four_v3`"),
+        ("clasic/rps_v2", "did you mean `classic/rps_v2`"),
+        ("pistonball_v6", "it is for 20 agents; .* its own are n_pistons"),
+        ("connect_four_v3(1)", r"\(keyword=value, ...\)"),
+        ("connect_four_v3(size=3)", "TypeError: .* unexpected keyword argument 'size'"),
+        ("nobody.game_v0", "nobody is not installed"),
+        ("json.tool", "json.tool has neither env nor parallel_env"),
+    ],
+)
+def test_what_cannot_be_played_is_one_line(rest: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """With the next step, and the library writes nothing of its own."""
+    if rest.startswith("piston"):
+        pytest.importorskip("pymunk")
+    with pytest.raises(ConfigError, match=words) as caught:
+        adapter.open(rest)
+    assert "\n" not in str(caught.value) and capfd.readouterr() == ("", "")
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what installs it."""
+    monkeypatch.setitem(sys.modules, "rlcard", None)
+    for name in [name for name in sys.modules if name.startswith("pettingzoo.classic.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError, match=r"rlcard is not installed; pip install 'pettingzoo\[classic\]'"):
+        adapter.open("leduc_holdem_v4")

@@ -1,0 +1,113 @@
+"""Environments of PettingZoo with something odd about them, for tests: a module each, as the library has them."""
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import AECEnv, ParallelEnv
+
+AGENTS = ["wide", "narrow"]
+
+
+class Uneven(ParallelEnv[str, Any, Any]):
+    """Two agents that see and do different things at once; the second leaves after three steps, the first is cut."""
+
+    def __init__(self, length: int = 6, render_mode: str | None = None) -> None:
+        self.metadata = {"name": "uneven_v0", "render_modes": []}
+        self.render_mode, self.length = render_mode, length
+        self.possible_agents = list(AGENTS)
+
+    def observation_space(self, agent: str) -> Any:
+        """Two numbers for one, one for the other."""
+        return spaces.Box(-10, 10, (2 if agent == "wide" else 1,), np.float32)
+
+    def action_space(self, agent: str) -> Any:
+        """Four actions for one, two for the other."""
+        return spaces.Discrete(4 if agent == "wide" else 2)
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Begins at numbers that are drawn."""
+        self.agents, self.steps = list(AGENTS), 0
+        self.rng = np.random.default_rng(seed)
+        self.start = self.rng.integers(5, size=2)
+        return self._see(), {agent: {} for agent in self.agents}
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        """Pays each what it chose."""
+        assert set(actions) == set(self.agents)
+        assert all(self.action_space(agent).contains(action) for agent, action in actions.items())
+        self.steps += 1
+        seen = self._see()
+        rewards = {agent: float(action) for agent, action in actions.items()}
+        out = {agent: agent == "narrow" and self.steps == 3 for agent in actions}
+        cut = {agent: agent == "wide" and self.steps == self.length for agent in actions}
+        self.agents = [agent for agent in self.agents if not (out[agent] or cut[agent])]
+        return seen, rewards, out, cut, {agent: {} for agent in seen}
+
+    def _see(self) -> Any:
+        seen = {"wide": [*self.start[:1], self.steps], "narrow": [self.start[1]]}
+        return {agent: np.array(seen[agent], np.float32) for agent in self.agents}
+
+
+class Payday(AECEnv[str, Any, Any]):
+    """Agents in turn; each is paid for the other's choices, too. The second is out of it after two turns of its own."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.metadata = {"name": "payday_v0", "render_modes": []}
+        self.render_mode, self.possible_agents = render_mode, list(AGENTS)
+
+    def observation_space(self, agent: str) -> Any:
+        """Turns made, and what may be done."""
+        return spaces.Dict({"observation": spaces.Discrete(20), "action_mask": spaces.Box(0, 1, (3,), np.int8)})
+
+    def action_space(self, agent: str) -> Any:
+        """Three actions."""
+        return spaces.Discrete(3)
+
+    def observe(self, agent: str) -> Any:
+        """The turns made; the third action is legal in every other turn."""
+        mask = np.array([1, 1, self.turns % 2], np.int8)
+        return {"observation": self.turns, "action_mask": mask}
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Begins; who is first is drawn."""
+        self.agents, self.turns = list(AGENTS), 0
+        self.rewards = dict.fromkeys(AGENTS, 0.0)
+        self._cumulative_rewards = dict.fromkeys(AGENTS, 0.0)
+        self.terminations, self.truncations = dict.fromkeys(AGENTS, False), dict.fromkeys(AGENTS, False)
+        self.infos = {agent: {} for agent in AGENTS}
+        self.made = dict.fromkeys(AGENTS, 0)
+        self.agent_selection = AGENTS[int(np.random.default_rng(seed).integers(2))]
+
+    def step(self, action: Any) -> None:
+        """Pays the one who chose, and the other half of it."""
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        assert self.observe(agent)["action_mask"][action]
+        self._cumulative_rewards[agent] = 0.0
+        self._clear_rewards()
+        for each in self.agents:
+            self.rewards[each] = float(action) if each == agent else action / 2
+        self._accumulate_rewards()
+        self.turns += 1
+        self.made[agent] += 1
+        if agent == "narrow" and self.made[agent] == 2:
+            self.terminations[agent] = True
+        if agent == "wide" and self.made[agent] == 4:
+            self.truncations[agent] = True
+        others = [each for each in self.agents if each != agent and not self._is_out(each)]
+        self.agent_selection = others[0] if others else agent
+        self._deads_step_first()
+
+    def _is_out(self, agent: str) -> bool:
+        return self.terminations[agent] or self.truncations[agent]
+
+
+def module(kind: type[Any]) -> ModuleType:
+    """A module of an environment, as the library has one for each."""
+    found: Any = ModuleType(f"tests.helpers.{kind.__name__.lower()}_v0")
+    setattr(found, "parallel_env" if issubclass(kind, ParallelEnv) else "env", kind)
+    return found

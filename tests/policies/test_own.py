@@ -1,0 +1,99 @@
+"""Networks of one's own: the example, what it remembers, and those that say that they can be stacked."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from league import config as settings
+from league.arena import networks
+from league.envs import registry
+from league.errors import ContractError
+from league.policies.actor_critic import ActorCritic
+from league.policies.memory import Memory
+from league.policies.stacked import StackedPolicy
+from league.testing import check_policy
+from tests.helpers.cases import cases
+from tests.helpers.rollouts import network
+
+GRU = Path(__file__).resolve().parents[2] / "examples" / "gru.py"
+
+
+def example() -> Any:
+    """The class of examples/gru.py."""
+    spec = importlib.util.spec_from_file_location("gru_example", GRU)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.GRU
+
+
+@pytest.mark.parametrize("game", cases("matrix", "cards", slow=["kuhn", "brawl", "leduc"]))
+def test_the_example_keeps_the_contract_in_every_game(game: str) -> None:
+    """With masks and without, keys, choices and legal tuples."""
+    config = settings.load(env=game, overrides=["agent.lstm_size=8"])
+    spec = registry.spec(game, config.env.options)
+    torch.manual_seed(0)
+    check_policy(example()(spec, config.agent), spec)
+
+
+def test_the_example_is_short() -> None:
+    """At most 60 lines, as the page says 50."""
+    assert len(GRU.read_text().splitlines()) <= 52
+
+
+def test_what_is_remembered_of_rows() -> None:
+    """Named tensors, row by row; copies where copies are promised, and a name that there is not is told."""
+    memory = Memory(a=torch.arange(6.0).view(3, 2), b=torch.ones(3))
+    memory.a[1] = 7
+    part = memory.select(torch.tensor([2, 1]))
+    memory.clear(torch.tensor([1]))
+    assert part.a.tolist() == [[4, 5], [7, 7]] and memory.a.tolist() == [[0, 1], [0, 0], [4, 5]]
+    joined = part.join([memory])
+    assert joined.a.tolist() == [*part.a.tolist(), *memory.a.tolist()] and joined.b.tolist() == [1, 1, 1, 0, 1]
+    whole = memory.select(None)
+    memory.load({"a": torch.full((3, 2), 9.0), "b": torch.zeros(3)})
+    assert whole.a[0].tolist() == [0, 1] and memory.a[0].tolist() == [9, 9] and memory.tensors()["a"] is memory.a
+    assert Memory().join([Memory()]).tensors() == {} and Memory(x=torch.ones(2)).join([]).x.tolist() == [1, 1]
+    with pytest.raises(AttributeError, match="this memory has no 'c'; it has a, b"):
+        memory.c  # noqa: B018
+
+
+class Stacking(ActorCritic):
+    """The library's network as one's own: it says that it can be stacked."""
+
+    shift = 0.0
+
+    def make_stack(self, num_slots: int, precision: str) -> StackedPolicy:
+        """Its layers are the library's."""
+        stack = StackedPolicy(self, num_slots, precision)
+        if self.shift:
+            step = stack.step
+
+            def other(*given: Any, **more: Any) -> Any:
+                action, log_prob, value = step(*given, **more)
+                return action, log_prob, value + self.shift
+
+            stack.step = other  # type: ignore[method-assign]
+        return stack
+
+
+def test_only_what_says_so_is_stacked() -> None:
+    """A subclass of the library's network does not, unless it has the method; a stack that plays otherwise is named."""
+    spec = registry.spec("matrix", {})
+    plain = network("matrix", {}, 0)
+    own = Stacking(plain.architecture)
+
+    class Silent(ActorCritic):
+        pass
+
+    assert networks.make_stack(Silent(plain.architecture), 4, "bf16") is None
+    assert networks.make_stack(own, 4, "bf16") is not None and networks.make_stack(plain, 4, "bf16") is not None
+    check_policy(own, spec, rows=2, steps=5)
+    own.shift = 0.1
+    with pytest.raises(ContractError, match=r"a net in its make_stack\(\) plays otherwise than by itself"):
+        check_policy(own, spec, rows=2, steps=5)
