@@ -17,8 +17,8 @@ import time
 import traceback
 from typing import Any
 
-from league.envs import adapters, registry
-from league.envs.finding import pick
+from league.envs import registry
+from league.envs.opening import open_game
 from league.envs.sharing import (
     CLOSE,
     COMMAND,
@@ -38,7 +38,7 @@ from league.envs.sharing import (
     put,
     take,
 )
-from league.envs.sources import load, locate, parse
+from league.envs.sources import locate, parse
 from league.errors import ConfigError
 from league.types import MatchBatch
 
@@ -164,17 +164,12 @@ def find_game(recipe: dict[str, str]) -> None:
         registry.options_model(name)  # says that there is none
         return
     found = locate(parse(address))
-    where = found.source.address
     if found.source.sha256 != recipe["sha256"]:
         raise ConfigError(
-            f"env={where}: it has changed since this process began, and a worker process would play what it is now;"
-            f" begin again, or set env.workers=0"
+            f"env={found.source.address}: it has changed since this process began, and a worker process would play what"
+            f" it is now; begin again, or set env.workers=0"
         )
-    if found.kind == "scheme":
-        registry.adopt(adapters.open_game(found.place, found.part), where, found.source)
-        return
-    module = load(found)
-    registry.adopt(pick(module, found.part, where), where, found.source, module)
+    open_game(found)
 
 
 def _described(error: BaseException) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from league import config as settings
 from league.arena import consent, lessons
 from league.arena.fitting import check_mix, default_layer
 from league.config import Config, Layer
-from league.envs import adapters, registry
-from league.envs.finding import pick
-from league.envs.sources import GoneError, Located, load, locate, parse
+from league.envs import registry
+from league.envs.opening import open_game
+from league.envs.sources import GoneError, Located, locate, parse
 from league.errors import ConfigError, LeagueError, UsageError, one_line, plain
 from league.types import Source
 
@@ -156,14 +155,7 @@ def address_of(name: str) -> str:
 
 def _open(found: Located) -> str:
     """Runs what was located and registers its game; returns its name."""
-    where = found.source.address
-    check = partial(_check_defaults, where=where)
-    if found.kind == "scheme":
-        if found.path is not None:  # the library finds it imported
-            load(replace(found, kind="module", place=adapters.module_of(found.place, found.part), part=""))
-        return registry.adopt(adapters.open_game(found.place, found.part), where, found.source, check=check)
-    module = load(found)
-    return registry.adopt(pick(module, found.part, where), where, found.source, module, check)
+    return open_game(found, partial(_check_defaults, where=found.source.address))
 
 
 def _open_named(name: str, then: Source, whose: str) -> None:

@@ -22,7 +22,7 @@ import pytest
 
 from league import config
 from league.arena import consent, fitting, games
-from league.envs import entry_points, registry
+from league.envs import adapters, entry_points, registry
 from league.envs.classic import matrix
 from league.envs.sources import parse
 from league.errors import ConfigError, LeagueError, UsageError
@@ -106,22 +106,22 @@ def test_what_is_no_address_is_one_line(text: str, words: str) -> None:
 
 def test_a_scheme_without_its_adapter_or_library_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the two in one line; with both, the adapter is given what stands behind the colon."""
-    scheme = games.adapters.SCHEMES["openspiel"]
-    monkeypatch.setitem(games.adapters.SCHEMES, "openspiel", scheme._replace(module="league.envs.adapters.nobody"))
+    scheme = adapters.SCHEMES["openspiel"]
+    monkeypatch.setitem(adapters.SCHEMES, "openspiel", scheme._replace(module="league.envs.adapters.nobody"))
     assert "no adapter for open_spiel" in refusal(lambda: games.enter("openspiel:go"))
     Path("lacking.py").write_text("import pyspiel_is_not_here\n")
     Path("whole.py").write_text("def open(rest):\n    return GAMES[rest]\n")
     monkeypatch.syspath_prepend(str(Path.cwd()))
-    monkeypatch.setitem(games.adapters.SCHEMES, "openspiel", scheme._replace(module="lacking"))
+    monkeypatch.setitem(adapters.SCHEMES, "openspiel", scheme._replace(module="lacking"))
     assert "pip install 'league-engine[openspiel]'" in refusal(lambda: games.enter("openspiel:go"))
     import whole  # type: ignore[import-not-found]
 
     whole.GAMES = {"go(size=3)": named("tiny")}
-    monkeypatch.setitem(games.adapters.SCHEMES, "openspiel", scheme._replace(module="whole"))
+    monkeypatch.setitem(adapters.SCHEMES, "openspiel", scheme._replace(module="whole"))
     assert games.enter("openspiel:go(size=3)") == "tiny"
     assert registry.source("tiny").address == "openspiel:go(size=3)" and not registry.source("tiny").sha256
     forget()
-    then = Source("openspiel:go(size=3)", games.adapters.library_version("openspiel"))
+    then = Source("openspiel:go(size=3)", adapters.library_version("openspiel"))
     assert games.find_again("tiny", then, "r") == ""
     forget()
     assert "was never named" in refusal(lambda: games.find_again("tiny", Source("openspiel:go"), "r"), UsageError)
@@ -779,4 +779,4 @@ def test_a_module_that_a_library_imports_is_named_with_its_file() -> None:
     assert sys.ran == ran + 1  # type: ignore[attr-defined]
     gymnasium.registry.pop("Own-v0", None)
     for word, module in {"pettingzoo:mpe2.push_v3(N=2)": "mpe2.push_v3", "pettingzoo:classic/rps_v2": ""}.items():
-        assert games.adapters.module_of(*word.split(":", 1)) == module
+        assert adapters.module_of(*word.split(":", 1)) == module

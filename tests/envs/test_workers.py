@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 
 from league.arena.games import enter
-from league.envs import Match, registry, workers
+from league.envs import Match, crew, registry
+from league.envs.crew import WorkerError
 from league.envs.lastaction import LastActions, _pack
 from league.envs.row import MatchError
 from league.envs.sharing import arrays_of
-from league.envs.workers import WorkerBatch, WorkerError
+from league.envs.workers import WorkerBatch
 from league.errors import ConfigError, LeagueError
 from league.types import Regrouping, Turns
 from tests.helpers.cases import cases
@@ -101,7 +102,7 @@ def _user(tmp_path: Path) -> Iterator[None]:
     with new_user(tmp_path):
         yield
     gc.collect()
-    assert not workers._crews
+    assert not crew._crews
 
 
 def noisy(folder: Path, text: str = NOISY) -> str:
@@ -206,7 +207,7 @@ def test_seeds_of_a_games_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     Here as on a system without Linux's sockets and files.
     """
     monkeypatch.delattr(os, "memfd_create", raising=False)
-    monkeypatch.setattr(workers, "SOCKET", socket.SOCK_STREAM)
+    monkeypatch.setattr(crew, "SOCKET", socket.SOCK_STREAM)
     body = (ROOT / "envs" / "classic" / "matrix.py").read_text()
     body = body.replace('NAME = "matrix"', 'NAME = "own"').replace('name="matrix"', 'name="own"')
     body = body.replace(

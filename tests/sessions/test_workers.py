@@ -13,7 +13,7 @@ import torch
 
 import league
 from league.config import CHANGEABLE, fingerprint, load
-from league.envs import registry, workers
+from league.envs import crew, registry
 from league.errors import ConfigError, LeagueError
 from league.sessions import sizing
 from league.store.store import Store
@@ -70,7 +70,7 @@ def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path)
         assert train(tmp_path, "many", more, "env.workers=2").updates == 1
     notes = Notes()
     assert league.resume("many", store=store, overrides=["env.workers=1"], watcher=notes).status == "finished"
-    assert learned(tmp_path, "one") == learned(tmp_path, "many") and not workers._crews
+    assert learned(tmp_path, "one") == learned(tmp_path, "many") and not crew._crews
     made: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         make = registry.make
@@ -80,7 +80,7 @@ def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path)
         )
         scores = [league.evaluate(run, "bot:two", games=4, store=store, device="cpu") for run in ("one", "many")]
     assert made == [0, 1, 0]  # the last is of one row, which says what the game is
-    assert scores[0].summary == scores[1].summary and not workers._crews
+    assert scores[0].summary == scores[1].summary and not crew._crews
     assert not [line for line in notes.said if "lost" in line or "otherwise" in line]
     one, many = (Store.open(store).find_run(run) for run in ("one", "many"))
     assert one.fingerprint == many.fingerprint and one.source == many.source
@@ -90,8 +90,8 @@ def test_a_worker_that_dies_ends_a_run_that_can_go_on(tmp_path: Path) -> None:
     """It is saved as of its last update, and an event says who died."""
 
     def kill() -> None:
-        [crew] = workers._crews.values()
-        os.kill(crew.pids[1], signal.SIGKILL)
+        [found] = crew._crews.values()
+        os.kill(found.pids[1], signal.SIGKILL)
 
     with (
         at_update(1, kill),
@@ -101,7 +101,7 @@ def test_a_worker_that_dies_ends_a_run_that_can_go_on(tmp_path: Path) -> None:
     assert "saved" in str(found.value) and "league resume r" in str(found.value) and "\n" not in str(found.value)
     store = Store.open(tmp_path / "league.duckdb")
     assert store.find_run("r").status == "failed" and "worker_died" in [event.kind for event in store.events("r")]
-    assert not workers._crews
+    assert not crew._crews
     assert league.resume("r", store=tmp_path / "league.duckdb").status == "finished"
 
 

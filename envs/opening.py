@@ -1,0 +1,27 @@
+"""From a game's code that was located to a game that is registered: its code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from league.envs import adapters, registry
+from league.envs.finding import pick
+from league.envs.sources import Located, load
+
+
+def open_game(found: Located, check: Callable[[str], None] = lambda name: None) -> str:
+    """Runs what was located and registers its game; returns its name.
+
+    check: as for `league.envs.registry.adopt`.
+
+    Raises:
+        ConfigError: it cannot be imported, is no game, or another one has its name.
+    """
+    where = found.source.address
+    if found.kind == "scheme":
+        if found.path is not None:  # the library finds it imported
+            load(replace(found, kind="module", place=adapters.module_of(found.place, found.part), part=""))
+        return registry.adopt(adapters.open_game(found.place, found.part), where, found.source, check=check)
+    module = load(found)
+    return registry.adopt(pick(module, found.part, where), where, found.source, module, check)
