@@ -65,7 +65,7 @@ def main() -> None:
     store = Store.open(arguments.store) if arguments.agents else None
     for number, agent in enumerate(arguments.agents or bots):
         own = sides[number] if store is None else find_agent(store, agent)
-        meeting = gather((own, *sides), GAME, "cpu")
+        meeting = gather(store, (own, *sides), GAME, "cpu")
         pairings = [(0, 1 + i, arguments.games, 1 + i) for i in range(len(sides))]
         results = play_pairings(meeting, pairings, run="roshambo", update=0, greedy=arguments.greedy)
         paid = returns_of(results, own.agent_id)
