@@ -17,7 +17,7 @@ from league.arena.games import enter
 from league.envs import Match, registry
 from league.types import MatchBatch
 
-STEPS = 2
+STEPS = 1
 """Of a turn."""
 
 
