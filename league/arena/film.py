@@ -30,16 +30,19 @@ SAMPLES = 20
 
 
 class Reel(Sequence[Picture]):
-    """Pictures of one size, kept compressed: a match has many, and little changes in them."""
+    """Pictures, kept compressed: a match has many, and little changes in them.
+
+    What comes out has the size of the largest, with black to the right of and below smaller ones.
+    """
 
     def __init__(self) -> None:
-        self._pictures: list[bytes] = []
-        self._shape: tuple[int, ...] = ()
+        self._pictures: list[tuple[tuple[int, ...], bytes]] = []
+        self._height = self._width = 0
 
     def append(self, picture: Picture) -> None:
         """Adds a picture at the end."""
-        self._shape = picture.shape
-        self._pictures.append(zlib.compress(picture.tobytes(), 1))
+        self._height, self._width = max(self._height, picture.shape[0]), max(self._width, picture.shape[1])
+        self._pictures.append((picture.shape, zlib.compress(picture.tobytes(), 1)))
 
     def __len__(self) -> int:
         return len(self._pictures)
@@ -51,7 +54,11 @@ class Reel(Sequence[Picture]):
     def __getitem__(self, index: int | slice) -> Picture | list[Picture]:
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
-        return np.frombuffer(zlib.decompress(self._pictures[index]), np.uint8).reshape(self._shape)
+        shape, data = self._pictures[index]
+        picture = np.frombuffer(zlib.decompress(data), np.uint8).reshape(shape)
+        if shape[:2] == (self._height, self._width):
+            return picture
+        return np.pad(picture, ((0, self._height - shape[0]), (0, self._width - shape[1]), (0, 0)))
 
 
 class Shot(NamedTuple):

@@ -11,7 +11,7 @@ AGENTS = ["wide", "narrow"]
 
 
 class Uneven(ParallelEnv[str, Any, Any]):
-    """Two agents that see and do different things at once; the second leaves after three steps, the first is cut."""
+    """Two agents at once that see and do different things; the second is cut after three steps, the first goes on."""
 
     def __init__(self, length: int = 6, render_mode: str | None = None) -> None:
         self.metadata = {"name": "uneven_v0", "render_modes": []}
@@ -40,8 +40,8 @@ class Uneven(ParallelEnv[str, Any, Any]):
         self.steps += 1
         seen = self._see()
         rewards = {agent: float(action) for agent, action in actions.items()}
-        out = {agent: agent == "narrow" and self.steps == 3 for agent in actions}
-        cut = {agent: agent == "wide" and self.steps == self.length for agent in actions}
+        out = {agent: agent == "wide" and self.steps == self.length for agent in actions}
+        cut = {agent: agent == "narrow" and self.steps == 3 for agent in actions}
         self.agents = [agent for agent in self.agents if not (out[agent] or cut[agent])]
         return seen, rewards, out, cut, {agent: {} for agent in seen}
 
