@@ -20,7 +20,7 @@ from league.policies.actor_critic import ActorCritic, Architecture
 from league.schema import MAX_HISTORY, MAX_LAYERS, MAX_SEED
 from league.snapshots.io import load
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
-from league.types import ActionSpec, Policy
+from league.types import ActionSpec, GameSpec, Policy
 
 MAX_STATE_BYTES = 2**28
 """The most that one row's memory may take, hundreds of times the default agent's; a manifest that asks for more is
@@ -166,7 +166,8 @@ class Agent:
     def __init__(self, policy: Policy, manifest: Manifest) -> None:
         self.policy = policy
         self.manifest = manifest
-        self._spec = spec_from_json(manifest.spec)
+        self._spec: Architecture | GameSpec
+        self._spec = policy.architecture if isinstance(policy, ActorCritic) else spec_from_json(manifest.spec)
         self._device = next(iter(policy.parameters())).device
         self._generator = torch.Generator(self._device)
         self._num_rows = 1

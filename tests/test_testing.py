@@ -295,8 +295,6 @@ def test_a_bot_that_leaks_or_cheats_is_named(bot: Any, rule: str) -> None:
     check_bot("auction", own_chance)
     with pytest.raises(UsageError, match="did you mean `random`"):
         check_bot("auction", "randon")
-    with pytest.raises(UsageError, match="matrix is a batch in arrays"):
-        check_bot("matrix", own_chance)
 
 
 class LeakyBots(MatrixBatch):

@@ -38,6 +38,8 @@ from league.types import BOT_PREFIX, Source
 Say = Callable[[str], None]
 TABLES: dict[Kind, str] = {"bot": "bots", "sampler": "samplers", "policy": "policies"}
 """What they are called together in `Config.parts`."""
+SETTINGS: dict[Kind, str] = {"sampler": "pool.sampler", "policy": "agent.policy"}
+"""Which a run has one of."""
 MOST_LETTERS = 1_000
 """Of an address that is shown."""
 
@@ -53,11 +55,11 @@ class Given:
         """The settings by which a run has them, as `--set` takes them."""
         names = {kind: [part.name for part in self.parts if part.kind == kind] for kind in KINDS}
         sets = [f"pool.bots={json.dumps(names['bot'])}"] if names["bot"] else []
-        for kind, setting in (("sampler", "pool.sampler"), ("policy", "agent.policy")):
-            if len(names[kind]) > 1:  # type: ignore[index]
-                both = " and ".join(names[kind])  # type: ignore[index]
+        for kind, setting in SETTINGS.items():
+            if len(names[kind]) > 1:
+                both = " and ".join(names[kind])
                 raise UsageError(f"{kind}: a run has one, and {both} are named; leave out all but one")
-            sets += [f"{setting}={json.dumps(name)}" for name in names[kind]]  # type: ignore[index]
+            sets += [f"{setting}={json.dumps(name)}" for name in names[kind]]
         return sets
 
     def find(self, kind: Kind, name: str) -> Part | None:
@@ -111,7 +113,9 @@ def resolved(config: Config) -> Config:
         "policy": [config.agent.policy] if config.agent.policy else [],
     }
     found = {
-        TABLES[kind]: {name: _current(kind, name, game, _setting(kind, name, config)).source for name in {*own}}
+        TABLES[kind]: {
+            name: _current(kind, name, game, _setting(kind, name, config)).source for name in dict.fromkeys(own)
+        }
         for kind, own in names.items()
     }
     return with_parts(config, PartsConfig.model_validate(found))

@@ -38,7 +38,7 @@ def try_parts(
         GuardError: a bot or a sampler fails.
         ConfigError: the policy cannot be made.
     """
-    for name in {config.pool.sampler, config.pool.group_sampler} - set(OURS):
+    for name in sorted({config.pool.sampler, config.pool.group_sampler} - set(OURS)):
         for num_members in TRIED_MEMBERS:
             probabilities(name, Beginning(config.pool, num_members))
     if config.parts.bots:

@@ -8,7 +8,9 @@ import pytest
 import league
 from league.snapshots import Agent
 from league.store.store import Store
+from tests.helpers.cases import cases
 
+GRU = str(Path(__file__).resolve().parents[2] / "examples" / "gru.py")
 SMALL = [
     "env.rounds=1",
     "env.rows=64",
@@ -21,11 +23,13 @@ SMALL = [
 ]
 
 
-def test_best_response_to_a_biased_bot(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", cases(None, slow=[GRU]), ids=["the library's", "one's own"])
+def test_best_response_to_a_biased_bot(policy: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against rock 60 %, paper 20 %, scissors 20 %, PPO finds paper: 0.4 a round, of which it gets at least 0.36."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     store = tmp_path / "league.duckdb"
-    mix = 'pool.mix={"bot:biased"=1.0}'
-    result = league.train("smoke", env="matrix", overrides=[*SMALL, mix, "run.total_steps=15360"], store=store)
+    sets = [*SMALL, 'pool.mix={"bot:biased"=1.0}', "run.total_steps=15360"]
+    result = league.train("smoke", env="matrix", overrides=sets, policy=policy, store=store)
     match = league.evaluate(result.run, "bot:biased", games=2000, store=store)
     before = league.evaluate(f"{result.run}@0", "bot:biased", games=2000, store=store)
     assert match.summary.metrics["payoff"][0] > 0.36 > before.summary.metrics["payoff"][0] + 0.2

@@ -229,7 +229,7 @@ def learner_and_rollout() -> tuple[Learner, Rollout]:
     options = registry.check_options("matrix", config.env.options)
     spec = registry.spec("matrix", options)
     torch.manual_seed(0)
-    sizes = config.agent.model_dump(exclude={"history_frames"})
+    sizes = config.agent.model_dump(exclude={"history_frames", "policy"})
     policy = ActorCritic(Architecture.of(spec, history_tokens=4, **sizes))
     pool = Pool(config.pool.model_copy(update={"mix": {"bot:biased": 1.0}}), lambda _: policy, np.random.default_rng(0))
     pool.admit("unused")
