@@ -223,7 +223,7 @@ cdef class CardsBatch:
             write_turn(row.match, &self.game, row.mask, row.to_act)
 
     cdef Py_ssize_t _wrong_row(self) noexcept nogil:
-        """The first row with an unknown controller, or an external seat that is to act with what is no action; or -1."""
+        """The first row with an unknown controller, or an external seat to act with what is no action; or -1."""
         cdef Py_ssize_t i
         cdef Row row
         cdef Action a
