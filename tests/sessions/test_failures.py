@@ -160,7 +160,7 @@ def test_an_illegal_action_of_a_policy_stops_and_replays(
         return action, log_prob, value
 
     monkeypatch.setattr(ActorCritic, "step", press_everything)
-    monkeypatch.setattr(session_module, "stack_of", lambda *given: None)
+    monkeypatch.setattr(session_module, "make_stack", lambda *given: None)
     line, path = stopped(tmp_path, "brawl", "pool.mix.bot:based=0.0", "pool.mix.bot:constant=0.0")
     who = {"learner": "the learner", "opponent": "its opponent"}[role]
     assert f"({who}): action [1, 1, 1, 1, 1, 1, 1, 1, 1, 1] is not legal; allowed by the mask as seen: keys" in line
