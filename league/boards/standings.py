@@ -31,8 +31,9 @@ UNLIKELY = 1e-3
 """The chance below which a dispersion is no longer taken for luck."""
 SAME_RATING = 0.01
 """Elo points: what is nearer was rated from the same games, on other threads or another machine."""
-MAX_PRIOR = 1e6
-"""Imagined draws: more than games are played."""
+LEAST_PRIOR, MAX_PRIOR = 1e-3, 1e6
+"""Imagined draws: fewer, but for none, leave strengths that numbers cannot tell from infinite ones; no more than the
+second are ever played."""
 NUM_SURPRISES = 10
 """The most surprising pairs that a board lists."""
 
@@ -183,7 +184,8 @@ def leaderboard(
 
     Raises:
         UsageError: no such run, game id or agent, the run plays another game than `game_id`, `against` has no rated
-            game (or no finite rating) in what is shown, or `prior` is below 0 or above `MAX_PRIOR`.
+            game (or no finite rating) in what is shown, or `prior` is below 0, above `MAX_PRIOR`, or
+                next to 0 (`LEAST_PRIOR`).
         StoreError: the store cannot be read.
     """
     believed = _prior(prior)
@@ -215,6 +217,10 @@ def _prior(draws: float | None) -> Prior:
     if draws is None:
         return DEFAULT_PRIOR
     check_number("prior", draws, 0.0, MAX_PRIOR, f"imagined draws an agent ({Prior.draws} if not given)")
+    if 0.0 < draws < LEAST_PRIOR:
+        raise UsageError(
+            f"prior={draws:.3g}: imagined draws an agent, must be 0 or at least {LEAST_PRIOR}; pass another --prior"
+        )
     return Prior(draws=draws, lineage=draws)
 
 

@@ -383,7 +383,7 @@ def wire(plan: Plan) -> Run:
     """The parts of a run: the game's batches, the network, and where its snapshots are."""
     row, config, shelf = plan.row, plan.config, plan.shelf
     taught = lessons_of(config)
-    for game_id in {row.game_id, *(lesson.game_id for lesson in taught)}:
+    for game_id in dict.fromkeys([row.game_id, *(lesson.game_id for lesson in taught)]):
         shelf.store.add_game(GameRow.of(game_id, shelf.spec))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)

@@ -430,9 +430,10 @@ def test_the_prior_is_taken_and_said(tmp_path: Path) -> None:
     json.dumps(leaderboard(store, prior=0).to_json(), allow_nan=False)
     with pytest.raises(UsageError, match="against=bot:c: it has no finite rating with prior=0"):
         leaderboard(store, prior=0, against="bot:c")
-    for wrong in (-1.0, math.nan, math.inf):
+    for wrong in (-1.0, math.nan, math.inf, 1e-320, 9e-4):
         with pytest.raises(UsageError, match="imagined draws an agent"):
             leaderboard(store, prior=wrong)
+    assert leaderboard(store, prior=1e-3).boards[0].infinite == ()
 
 
 def test_a_chain_is_no_circle(tmp_path: Path) -> None:

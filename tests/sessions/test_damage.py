@@ -120,7 +120,7 @@ CASES: dict[str, tuple[str, ...]] = {
 def test_stops_at_any_update_change_nothing(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after 1, 4 and 9 of 10 updates and saved by the clock at each, a run is the one without a stop."""
     if case == "global generators":
-        monkeypatch.setattr(registry, "make", lambda name, *, rows, threads, options: noisy(rows, options))
+        monkeypatch.setattr(registry, "make", lambda name, *, rows, options, **more: noisy(rows, options))
         quiet = ActorCritic.step
 
         def step(self: ActorCritic, *arguments: Any, **more: Any) -> Any:
@@ -163,7 +163,7 @@ def test_a_run_gives_the_global_generators_back(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_evaluation_draws_nothing_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a game that draws globally, a run that is evaluated on the way learns what one that is not does."""
-    monkeypatch.setattr(registry, "make", lambda name, *, rows, threads, options: noisy(rows, options))
+    monkeypatch.setattr(registry, "make", lambda name, *, rows, options, **more: noisy(rows, options))
     for folder, every in (("often", 128), ("never", 0)):
         (tmp_path / folder).mkdir()
         train(tmp_path / folder, "long", f"run.evaluate_every={every}", run="me")

@@ -250,9 +250,14 @@ def test_ratings_metrics_and_events_are_kept(store: Store) -> None:
 
 
 def test_training_games_follow_the_key(store: Store) -> None:
-    """Training games come in key order with the learner's score, whichever seat it had; records add them up."""
+    """Training games come in key order with the learner's score, whichever seat it had; records add them up.
+
+    Those of lessons that were another game are out.
+    """
+    store.begin_run(make_run())
     store.add_matches(
         [
+            make_match(update=3, agents=("h", "a"), winner=0, game_id="lesson"),
             make_match(update=2, agents=("bot:based", "a"), winner=0),
             make_match(update=1, row=1, agents=("bot:based", "a"), winner=1),
             make_match(update=1, row=0, agents=("a", "h"), winner=DRAW),
