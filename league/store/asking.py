@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from league.errors import StoreError, UsageError
 from league.store.connection import Cursor, DatabaseError, FileError, Interrupted, first_line
 
 QUERY_SECONDS = 30.0
+COURTESY_SECONDS = 5.0
+"""A query that has run for so long is stopped where somebody waits to write."""
+_POLL_SECONDS = 0.2
 MAX_QUERY_ROWS = 1_000_000
 MAX_QUERY_CHARACTERS = 100_000
 """DuckDB's parser cannot be interrupted, and takes minutes for megabytes of SQL."""
@@ -30,28 +36,40 @@ def check_length(statement: str) -> None:
         )
 
 
-def ask(con: Cursor, statement: str, limit: int | None, seconds: float) -> tuple[list[str], list[tuple[Any, ...]]]:
+def ask(
+    con: Cursor,
+    statement: str,
+    limit: int | None,
+    seconds: float,
+    is_in_the_way: Callable[[], bool] = lambda: False,
+) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Runs one SELECT or EXPLAIN on a connection that is read-only; the columns' names and the rows.
 
-    limit: the most rows that are wanted; without it a result of more than 1,000,000 rows is refused.
+    Args:
+        con: the connection.
+        statement: what was typed.
+        limit: the most rows that are wanted; without it a result of more than 1,000,000 rows is refused.
+        seconds: that it may take.
+        is_in_the_way: whether somebody waits until it is over; then it may take `COURTESY_SECONDS`.
 
     Raises:
         UsageError: it is not one read, not SQL, or its result is too large.
-        StoreError: it took longer than `seconds`.
+        StoreError: it took too long.
     """
-    timer = threading.Timer(seconds, con.interrupt)
-    timer.daemon = True
+    reasons: list[str] = []
     try:
         _refuse_all_but_a_read(con, statement)
-        timer.start()
-        result = con.execute(statement)
-        columns = [column[0] for column in result.description or ()]
-        for column, kind, *_ in result.description or ():
-            if ZONED in str(kind).upper():  # which Python shows with a library that is not there
-                raise UsageError(f"the query's column {column} has times with zones; cast them, as in now()::TIMESTAMP")
-        rows = _fetch(result, MAX_QUERY_ROWS + 1 if limit is None else limit)
+        with _timed(con, seconds, is_in_the_way, reasons):
+            result = con.execute(statement)
+            columns = [column[0] for column in result.description or ()]
+            for column, kind, *_ in result.description or ():
+                if ZONED in str(kind).upper():  # which Python shows with a library that is not there
+                    raise UsageError(
+                        f"the query's column {column} has times with zones; cast them, as in now()::TIMESTAMP"
+                    )
+            rows = _fetch(result, MAX_QUERY_ROWS + 1 if limit is None else limit)
     except Interrupted:
-        raise StoreError(f"the query took longer than {seconds:g} s and was stopped; ask for less") from None
+        raise StoreError(f"the query was stopped: {reasons[0]}") from None
     except (OverflowError, ValueError) as error:
         raise UsageError(
             f"the query's result has a value that cannot be shown ({first_line(error)}); cast it, as in x::VARCHAR"
@@ -60,11 +78,35 @@ def ask(con: Cursor, statement: str, limit: int | None, seconds: float) -> tuple
         if isinstance(error, FileError) or type(error) is DatabaseError:
             raise  # the file, not the statement
         raise UsageError(f"the query was refused: {first_line(error)}") from None
-    finally:
-        timer.cancel()
     if len(rows) > MAX_QUERY_ROWS:
         raise UsageError(f"the query's result has more than {MAX_QUERY_ROWS:,} rows; add LIMIT")
     return columns, rows
+
+
+@contextmanager
+def _timed(con: Cursor, seconds: float, is_in_the_way: Callable[[], bool], reasons: list[str]) -> Iterator[None]:
+    """Within it the connection is interrupted once it has taken too long, until it heeds that; `reasons` gets why."""
+    is_over, began = threading.Event(), time.monotonic()
+
+    def watch() -> None:
+        while not is_over.wait(_POLL_SECONDS):
+            taken = time.monotonic() - began
+            if not reasons and taken > seconds:
+                reasons.append(f"it took longer than {seconds:g} s; ask for less")
+            elif not reasons and taken > COURTESY_SECONDS and is_in_the_way():
+                reasons.append(
+                    f"it took longer than {COURTESY_SECONDS:g} s, and another process waits to write; try again"
+                )
+            if reasons:
+                con.interrupt()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watcher.join()
 
 
 def _fetch(result: Cursor, most: int) -> list[tuple[Any, ...]]:

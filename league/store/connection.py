@@ -146,6 +146,14 @@ class Connection:
         finally:
             _process_lock.release()
 
+    def is_waited_for(self) -> bool:
+        """Whether a process has waited to write for a while."""
+        return is_signed(self._signature)
+
+    @property
+    def _signature(self) -> Path:
+        return self.path.parent / f".{self.path.name}.writer"
+
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         """What the engine raises within it, but for wrong statements, as `StoreError`."""
@@ -163,7 +171,7 @@ class Connection:
         begins to read meanwhile: else readers that take turns would keep it out for ever.
         """
         pause, is_told, is_signing = 0.01, False, False
-        log, signature = Path(f"{self.path}.wal"), self.path.parent / f".{self.path.name}.writer"
+        log, signature = Path(f"{self.path}.wal"), self._signature
         with ExitStack() as stack:
             while True:
                 file_number = _file_number(log)

@@ -247,11 +247,12 @@ class Reader:
 
         Raises:
             UsageError: it is not one read, not SQL, or it or its result is too large.
-            StoreError: it took longer than `seconds`, or the store cannot be read.
+            StoreError: it took longer than `seconds`, or than `league.store.asking.COURTESY_SECONDS` while another
+                process waits to write; or the store cannot be read.
         """
         check_length(statement)
         with self.connection.reading() as con:
-            return ask(con, statement, limit, seconds)
+            return ask(con, statement, limit, seconds, self.connection.is_waited_for)
 
     def row_counts(self, run: str, update: int) -> dict[str, list[int]]:
         """Kind of match -> how many a run has (of training, up to `update`), and the last update among them."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import league
@@ -19,6 +22,7 @@ from league.store import apart, asking, connection
 from league.store.keeping import kept_files
 from league.store.locks import is_signed, signed
 from league.store.store import Store
+from tests.helpers import processes
 from tests.helpers.stores import held, make_agent, make_gate, make_match, make_run, make_snapshot, release
 
 
@@ -47,6 +51,46 @@ def all_rows(path: Path) -> list[Any]:
 def test_writers_outwait_every_permitted_reader() -> None:
     """A read or write that cannot be put off waits longer than the longest reading, which a query keeps within."""
     assert asking.QUERY_SECONDS < apart.ANSWER_SECONDS < connection.LONGEST_READ_SECONDS < connection.LOCK_SECONDS
+
+
+ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b"
+
+
+@pytest.mark.parametrize("is_waited_for", [True, False])
+def test_a_query_is_cut_short_for_a_waiting_writer(is_waited_for: bool, store: Store) -> None:
+    """One that has run for a while ends in one line where somebody waits to write; else it has its time."""
+    reason = "0.1 s, and another process waits to write; try again" if is_waited_for else "1 s; ask for less"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asking, "COURTESY_SECONDS", 0.1)
+        patch.setattr(store.connection, "is_waited_for", lambda: is_waited_for)
+        with pytest.raises(StoreError, match=f"the query was stopped: it took longer than {reason}"):
+            store.query(ENDLESS, seconds=1)
+
+
+@pytest.mark.slow
+def test_a_writer_waits_for_no_endless_query(tmp_path: Path) -> None:
+    """Two processes: the query gives way, and what was to be written is in the store."""
+    store = Store.create(tmp_path / "s.duckdb")
+    store.begin_run(make_run())
+    query = processes.league("query", ENDLESS, "--store", store.path, cwd=tmp_path, stderr=subprocess.PIPE)
+    seen = 0
+    while seen < 5:  # it opens the store more than once before it asks
+        time.sleep(0.2)
+        seen = seen + 1 if busy(store.path) else 0
+    store.add_matches([make_match()])
+    store.flush(force=True)
+    told = query.communicate()[1]
+    assert query.wait(timeout=30) == 1 and "another process waits to write; try again" in told, told
+    assert all_rows(store.path) == [(1, 0, 0)]
+
+
+def busy(path: Path) -> bool:
+    """Whether another process has the store open."""
+    try:
+        duckdb.connect(path).close()
+    except duckdb.IOException:
+        return True
+    return False
 
 
 def test_what_waits_is_kept_whole_and_taken_in_once(store: Store, said: list[str]) -> None:
