@@ -28,6 +28,7 @@ from league.policies.actor_critic import ActorCritic, Architecture
 from league.snapshots import Agent
 from league.types import GameSpec
 from league.zoo import ParallelMatch
+from tests.helpers.cases import cases
 
 ROOT = Path(__file__).resolve().parent.parent
 SHORT: dict[str, dict[str, Any]] = {
@@ -250,7 +251,7 @@ def agent(game: str) -> Agent:
     return Greedy(policy.requires_grad_(False).eval(), None)  # type: ignore[arg-type]  # play reads no manifest
 
 
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("game", cases(*AT_ONCE, slow=["cards"]))
 def test_agent_forgets_each_row_where_its_match_ends(game: str) -> None:
     """An agent as the opponent plays N rows at once as N copies of it would, match after match."""
     opponent = agent(game)

@@ -16,6 +16,7 @@ from league.play.rollout import num_lanes
 from league.pool.pool import Pool
 from league.store.store import Store
 from league.types import EXTERNAL
+from tests.helpers.cases import cases
 from tests.helpers.rollouts import WEIGHTS, make_collector, pool_config, same
 
 
@@ -241,7 +242,7 @@ def test_opponents_follow_the_mix_and_the_sampler() -> None:
             assert abs(found - share) < 4 * (share * (1 - share) / len(drawn)) ** 0.5
 
 
-@pytest.mark.parametrize("stack", [False, True])
+@pytest.mark.parametrize("stack", cases(True, slow=[False]))
 def test_overlapped_play_is_play_in_turn(stack: bool) -> None:
     """Two lanes whose games run in a worker thread give, bit for bit, the rollouts of both in turn in one thread."""
     overlapped, in_turn = (make_collector(lanes=2, stack=stack) for _ in range(2))

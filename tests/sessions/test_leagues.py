@@ -490,6 +490,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_process_changes_nothing_of_what_another_trains(tmp_path: Path) -> None:
     """While a process plays as the main, nobody else writes its row or touches its files, however they call."""
     store, path = tmp_path / "league.duckdb", write(tmp_path)

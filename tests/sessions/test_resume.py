@@ -61,7 +61,7 @@ def test_a_stopped_run_resumes_to_the_same_run(number: int, whole: Any, tmp_path
     assert learned(tmp_path, first.run) == whole
 
 
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("number", cases(1, slow=[3]))
 def test_an_evaluation_that_is_broken_off_is_played_later(
     number: int, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

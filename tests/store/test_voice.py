@@ -16,6 +16,7 @@ from league import cli
 from league.store import connection, writing
 from league.store.store import Store
 from tests.helpers import processes
+from tests.helpers.cases import cases
 from tests.helpers.stores import held, make_match, make_run, release
 
 
@@ -72,7 +73,7 @@ def test_a_busy_store_is_one_line_and_none_for_quiet(
     assert error.startswith("error: store ") and quiet.splitlines() == [error]
 
 
-@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+@pytest.mark.parametrize("quiet", cases([], slow=[["--quiet"]]))
 def test_a_query_that_waited_goes_on(quiet: list[str], store: Store, tmp_path: Path) -> None:
     """Its answer comes from a process of its own, which says that it waits; its time counts from when it has it."""
     spoken = tmp_path / "spoken"
