@@ -198,7 +198,6 @@ class Turns(Protocol):
     held: BoolArray  # (B,), rows that the next step leaves as they are; written by the engine, at first False
 
 
-@runtime_checkable
 class SeatCuts(Protocol):
     """What a `MatchBatch` has as well that says of each seat whether a match in `truncated` was cut for it.
 
@@ -210,9 +209,10 @@ class SeatCuts(Protocol):
 
 def ends_of(batch: MatchBatch, seats: npt.NDArray[np.int64]) -> tuple[BoolArray, BoolArray]:
     """Where the last step ended a match, as `seats` (B,) have it: (terminated, truncated), (B,) each."""
-    if not isinstance(batch, SeatCuts):
+    cut_seats = getattr(batch, "cut_seats", None)  # an isinstance of `SeatCuts` would take 38 us of every step
+    if cut_seats is None:
         return batch.terminated.copy(), batch.truncated.copy()
-    truncated = batch.truncated & batch.cut_seats[np.arange(batch.num_rows), seats]
+    truncated = batch.truncated & cut_seats[np.arange(batch.num_rows), seats]
     return (batch.terminated | batch.truncated) & ~truncated, truncated
 
 
