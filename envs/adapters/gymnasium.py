@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -20,12 +19,12 @@ from pydantic import Field
 
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
-from league.envs.adapters.probing import has_box2d, probe, reason
+from league.envs.adapters.probing import examined, has_box2d, reason
 from league.envs.adapters.solo import REWARD, WORLD, Copy, Facts, MaskedSoloMatch, SoloMatch
-from league.envs.adapters.spaces import Acts, Seen, SpaceError
+from league.envs.adapters.spaces import Acts, Seen
 from league.envs.match import Match, MatchGame
 from league.envs.mixtures import choices_of
-from league.errors import ConfigError, LeagueError, nearest
+from league.errors import ConfigError, nearest
 from league.types import BOT_PREFIX
 
 STEP_LIMIT = 10_000
@@ -105,7 +104,7 @@ class _Environment:
             )  # not all constructors have it
             return gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more)
 
-        try:
+        def look() -> tuple[Facts, Callable[[], Copy], bool]:
             env = make(None)
             self.metadata = env.metadata
             seen, acts = Seen(env.observation_space), Acts(env.action_space)
@@ -113,27 +112,9 @@ class _Environment:
             env.close()
             rate = float(self.metadata.get("render_fps") or FRAME_RATE)
             facts = Facts(make, seen, acts, choices_of(acts.spec), limit, self._spec.reward_threshold, rate)
-            found = probe(lambda: Copy(facts))
-            tried = Copy(facts)
-            tried.begin(0)
-        except LeagueError:
-            raise
-        except SpaceError as error:
-            raise ConfigError(f"env={self._where}: {error}; take another environment, or wrap it") from None
-        except Exception as error:  # whatever its own code raises
-            raise ConfigError(f"env={self._where}: {reason(error)}{_given(changed)}") from error
-        if found.problem:
-            raise ConfigError(
-                f"env={self._where}: {found.problem}, so a match could not be played again; let it draw from"
-                f" self.np_random alone"
-            )
-        return replace(
-            facts,
-            drawn=found.drawn,
-            weight=found.weight,
-            remembers=found.remembers or remembers,
-            has_mask=tried.has_mask,
-        )
+            return facts, lambda: Copy(facts), remembers
+
+        return examined(self._where, look, "let it draw from self.np_random alone", _given(changed))
 
 
 def _spec(where: str, name: str) -> EnvSpec:

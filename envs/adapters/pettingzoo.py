@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -28,13 +28,13 @@ from pydantic import Field
 
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
-from league.envs.adapters.probing import has_box2d, probe, reason
-from league.envs.adapters.spaces import Acts, Seen, SpaceError
+from league.envs.adapters.probing import examined, has_box2d, reason
+from league.envs.adapters.spaces import Acts, Seen
 from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table
 from league.envs.match import Match, MatchGame
 from league.envs.mixtures import choices_of
 from league.envs.row import MatchError, Rules
-from league.errors import ConfigError, LeagueError, nearest
+from league.errors import ConfigError, nearest
 from league.types import SEATS, FloatArray
 
 REWARD = "reward"
@@ -253,33 +253,14 @@ class _Environment:
             more = {} if render_mode is None else {"render_mode": render_mode}
             return _without_checks(maker(**keywords, **more))
 
-        try:
+        def look() -> tuple[Facts, Callable[[], Table], bool]:
             env = make(None)
             self.metadata = env.metadata
             env.reset(seed=0)
             facts = self._facts_of(env, make)
-            remembers = has_box2d(env)
-            found = probe(lambda: _table(facts))
-            tried = _table(facts)
-            tried.begin(0)
-        except LeagueError:
-            raise
-        except SpaceError as error:
-            raise ConfigError(f"env={self._where}: {error}; take another environment, or wrap it") from None
-        except Exception as error:  # whatever its own code raises
-            raise ConfigError(f"env={self._where}: {reason(error)}") from error
-        if found.problem:
-            raise ConfigError(
-                f"env={self._where}: {found.problem}, so a match could not be played again; let it draw from what"
-                f" reset(seed) seeds alone"
-            )
-        return replace(
-            facts,
-            drawn=found.drawn,
-            weight=found.weight,
-            remembers=found.remembers or remembers,
-            has_mask=tried.has_mask,
-        )
+            return facts, lambda: _table(facts), has_box2d(env)
+
+        return examined(self._where, look, "let it draw from what reset(seed) seeds alone")
 
     def _facts_of(self, env: Any, make: Any) -> Facts:
         agents = tuple(env.possible_agents)

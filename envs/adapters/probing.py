@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from league.envs.adapters.apart import Drawn
+from league.envs.adapters.spaces import SpaceError
+from league.errors import ConfigError, LeagueError
 
+FactsOf = TypeVar("FactsOf", bound=Any)
 STEPS = 256
 """Of random play."""
 AGAIN = 64
@@ -35,6 +38,10 @@ class Played(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether the episode is over."""
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether it tells what is legal now."""
 
     def begin(self, seed: int) -> None:
         """Begins an episode."""
@@ -91,6 +98,36 @@ def probe(make: Callable[[], Played]) -> Found:
     drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
     remembers = not problem and not _plays_again(one, opening)
     return Found(problem, remembers, drawn, weight_of(max(map(abs, sums))))
+
+
+def examined(
+    where: str, look: Callable[[], tuple[FactsOf, Callable[[], Played], bool]], hint: str, given: str = ""
+) -> FactsOf:
+    """The facts of an environment, completed with what a trial of it shows.
+
+    Args:
+        where: how errors call it.
+        look: gives the facts, what makes a copy by them, and whether each episode needs a new environment.
+        hint: what would make it deterministic.
+        given: what its user has set, for errors of its own.
+
+    Raises:
+        ConfigError: its own code fails, its spaces cannot be, or it is not deterministic.
+    """
+    try:
+        facts, make, remembers = look()
+        found, tried = probe(make), make()
+        tried.begin(0)
+    except LeagueError:
+        raise
+    except SpaceError as error:
+        raise ConfigError(f"env={where}: {error}; take another environment, or wrap it") from None
+    except Exception as error:  # whatever its own code raises
+        raise ConfigError(f"env={where}: {reason(error)}{given}") from error
+    if found.problem:
+        raise ConfigError(f"env={where}: {found.problem}, so a match could not be played again; {hint}")
+    remembers = found.remembers or remembers
+    return replace(facts, drawn=found.drawn, weight=found.weight, remembers=remembers, has_mask=tried.has_mask)
 
 
 def has_box2d(env: Any) -> bool:
