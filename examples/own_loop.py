@@ -7,7 +7,7 @@ import sys
 
 import league
 
-GAME, STAGE = (*sys.argv[1:], *("kuhn", "test50k")[len(sys.argv) - 1 :])
+GAME, STAGE = (*sys.argv[1:], *("matrix", "test50k")[len(sys.argv) - 1 :])
 LEAST = 0.1
 """Share of the learning rate that is left at the stage's end."""
 

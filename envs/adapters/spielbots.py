@@ -63,7 +63,7 @@ class RoShamBo:
         self._generator, self._asked = Generator(seed), 0
 
     def __call__(self, legal: object) -> int:
-        """Its next throw; where it was not asked before, as in a match that is brought back, it is asked for these."""
+        """Its next throw. Those that it has missed, in a match that is brought back, are played again first."""
         state = self._match.state
         throws = state.move_number()
         if self._asked < throws:

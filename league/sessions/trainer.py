@@ -50,7 +50,8 @@ class Trainer:
     generators and the handlers of signals are yours.
 
     Args:
-        stage, preset, env, run, seed, device, config_file, overrides, fresh, store, watcher: as for `league.train`.
+        stage, preset, env, run, seed, device, config_file, overrides: as for `league.train`.
+        bots, sampler, policy, fresh, store, watcher: likewise.
 
     Raises:
         ConfigError, StoreError: as `league.train`; nothing has been written.

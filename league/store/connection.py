@@ -312,7 +312,7 @@ def _trouble(path: Path, error: duckdb.Error) -> str:
     text = first_line(error)
     said = text.replace(str(path), "").replace(str(path.resolve()), "")
     if isinstance(error, duckdb.OutOfMemoryException) or "llocat" in said:
-        return f"store {path} too little memory to use it ({text}); nothing was changed; free some and try again"
+        return f"store {path}: too little memory to use it ({text}); nothing was changed; free some and try again"
     if _REPLAY_FAILED.search(said):
         return (
             f"store {path} cannot replay its log ({text}); nothing was changed; try again, or move {path}.wal aside to"

@@ -54,7 +54,7 @@ class Waiting:
         noted.update({name: value for name, value in given.items() if value is not None}, updated_at=naive(now()))
 
     def end_gate(self, gate: GateRow, champion: str | None) -> None:
-        """What a gate came to, once: a gate that has ended stays as it is.
+        """What a gate came to, once: what came first counts.
 
         champion: the run's when the gate began; where it is another one by now nobody is promoted.
         """
