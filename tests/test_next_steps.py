@@ -71,7 +71,7 @@ OFFERS = {
     "maths/ratings:_places `league evaluate A --against B`": "advised",
     "arena/agents:find_agent command('snapshots', 'list', '--run', row.run, store=store.path)": "agent_pruned",
     "sessions/exploitability:resume_exploit command('resume', run, store=opened.path)": "no_exploiter",
-    "sessions/exploitability:_target command(*words, store=store.path)": "exploited_agent_gone",
+    "sessions/targets:find_target command(*words, store=store.path)": "exploited_agent_gone",
     "sessions/folders:instead command(*words, store=store.path)": "states_lost",
     "sessions/trainer:_acting command('resume', self.run, store=self._shelf.store.path)": "trainer_closed",
     "sessions/by_hand:change command('resume', run, '--set', text, store=self._shelf.store.path)": (
@@ -89,7 +89,7 @@ OFFERS = {
     "sessions/shelf:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
     "sessions/app:resumed command('resume', run, store=opened.path)": "learner_taken_for_a_run",
     "sessions/app:_session command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
-    "sessions/app:_is_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
+    "sessions/folders:_is_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
     "sessions/app:longer command('train', '--fresh', '--env', row.env, store=store)": "smoke_finished",
     "sessions/app:longer command(*words, store=store)": "short_finished",
     "boards/standings:leaderboard `league evaluate A --against B`": "advised",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import DEFAULT_STORE, UsageError, command
 from league.sessions.continuation import find_earlier, find_earlier_auto, is_pruned
-from league.sessions.folders import FolderTaken, first_free, new_folder, remove_folder
+from league.sessions.folders import claimed
 from league.sessions.session import Plan, Session, TrainResult, new_row
 from league.sessions.settling import (
     Changes,
@@ -267,48 +267,6 @@ def _session(plan: Plan, *, is_locked: bool = False) -> Iterator[Session]:
                 f" {command('train', '--fresh', '--env', plan.row.env, store=store.path)}"
             )
         yield session
-
-
-@contextmanager
-def claimed(store: Store, wanted: str | None, row: RunRow) -> Iterator[RunRow]:
-    """The row of a new run, called `wanted` or the next free `GAME-N`, whose folder is made and locked meanwhile.
-
-    A run that has written nothing by the end leaves no folder, and its name is free again.
-
-    Raises:
-        UsageError: `wanted` is taken, or cannot be.
-        StoreError: no folder can be made there.
-    """
-    with ExitStack() as lock:
-
-        def begin(name: str) -> bool:
-            with store.reading():  # nobody can write a run of that name meanwhile
-                if is_known(store, name):
-                    return False
-                lock.enter_context(new_folder(store, replace(row, run=name)))
-                return True
-
-        name, is_new = first_free(wanted, row.game, begin)
-        if not is_new:
-            raise _is_taken(store, name)
-        named = replace(row, run=name)
-        try:
-            yield named
-        finally:
-            remove_folder(store, named)
-
-
-def is_known(store: Store, name: str) -> bool:
-    """Whether a run or a league of that name is in the store."""
-    return any(name == run.run for run in store.runs()) or any(name == one.league for one in store.learners())
-
-
-def _is_taken(store: Store, name: str) -> FolderTaken:
-    run = next((run for run in store.runs() if run.run == name), None)
-    can_go_on = run is None or run.status != "finished"
-    go_on = f"carry it on with {command('resume', name, store=store.path)}, or " if can_go_on else ""
-    what = "league" if run is None else "run"
-    return FolderTaken(f"run={name}: a {what} of that name is already in {store.path}; {go_on}pass another --run")
 
 
 def longer(row: RunRow, store: Path) -> str:

@@ -12,6 +12,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -122,6 +123,48 @@ def new_folder(store: Store, row: RunRow) -> Iterator[None]:
             remove_folder(store, row)
             raise _cannot(folder, error) from None
         yield
+
+
+@contextmanager
+def claimed(store: Store, wanted: str | None, row: RunRow) -> Iterator[RunRow]:
+    """The row of a new run, called `wanted` or the next free `GAME-N`, whose folder is made and locked meanwhile.
+
+    A run that has written nothing by the end leaves no folder, and its name is free again.
+
+    Raises:
+        UsageError: `wanted` is taken, or cannot be.
+        StoreError: no folder can be made there.
+    """
+    with ExitStack() as lock:
+
+        def begin(name: str) -> bool:
+            with store.reading():  # nobody can write a run of that name meanwhile
+                if _is_known(store, name):
+                    return False
+                lock.enter_context(new_folder(store, replace(row, run=name)))
+                return True
+
+        name, is_new = first_free(wanted, row.game, begin)
+        if not is_new:
+            raise _is_taken(store, name)
+        named = replace(row, run=name)
+        try:
+            yield named
+        finally:
+            remove_folder(store, named)
+
+
+def _is_known(store: Store, name: str) -> bool:
+    """Whether a run or a league of that name is in the store."""
+    return any(name == run.run for run in store.runs()) or any(name == one.league for one in store.learners())
+
+
+def _is_taken(store: Store, name: str) -> FolderTaken:
+    run = next((run for run in store.runs() if run.run == name), None)
+    can_go_on = run is None or run.status != "finished"
+    go_on = f"carry it on with {command('resume', name, store=store.path)}, or " if can_go_on else ""
+    what = "league" if run is None else "run"
+    return FolderTaken(f"run={name}: a {what} of that name is already in {store.path}; {go_on}pass another --run")
 
 
 def remove_folder(store: Store, row: RunRow) -> None:

@@ -1,7 +1,6 @@
 """Training a league: its learners are runs on one store, which take turns in one process or have one process each.
 
-Others see a snapshot once a state is saved that holds it, so no learner ever goes back behind what others have met; and
-only after that does an exploiter begin again.
+What a learner sees of the others, and when they see it, is `league.sessions.shelf.LeagueShelf`.
 """
 
 from __future__ import annotations
@@ -9,11 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,20 +24,18 @@ from league.arena.parts import enter as enter_parts
 from league.config import SELF_PLAY, Config, Layer
 from league.device import choose_device, describe_device
 from league.envs import registry
-from league.errors import DEFAULT_STORE, ConfigError, StoreError, UsageError, command, nearest
+from league.errors import DEFAULT_STORE, ConfigError, UsageError, command, nearest
 from league.pool import roster
-from league.pool.league_pool import Assignment, LeaguePool, Member, own_snapshots
+from league.pool.league_pool import Assignment, LeaguePool
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
 from league.sessions.continuation import is_pruned
 from league.sessions.folders import begin_runs, first_free
 from league.sessions.session import Notes, Plan, Session, TrainResult, new_row
 from league.sessions.settling import Changes, check_memory, check_name, check_settings, settle, with_changes
-from league.sessions.shelf import FileShelf
+from league.sessions.shelf import LeagueShelf
 from league.sessions.steady import steady
-from league.signals import Interrupted, received
-from league.store.connection import StoreBusy
-from league.store.rows import LearnerRow, RunRow, SnapshotRow
+from league.store.rows import LearnerRow, RunRow
 from league.store.store import Store
 from league.training.run import Watcher
 from league.types import GameSpec
@@ -152,88 +148,6 @@ def resume_league(
             find_again(row.game, row.source, f"league {league}", env, watcher.say)
             break
     return _go_on(opened, league, learner, device, watcher, changes)
-
-
-class LeagueShelf(FileShelf):
-    """A learner's: the others see a snapshot once a state is saved that holds it, and theirs can be seen and loaded.
-
-    Args:
-        store, row, config, device: as for `FileShelf`.
-        learner: its row among the league's.
-        waits: whether it looks at the others only when the store can be read; else it may look later.
-        say: is told of a store that keeps it waiting.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        row: RunRow,
-        config: Config,
-        device: torch.device,
-        *,
-        learner: LearnerRow,
-        waits: bool,
-        say: Callable[[str], None],
-    ) -> None:
-        super().__init__(store, row, config, device)
-        self._learner, self._waits, self._say = learner, waits, say
-        self._unpublished: list[SnapshotRow] = []
-
-    def published(self) -> list[tuple[str, SnapshotRow]]:
-        """The snapshots of the league in the store, each with its learner's role.
-
-        Raises:
-            StoreBusy: another process keeps the store.
-        """
-        has_waiting = bool(self.store.num_waiting)  # what this process has published may be among it
-        with self.store.writing() if has_waiting else self.store.reading():
-            self.store.flush(force=True)
-            learners = self.store.learners(self._learner.league)
-            return [(learner.role, row) for learner in learners for row in self.store.snapshots(learner.run)]
-
-    def wait(self) -> list[tuple[str, SnapshotRow]]:
-        """As `published`, once the store can be read.
-
-        Raises:
-            Interrupted: a signal came first.
-        """
-        while True:
-            try:
-                return self.published()
-            except StoreBusy as error:
-                self._say(f"waiting for the store, to see whom to meet: {error}")
-            if signals := received():
-                raise Interrupted(signals[0])
-
-    def look(self) -> list[Member] | None:
-        """The others' snapshots as `LeaguePool` takes them; None where they cannot be known now."""
-        try:
-            found = self.wait() if self._waits else self.published()
-        except StoreBusy as error:
-            self._say(f"the others' new snapshots are met later: {error}")
-            return None
-        others = [(role, row) for role, row in found if row.run != self.row.run]
-        return [Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in others]
-
-    def save_state(self, state: dict[str, Any]) -> None:
-        """As `FileShelf.save_state`; the snapshots since the last one are in the store from then on."""
-        super().save_state(state)
-        is_historical = own_snapshots(state["pool"]) or {}
-        for row in self._unpublished:
-            self.store.add_snapshot(replace(row, is_historical=is_historical.get(row.agent_id, False)))
-        self._unpublished.clear()
-        try:
-            self.store.flush(force=True)
-        except StoreError as error:
-            if state["pool"]["league"]["is_resetting"]:
-                raise
-            self._say(f"the others see this snapshot later: {error}")
-
-    def _known(self) -> Iterable[SnapshotRow]:
-        return [row for _, row in self.wait()]
-
-    def _publish(self, row: SnapshotRow) -> None:
-        self._unpublished.append(row)
 
 
 def _go_on(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,19 @@ from league.arena.parts import thing_of
 from league.config import Config, mix_members
 from league.envs import registry
 from league.envs.mixtures import choices_of
-from league.errors import SnapshotError, command
+from league.errors import SnapshotError, StoreError, command
 from league.play.bots import BotPolicy
+from league.pool.league_pool import Member, own_snapshots
 from league.sessions.failures import write_evidence
 from league.sessions.folders import ASIDE, check_state, folder_of, has_begun, instead, note_state
 from league.sessions.guests import folder_of as guest_folder
 from league.sessions.guests import keep, names
+from league.signals import Interrupted, received
 from league.snapshots import io as snapshot_files
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
-from league.store.rows import AgentRow, RunRow, SnapshotRow
+from league.store.connection import StoreBusy
+from league.store.rows import AgentRow, LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.training.run import Counters
 from league.types import BOT_PREFIX, Policy
@@ -198,6 +202,90 @@ class FileShelf:
     def _publish(self, row: SnapshotRow) -> None:
         """Given each snapshot once its files are written."""
         self.store.add_snapshot(row)
+
+
+class LeagueShelf(FileShelf):
+    """A learner's: the others see a snapshot once a state is saved that holds it, and theirs can be seen and loaded.
+
+    So no learner ever goes back behind what others have met, and an exploiter begins again only after that.
+
+    Args:
+        store, row, config, device: as for `FileShelf`.
+        learner: its row among the league's.
+        waits: whether it looks at the others only when the store can be read; else it may look later.
+        say: is told of a store that keeps it waiting.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        row: RunRow,
+        config: Config,
+        device: torch.device,
+        *,
+        learner: LearnerRow,
+        waits: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__(store, row, config, device)
+        self._learner, self._waits, self._say = learner, waits, say
+        self._unpublished: list[SnapshotRow] = []
+
+    def published(self) -> list[tuple[str, SnapshotRow]]:
+        """The snapshots of the league in the store, each with its learner's role.
+
+        Raises:
+            StoreBusy: another process keeps the store.
+        """
+        has_waiting = bool(self.store.num_waiting)  # what this process has published may be among it
+        with self.store.writing() if has_waiting else self.store.reading():
+            self.store.flush(force=True)
+            learners = self.store.learners(self._learner.league)
+            return [(learner.role, row) for learner in learners for row in self.store.snapshots(learner.run)]
+
+    def wait(self) -> list[tuple[str, SnapshotRow]]:
+        """As `published`, once the store can be read.
+
+        Raises:
+            Interrupted: a signal came first.
+        """
+        while True:
+            try:
+                return self.published()
+            except StoreBusy as error:
+                self._say(f"waiting for the store, to see whom to meet: {error}")
+            if signals := received():
+                raise Interrupted(signals[0])
+
+    def look(self) -> list[Member] | None:
+        """The others' snapshots as `LeaguePool` takes them; None where they cannot be known now."""
+        try:
+            found = self.wait() if self._waits else self.published()
+        except StoreBusy as error:
+            self._say(f"the others' new snapshots are met later: {error}")
+            return None
+        others = [(role, row) for role, row in found if row.run != self.row.run]
+        return [Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in others]
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        """As `FileShelf.save_state`; the snapshots since the last one are in the store from then on."""
+        super().save_state(state)
+        is_historical = own_snapshots(state["pool"]) or {}
+        for row in self._unpublished:
+            self.store.add_snapshot(replace(row, is_historical=is_historical.get(row.agent_id, False)))
+        self._unpublished.clear()
+        try:
+            self.store.flush(force=True)
+        except StoreError as error:
+            if state["pool"]["league"]["is_resetting"]:
+                raise
+            self._say(f"the others see this snapshot later: {error}")
+
+    def _known(self) -> Iterable[SnapshotRow]:
+        return [row for _, row in self.wait()]
+
+    def _publish(self, row: SnapshotRow) -> None:
+        self._unpublished.append(row)
 
 
 def _take_back(snapshot: Path, tensors: Mapping[str, torch.Tensor]) -> None:
