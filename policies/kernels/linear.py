@@ -111,7 +111,7 @@ def product(
         out = left.new_empty((*left.shape[:-1], columns)) if out is None else out
         return _on_tiles(left, right, out, bias, adds)
     if left.dim() == 2 and _runs_through_onednn(left, right):
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(left, right.t(), bias, "none", [], "")
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(left, _gapless(right).t(), bias, "none", [], "")
         return result if out is None else out.add_(result) if adds else out.copy_(result)
     if adds and out is not None:
         return torch.add(out, left @ right, out=out) if left.dim() == 3 else out.addmm_(left, right)
@@ -225,6 +225,13 @@ def _is_for_tiles(rows: int, depth: int, columns: int, fewest_rows: int) -> bool
 def _is_exact(x: Tensor, weight: Tensor) -> bool:
     """Whether their product is one of float32 on a CPU."""
     return is_plain(x, weight) and not torch.is_autocast_enabled("cpu")
+
+
+def _gapless(right: Tensor) -> Tensor:
+    """right (K, N) without other numbers between its own, as in a part of an observation; with them oneDNN takes a
+    thousand times as long (docs/lab/performance.md).
+    """
+    return right if right.is_contiguous() or right.t().is_contiguous() else right.contiguous()
 
 
 def _dense(x: Tensor) -> Tensor:

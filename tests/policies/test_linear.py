@@ -36,6 +36,24 @@ def test_values_and_gradients_are_torchs(
         assert torch.equal(linear(x, weight, bias), out)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_part_of_an_observation_is_multiplied_like_one_of_its_own(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its gaps change no number; and oneDNN, which takes a thousand times as long with gaps, is given none."""
+    choose(way, monkeypatch)
+    given, ours = [], torch.ops.mkldnn._linear_pointwise
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", lambda *args: (given.append(args[1]), ours(*args))[1])
+    whole = torch.randn(64, 245)
+    weight = torch.randn(32, 99, requires_grad=True)
+    found = [torch.autograd.grad(linear(x, weight).square().sum(), weight)[0] for x in _with_and_without_gaps(whole)]
+    assert torch.equal(*found)
+    assert all(right.is_contiguous() or right.t().is_contiguous() for right in given)
+    assert way != "oneDNN" or len(given) == 4
+
+
+def _with_and_without_gaps(whole: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return whole[:, 6:105], whole[:, 6:105].contiguous()
+
+
 def test_frozen_inputs_get_no_gradient() -> None:
     """Only what asks for a gradient gets one."""
     x, weight = torch.randn(3, 4), torch.randn(5, 4, requires_grad=True)
