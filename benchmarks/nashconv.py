@@ -27,6 +27,7 @@ from league.maths.metagame import nash
 from league.maths.nashconv import margins, mixture, nash_conv
 from league.snapshots.agent import load_policy
 from league.store.store import Store
+from league.types import GameTree
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -49,6 +50,27 @@ MATRIX = (
     "pool.payoff_games=128",
     "pool.snapshot_every=4096",
 )
+KUHN = (
+    "env.rows=256",
+    "learner.rollout_steps=16",
+    "pool.payoff_games=256",
+    "pool.snapshot_every=16384",
+    "run.total_steps=409600",
+    "learner.learning_rate=3e-3",
+    "learner.entropy_coefficient=0.1",
+)
+SAME_AGENT = (
+    "agent.encoder_layers=1",
+    "agent.encoder_heads=2",
+    "agent.encoder_width=32",
+    "agent.encoder_feedforward=64",
+    "agent.history_frames=8",
+    "agent.latents=2",
+    "agent.observation_width=32",
+    "agent.lstm_size=32",
+    "agent.head_sizes=[32]",
+)
+"""As `kuhn` has it."""
 GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "rock-paper-scissors": ("matrix", (*MATRIX, "run.total_steps=98304", "learner.entropy_coefficient=0.05")),
     "biased rock-paper-scissors": (
@@ -60,17 +82,10 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
             "learner.entropy_coefficient=0.05",
         ),
     ),
-    "kuhn": (
-        "kuhn",
-        (
-            "env.rows=256",
-            "learner.rollout_steps=16",
-            "pool.payoff_games=256",
-            "pool.snapshot_every=16384",
-            "run.total_steps=409600",
-            "learner.learning_rate=3e-3",
-            "learner.entropy_coefficient=0.1",
-        ),
+    "kuhn": ("kuhn", KUHN),
+    "OpenSpiel's kuhn": (
+        "openspiel:kuhn_poker",
+        (*KUHN, *SAME_AGENT, "learner.gamma=1.0", "rewards.payoff=1.0"),
     ),
 }
 """Name -> game and settings. Biased: Nash (1/16, 10/16, 5/16), OpenSpiel's `lp_solver_test.py`, payoffs over 50."""
@@ -98,24 +113,19 @@ def train(game: str, seed: int, store: Path, overrides: Sequence[str] = ()) -> s
     return league.train("smoke", env=env, seed=seed, overrides=sets, store=store).run
 
 
-def behaviours(store: Path, run: str) -> tuple[list[int], npt.NDArray[np.float64]]:
-    """Steps and behaviour strategies (K, I, A) of a run's snapshots, oldest first."""
+def behaviours(store: Path, run: str) -> tuple[list[int], npt.NDArray[np.float64], GameTree]:
+    """Steps and behaviour strategies (K, I, A) of a run's snapshots, oldest first, and its game's tree."""
     opened = Store.open(store)
     rows = opened.snapshots(run)
     env = settings.from_json(json.loads(opened.find_run(run).config)).env
     tree = registry.tree(env.name, env.options)
     assert tree is not None
-    return [row.step for row in rows], np.stack(
-        [behaviour(load_policy(store.parent / row.path)[1], tree) for row in rows]
-    )
+    strategies = [behaviour(load_policy(store.parent / row.path)[1], tree) for row in rows]
+    return [row.step for row in rows], np.stack(strategies), tree
 
 
-def curve(game: str, steps: Sequence[int], strategies: npt.NDArray[np.float64]) -> list[Point]:
+def curve(steps: Sequence[int], strategies: npt.NDArray[np.float64], tree: GameTree) -> list[Point]:
     """NashConv after each snapshot; the Nash mixture is that of the snapshots' exact payoffs."""
-    env, own = GAMES[game]
-    options = settings.load(env=env, overrides=[*COMMON, *own]).env.options
-    tree = registry.tree(env, options)
-    assert tree is not None
     gains = margins(tree, strategies)
     points = []
     for k in range(1, len(steps) + 1):
@@ -193,7 +203,7 @@ def main() -> None:
         for seed in arguments.seeds:
             with tempfile.TemporaryDirectory() as folder:
                 store = Path(folder) / "league.duckdb"
-                points = curve(game, *behaviours(store, train(game, seed, store, arguments.sets)))
+                points = curve(*behaviours(store, train(game, seed, store, arguments.sets)))
             runs.append({"game": game, "seed": seed, "curve": points})
             print(json.dumps({"game": game, "seed": seed, "first": points[0], "last": points[-1]}), flush=True)
             if arguments.out:

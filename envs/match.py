@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, get_type_hints
 
@@ -19,7 +19,7 @@ from league.envs.mixtures import choices_of
 from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
 from league.envs.rows import make_batch
 from league.errors import UsageError
-from league.types import BOT_PREFIX, DRAW, ActionSpec, GameSpec, MatchBatch, ObservationPart
+from league.types import BOT_PREFIX, DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart
 
 
 class Match:
@@ -201,6 +201,9 @@ class MatchGame:
         match: the class.
         options: the model of its options; None: the keywords of its `__init__` are.
     """
+
+    tree: Callable[[BaseModel], GameTree]
+    """Of a game that is small enough to be solved: one match as a tree."""
 
     def __init__(self, match: type[Match], options: type[BaseModel] | None = None) -> None:
         self.match = match

@@ -14,13 +14,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pyspiel
+from pydantic import BaseModel
 
 from league.envs.adapters.apart import silent
 from league.envs.adapters.spielbots import players_of
+from league.envs.adapters.spieltrees import grow
 from league.envs.match import Match, MatchGame
 from league.envs.row import MatchError
 from league.errors import ConfigError, nearest
-from league.types import BOT_PREFIX, SEATS
+from league.types import BOT_PREFIX, SEATS, GameTree
 
 PAYOFF = "payoff"
 """The reward term of what the game pays."""
@@ -180,6 +182,14 @@ def open(rest: str) -> MatchGame:
     found: Any = type("OpenSpielMatch", (RepeatedRps if is_rps else SpielMatch,), brought)
     found.__module__ = f"{__name__}.{brought['name']}"
     made: MatchGame = found.as_game()
+
+    def tree(options: BaseModel) -> GameTree:
+        try:
+            return grow(game)
+        except ValueError as error:
+            raise ValueError(f"env=openspiel:{rest}: {error}") from None
+
+    made.tree = tree
     return made
 
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import league
+from league.arena.games import enter
 from league.envs import registry
-from league.envs.adapters import openspiel
+from league.envs.adapters import openspiel, spieltrees
 from league.envs.base import check_match_batch
 from league.errors import ConfigError
+from league.maths.nashconv import nash_conv
 from league.store.store import Store
 from league.types import DRAW, Turns
 from tests.helpers.cases import cases
@@ -140,3 +142,64 @@ def test_what_cannot_be_played_is_one_line(rest: str, words: str, capfd: pytest.
     with pytest.raises(ConfigError, match=words) as caught:
         openspiel.open(rest)
     assert "\n" not in str(caught.value) and capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"), cases(("kuhn_poker", 58), ("leduc_poker", 9457), ("liars_dice(dice_sides=4)", 8181), slow=[])
+)
+def test_a_small_game_has_a_tree_on_which_nash_conv_is_openspiels(name: str, nodes: int) -> None:
+    """Of random strategies, every information set of which is found by what is seen there."""
+    policies = pytest.importorskip("open_spiel.python.policy")
+    exploitability = pytest.importorskip("open_spiel.python.algorithms.exploitability")
+    game, rng = pyspiel.load_game(name), np.random.default_rng(0)
+    tree = registry.tree(enter(f"openspiel:{name}"), {})
+    assert tree is not None and len(tree.parent) == nodes
+    strategy = rng.random(tree.legal.shape) * tree.legal
+    strategy /= strategy.sum(1, keepdims=True)
+    index = {tree.obs[i, length - 1].tobytes(): i for i, length in enumerate(tree.length)}
+    theirs = policies.TabularPolicy(game)
+    for i, state in enumerate(theirs.states):
+        player = state.current_player()
+        seen = np.array([*state.information_state_tensor(player), player == 0, player == 1], np.float32)
+        theirs.action_probability_array[i] = strategy[index[seen.tobytes()]]
+    assert len(theirs.states) == len(tree.legal)
+    assert nash_conv(tree, strategy).total == pytest.approx(exploitability.nash_conv(game, theirs), abs=1e-9)
+
+
+def test_the_tree_shows_what_is_seen_in_play() -> None:
+    """Each decision of random matches has a node with the same views up to it, the same legal actions, and pay."""
+    tree = registry.tree(enter("openspiel:kuhn_poker"), {})
+    assert tree is not None
+    batch, rng = batch_of("kuhn_poker", 8), np.random.default_rng(0)
+    batch.reset(0)
+    paths = {tree.obs[i, :length].tobytes(): tree.legal[i] for i, length in enumerate(tree.length)}
+    seen: dict[tuple[int, int], list[np.ndarray]] = {}
+    met = set()
+    for _ in range(200):
+        for row, seat in np.argwhere(batch.to_act):
+            path = seen.setdefault((row, seat), [])
+            path.append(batch.obs[row, seat].copy())
+            key = np.stack(path).tobytes()
+            assert np.array_equal(batch.mask[row, seat], paths[key])
+            met.add(key)
+        batch.actions[..., 0] = [[rng.choice(np.flatnonzero(legal)) for legal in seats] for seats in batch.mask]
+        batch.step()
+        seen = {where: path for where, path in seen.items() if not batch.terminated[where[0]]}
+    assert met == set(paths)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("matrix_rps", "decide at once"), ("connect_four", "no information states"), ("blotto", "decide at once")],
+)
+def test_a_game_without_a_tree_says_why(name: str, why: str) -> None:
+    """In one line."""
+    with pytest.raises(ConfigError, match=f"openspiel:{name}: .*{why}"):
+        registry.tree(enter(f"openspiel:{name}"), {})
+
+
+def test_a_large_game_has_no_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given up once it is known to be too large."""
+    monkeypatch.setattr(spieltrees, "MOST_NODES", 57)
+    with pytest.raises(ConfigError, match="openspiel:kuhn_poker: it has more than 57 nodes"):
+        registry.tree(enter("openspiel:kuhn_poker"), {})

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from league.config import PoolConfig, load
-from league.envs import registry
 from league.maths.nashconv import margins, payoffs
 from league.pool import payoff_games as psro
 from league.pool.payoff_games import mean_margins
@@ -73,9 +72,7 @@ def test_measured_payoffs_are_the_snapshots_own(bench: ModuleType, tmp_path: Pat
     sets = ["run.total_steps=8192", "pool.snapshot_every=2048", f"pool.payoff_games={games}"]
     run = bench.train("kuhn", 0, store, [*sets, "env.rows=64", "learner.learning_rate=1e-2"])
     measured = load_state(tmp_path / run / "state")["pool"]["results"]["measured"]
-    _, strategies = bench.behaviours(store, run)
-    tree = registry.tree("kuhn", {})
-    assert tree is not None
+    _, strategies, tree = bench.behaviours(store, run)
     exact = margins(tree, strategies)
     names = [row.agent_id for row in bench.Store.open(store).snapshots(run)]
     assert [len(measured.get(name, {})) for name in names[:4]] == [0, 1, 2, 3]
@@ -120,7 +117,7 @@ def test_league_finds_the_equilibrium_of_biased_rock_paper_scissors(bench: Modul
     """PSRO ends below a NashConv of 0.02, from 1/3 uniform (0.2 is where plain best responses to paper stop)."""
     store, game = tmp_path / "league.duckdb", "biased rock-paper-scissors"
     run = bench.train(game, 0, store)
-    points = bench.curve(game, *bench.behaviours(store, run))
+    points = bench.curve(*bench.behaviours(store, run))
     assert points[0].newest > 0.3 and points[-1].nash < 0.02
     assert points[-1].newest > 0.02, "the last network alone is a best response, no equilibrium"
 
@@ -130,7 +127,7 @@ def test_league_comes_near_an_equilibrium_of_kuhn_poker(bench: ModuleType, tmp_p
     """PSRO's Nash mixture ends below NashConv 0.2, from 11/12 uniform (seed 0 reaches 0.09, the worst 0.29)."""
     store = tmp_path / "league.duckdb"
     run = bench.train("kuhn", 0, store)
-    points = bench.curve("kuhn", *bench.behaviours(store, run))
+    points = bench.curve(*bench.behaviours(store, run))
     assert points[0].newest > 0.8 and points[-1].nash < 0.1
 
 
