@@ -1,9 +1,10 @@
 """Does the engine learn what it should? Games with a known answer, each trained and then judged; one JSON line a run.
 
-    python -m benchmarks.learning tictactoe connect4 --seeds 0 1 2
+    python -m benchmarks.learning cartpole tmaze tmaze-mlp tictactoe connect4 cards --seeds 0 1 2
 
-Training goes through `league.train`, at the settings below and else the game's own. `minutes` are those of training,
-without evaluations; `reached` are the steps, and these minutes, at which an evaluation first came up to each goal.
+Training goes through `league.train`, at the settings below and else the game's own, and is not evaluated on its way.
+Then each snapshot plays the trial's rival: `curve` has what it came to by steps, `reached` the steps and the minutes of
+training at which a snapshot first came up to each goal. `minutes` are those of the whole training.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 import league
 from league.snapshots.agent import Agent
+from league.store.rows import SnapshotRow
 from league.store.store import Store
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -29,26 +31,31 @@ LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4
 
 @dataclass(frozen=True)
 class Trial:
-    """A game, how it is trained, and how the newest snapshot is judged."""
+    """A game, how it is trained, and how its snapshots are judged."""
 
     env: str
     steps: int
-    judge: Callable[[str, Path], dict[str, Any]]
-    """(run, store) -> what is reported."""
+    rival: str = ""
+    """Whom each snapshot plays; nobody if empty."""
+    reading: str = "score"
+    """What is read of these matches: the score (wins plus half the draws), or a metric's mean."""
+    goals: tuple[float, ...] = ()
+    games: int = 200
+    greedy: bool = False
     preset: str = "fast"
     sets: tuple[str, ...] = ()
-    rival: str = ""
-    """Whose score is followed through the training's evaluations."""
-    goals: tuple[float, ...] = field(default=())
+    policy: str | None = None
+    judge: Callable[[str, Path], dict[str, Any]] = lambda run, store: {}
+    """(run, store) -> what else is reported of the newest snapshot."""
 
 
-def against(*bots: str, games: int = 200, greedy: bool = False) -> Callable[[str, Path], dict[str, Any]]:
-    """Judges by games against native bots: the score, wins plus half the draws, and Wilson's 95 % interval."""
+def against(*bots: str, games: int = 200) -> Callable[[str, Path], dict[str, Any]]:
+    """Judges by games against native bots: the score and Wilson's 95 % interval."""
 
     def judge(run: str, store: Path) -> dict[str, Any]:
         found = {}
         for bot in bots:
-            summary = league.evaluate(run, f"bot:{bot}", games=games, greedy=greedy, store=store).summary
+            summary = league.evaluate(run, f"bot:{bot}", games=games, store=store, device="cpu").summary
             found[bot] = [round(x, 3) for x in (summary.score, summary.lower, summary.upper)]
         return found
 
@@ -92,60 +99,67 @@ def outcomes(agent: Agent, seat: int) -> dict[str, int]:
     return counts
 
 
+def every(steps: int) -> tuple[str, ...]:
+    """Settings that take a snapshot each so many steps."""
+    return tuple(f"pool.snapshot_every{when}={steps}" for when in ("", "_until", "_after"))
+
+
+TMAZE = Trial(
+    "gymnasium:examples.tmaze:TMaze-v0", 150_000, "bot:world", "return", (0.9,), 100, True, sets=every(15_000)
+)
 TRIALS = {
-    "tictactoe": Trial(str(EXAMPLES / "tictactoe.py"), 600_000, all_replies),
+    "cartpole": Trial("gymnasium:CartPole-v1", 80_000, "bot:world", "return", (475.0,), 200, True, sets=every(10_000)),
+    "tmaze": TMAZE,
+    "tmaze-mlp": replace(TMAZE, policy=str(EXAMPLES / "mlp.py:MLP")),
+    "tictactoe": Trial(str(EXAMPLES / "tictactoe.py"), 600_000, judge=all_replies),
     "connect4": Trial(
         str(EXAMPLES / "connect4_numpy.py"),
-        1_500_000,
-        against("slips", "greedy", "random"),
-        preset="heavy",
-        rival="bot:slips",
+        3_000_000,
+        "bot:slips",
         goals=(0.85, 0.95),
+        preset="heavy",
+        sets=("env.rows=256", "learner.rollout_steps=16", "learner.minibatches=4"),
+        judge=against("slips", "greedy", "random"),
     ),
-    "cards": Trial("cards", 50_000, against("greedy", "curve", "random")),
+    "cards": Trial("cards", 50_000, judge=against("greedy", "curve", "random")),
 }
 """By name; docs/experiments.md has what they came to."""
-COMMON = ("env.strict_masks=false", "run.checkpoint_minutes=600")
+COMMON = ("env.strict_masks=false", "run.checkpoint_minutes=600", "run.evaluate_every=0", "run.evaluate_games=2")
 
 
 def run_trial(name: str, seed: int, store: Path, overrides: list[str]) -> dict[str, Any]:
     """Trains and judges; what is printed."""
     trial = TRIALS[name]
-    sets = [*COMMON, f"run.total_steps={trial.steps}", *trial.sets]
-    if trial.goals:
-        sets += [f"run.evaluate_every={trial.steps // 20}", "run.evaluate_games=200"]
-    result = league.train(
-        "10m", preset=trial.preset, env=trial.env, seed=seed, overrides=[*sets, *overrides], fresh=True, store=store
-    )
-    seconds = training_seconds(store, result.run)
-    found = {"trial": name, "seed": seed, "steps": result.steps, "minutes": round(seconds[result.updates] / 60, 1)}
-    if trial.goals:
-        scores = scores_by_update(store, result.run, trial.rival)
-        found["reached"] = {}
-        for goal in trial.goals:
-            update = next((update for update, score in scores.items() if score >= goal), None)
-            steps = None if update is None else update * result.steps // result.updates
-            found["reached"][f"{goal:.0%}"] = update and [steps, round(seconds[update] / 60, 1)]
-        found["scores"] = [round(score, 3) for score in scores.values()]
-    return {**found, **trial.judge(result.run, store)}
+    sets = [*COMMON, "run.allow_short=true", f"run.total_steps={trial.steps}", *trial.sets, *overrides]
+    call = {"env": trial.env, "policy": trial.policy, "seed": seed, "store": store}
+    result = league.train("10m", preset=trial.preset, overrides=sets, fresh=True, **call)
+    minutes = training_minutes(store, result.run)
+    found = {"trial": name, "seed": seed, "steps": result.steps, "minutes": round(minutes[result.updates], 2)}
+    if trial.rival:
+        curve = {row.update: readings(trial, row, store) for row in Store.open(store).snapshots(result.run)}
+        reached = {goal: next((update for update, x in curve.items() if x >= goal), None) for goal in trial.goals}
+        per_update = result.steps // result.updates
+        found["reached"] = {
+            goal: None if at is None else [at * per_update, round(minutes[at], 2)] for goal, at in reached.items()
+        }
+        found["curve"] = {update * per_update: round(x, 3) for update, x in curve.items()}
+    return {**found, **trial.judge(result.run, store), "set": overrides}
 
 
-def training_seconds(store: Path, run: str) -> dict[int, float]:
-    """Update -> seconds of play and learning up to it."""
+def readings(trial: Trial, row: SnapshotRow, store: Path) -> float:
+    """What a snapshot comes to against the trial's rival."""
+    agent = f"{row.run}@{row.step}"
+    met = league.evaluate(agent, trial.rival, games=trial.games, greedy=trial.greedy, store=store, device="cpu").summary
+    return met.score if trial.reading == "score" else met.metrics[trial.reading][0]
+
+
+def training_minutes(store: Path, run: str) -> dict[int, float]:
+    """Update -> minutes of play and learning up to it."""
     named = "name IN ('play_seconds', 'learn_seconds')"
     query = f"SELECT \"update\", sum(value) FROM metric WHERE run = '{run}' AND {named} GROUP BY ALL ORDER BY ALL"
     rows = Store.open(store).query(query)[1]
     updates, seconds = zip(*rows, strict=True)
-    return dict(zip(updates, np.cumsum(seconds).tolist(), strict=True))
-
-
-def scores_by_update(store: Path, run: str, rival: str) -> dict[int, float]:
-    """Update -> the score against `rival` of the snapshot that was evaluated then."""
-    games: dict[int, list[float]] = {}
-    for match in Store.open(store).matches(run, "evaluation"):
-        if rival in match.agents:
-            games.setdefault(match.update, []).append(1.0 - match.score_of(rival))
-    return {update: sum(scores) / len(scores) for update, scores in sorted(games.items())}
+    return {0: 0.0} | dict(zip(updates, (np.cumsum(seconds) / 60).tolist(), strict=True))
 
 
 def main() -> None:

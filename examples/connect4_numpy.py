@@ -46,7 +46,8 @@ DEFAULTS = {
         "lstm_size": 128,
         "head_sizes": [128],
     },
-    "pool": {"mix": {"self_play": 0.8, "bot:greedy": 0.1, "bot:random": 0.1}},
+    "learner": {"learning_rate": 1.5e-3, "gamma": 1.0, "gae_lambda": 0.8, "entropy_coefficient": 0.02},
+    "pool": {"mix": {"self_play": 0.5, "bot:greedy": 0.5}},
     "rewards": {"win": 1.0},
 }
 
