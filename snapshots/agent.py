@@ -157,7 +157,8 @@ def _need_same_shapes(wanted: Mapping[str, torch.Tensor], found: Mapping[str, to
 class Agent:
     """One agent in one seat, remembering its match between calls.
 
-    Call `reset()` when a match begins and `act(obs)` once a decision (not once a tick). One observation (obs_size,)
+    Call `reset()` when a match begins and `act(obs)` once a decision (not once a tick); in a game in turns also
+    `watch(obs)` after each decision of the other's after which this seat waits on. One observation (obs_size,)
     gives one action (A,); a stack (N, obs_size) plays N matches side by side and gives (N, A). Observations and actions
     are the game's flat arrays, also where they have parts (`ActionSpec`, `ObservationPart`). A new agent draws its
     actions as after `reset(seed=0)`.
@@ -235,29 +236,16 @@ class Agent:
             SnapshotError: the network's numbers overflow, or its likeliest action is not legal.
         """
         spec = self._spec
-        seen = _rows("obs", obs, np.float32, spec.obs_size)
-        if not np.isfinite(seen).all():
-            raise UsageError("obs: every value must be finite; got NaN or infinity")
-        for part in spec.observation or ():
-            problem = part.problem(seen)
-            if problem:
-                raise UsageError(f"obs: {problem}")
+        seen = self._seen(obs)
         legal = _legal(mask, len(seen), spec.action)
-        which = None if rows is None else self._deciding(rows, len(seen))
-        if which is None and len(seen) != self._num_rows:
-            if not self._is_fresh:
-                raise UsageError(
-                    f"obs: {len(seen)} rows, but this match began with {self._num_rows}; call reset() first"
-                )
-            self._state, self._num_rows = self.policy.initial_state(len(seen)), len(seen)
-        self._is_fresh = False
+        which = self._rows_of(rows, len(seen))
         device = self._device
         with torch.no_grad():
             action, log_prob, _ = self.policy.step(
-                torch.from_numpy(seen).to(device),
+                seen.to(device),
                 self._state,
                 mask=None if legal is None else legal.to(device),
-                rows=None if which is None else torch.from_numpy(which).to(device),
+                rows=which,
                 generator=self._generator,
                 greedy=greedy,
             )
@@ -274,8 +262,48 @@ class Agent:
             raise SnapshotError(f"{self.manifest.run}@{self.manifest.step}: {problem}; take an earlier snapshot")
         return played[0] if np.ndim(obs) == 1 else played
 
-    def _deciding(self, rows: npt.ArrayLike, num_seen: int) -> npt.NDArray[np.int64]:
-        """`rows` as indices of a stack that is as long as they need."""
+    def watch(self, obs: npt.ArrayLike, *, rows: npt.ArrayLike | None = None) -> None:
+        """What this seat sees in a game in turns after the other's decision, where it waits on; it is remembered.
+
+        What it sees when it decides itself is for `act` alone.
+
+        Args:
+            obs, rows: as of `act`.
+
+        Raises:
+            UsageError: as `act`.
+        """
+        seen = self._seen(obs)
+        which = self._rows_of(rows, len(seen))
+        self.policy.watch(seen.to(self._device), self._state, rows=which)
+
+    def _seen(self, obs: npt.ArrayLike) -> torch.Tensor:
+        """obs as (N, obs_size)."""
+        seen = _rows("obs", obs, np.float32, self._spec.obs_size)
+        if not np.isfinite(seen).all():
+            raise UsageError("obs: every value must be finite; got NaN or infinity")
+        for part in self._spec.observation or ():
+            problem = part.problem(seen)
+            if problem:
+                raise UsageError(f"obs: {problem}")
+        return torch.from_numpy(seen)
+
+    def _rows_of(self, rows: npt.ArrayLike | None, num_seen: int) -> torch.Tensor | None:
+        """`rows` as indices of a stack that is as long as they need; None: they are the stack."""
+        if rows is not None:
+            which = self._indices(rows, num_seen)
+            self._is_fresh = False
+            return torch.from_numpy(which).to(self._device)
+        if num_seen != self._num_rows:
+            if not self._is_fresh:
+                raise UsageError(
+                    f"obs: {num_seen} rows, but this match began with {self._num_rows}; call reset() first"
+                )
+            self._state, self._num_rows = self.policy.initial_state(num_seen), num_seen
+        self._is_fresh = False
+        return None
+
+    def _indices(self, rows: npt.ArrayLike, num_seen: int) -> npt.NDArray[np.int64]:
         which = np.asarray(rows)
         fits = which.shape == (num_seen,) and which.dtype.kind in "iu" and (which >= 0).all()
         if not fits or len(np.unique(which)) < num_seen:

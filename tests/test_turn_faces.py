@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -13,6 +13,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from pettingzoo.test import api_test, seed_test
 
 import league.gym
+from league.arena.duel import Duel
 from league.envs import Match, registry
 from league.errors import UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
@@ -280,3 +281,57 @@ def test_turns_are_refused_where_both_must_act_at_once() -> None:
         with pytest.raises(UsageError, match="player_0's action"):
             env.step(wrong)
     assert env._matches.batch.get_state() == state and env.agent_selection == "player_0"
+
+
+class Recorder:
+    """An opponent that remembers what it is shown, of how many rows ago, and plays the first legal action."""
+
+    shown: ClassVar[list[tuple[str, np.ndarray, list[int]]]] = []  # of the class, since a copy plays
+
+    def act(self, obs: Any, mask: Any, *, rows: Any = (0,)) -> Any:
+        self.shown.append(("act", np.atleast_2d(obs), list(rows)))
+        return first_legal(obs, mask)
+
+    def watch(self, obs: Any, *, rows: Any = (0,)) -> None:
+        self.shown.append(("watch", np.atleast_2d(obs), list(rows)))
+
+    def reset(self, seed: int | None = None, *, rows: Any = None) -> None:
+        self.shown.append(("reset", np.zeros((0, 0)), [] if rows is None else list(rows)))
+
+
+class Whims(Match):
+    """In turns: the match's generator says who decides next."""
+
+    action, obs_size, opponent_slice = 2, 3, (1, 2)
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.rng, self.moves, self.to_move = rng, 0, int(rng.integers(2))
+
+    def observe(self, seat: int) -> Any:
+        return [self.moves / 9, seat, self.to_move == seat]
+
+    def play(self, action: Any) -> None:
+        self.moves += 1
+        self.to_move = int(self.rng.integers(2))
+        if self.moves == 9:
+            self.end(None)
+
+
+@pytest.mark.parametrize("rows", [None, 3])
+def test_an_opponent_watches_where_it_waits_on(rows: int | None) -> None:
+    """After each decision of the learner it decides or, where the learner decides again, watches what it sees then."""
+    Recorder.shown = shown = []
+    duel = Duel(Whims, rows, opponent=Recorder(), seat=0, rewards={"win": 1}, render_mode=None, options={})
+    duel.start([np.random.default_rng(i) for i in range(rows or 1)])
+    watched = 0
+    for _ in range(60):
+        shown.clear()
+        step = duel.step(np.zeros((rows, 1) if rows else 1, np.int64))
+        for row in np.flatnonzero(~(step.terminated | step.truncated)):
+            mine = [(kind, seen[at.index(row)]) for kind, seen, at in shown if kind != "reset" and row in at]
+            if mine == [] or mine[0][0] == "act":
+                assert mine and {kind for kind, _ in mine} == {"act"}
+            else:
+                watched += 1
+                assert len(mine) == 1 and np.array_equal(mine[0][1], duel.batch.obs[row, 1])
+    assert watched > 10 * (rows or 1)

@@ -23,7 +23,11 @@ RENDER_MODES = ("rgb_array",)
 
 
 class Player(Protocol):
-    """An opponent that may remember its match, such as `league.snapshots.Agent`."""
+    """An opponent that may remember its match, such as `league.snapshots.Agent`.
+
+    One that has `watch(obs, rows=)` as well is shown, in games in turns, what its seat sees where it waits on after a
+    decision of the learner.
+    """
 
     def act(self, obs: FloatArray, mask: Mask | None, /, **which: npt.NDArray[np.intp]) -> npt.ArrayLike:
         """The action for what its seat sees.
@@ -193,8 +197,8 @@ class Duel(Matches):
         self._rngs: Sequence[np.random.Generator] = ()
         self._early: FloatArray = np.zeros((rows, len(self.spec.reward_terms)), np.float32)
         """(B, R): what a match gave before the learner's first decision in it."""
-        self._has_acted = np.zeros(rows, np.bool_)
-        """(B,): in games in turns, whether an opponent in Python has decided in the match."""
+        self._has_begun = np.zeros(rows, np.bool_)
+        """(B,): in games in turns, whether an opponent in Python has decided or watched in the match."""
 
     def start(self, rngs: Sequence[np.random.Generator]) -> None:
         """Starts a new match in every row; `rngs[i]` draws its row's seed and, if drawn, its seats from now on."""
@@ -206,7 +210,7 @@ class Duel(Matches):
         self._sit_down(self._rows)
         if self.turns is not None:
             self._early[:] = 0
-            self._has_acted[:] = False
+            self._has_begun[:] = False
             self._play_turns(self.turns, None)
 
     def views(self) -> tuple[Any, Mask | None]:
@@ -262,13 +266,16 @@ class Duel(Matches):
             if not moving.any():
                 break
             self._answer(moving & turns.to_act[self._rows, 1 - self._seat])
+            decided = moving & turns.to_act[self._rows, self._seat]
             turns.held[:] = ~moving
             batch.step()
             gained = batch.reward_terms[self._rows, self._seat]
             terms += np.where(is_opening[:, None], 0, gained)
             self._early += np.where(is_opening[:, None], gained, 0)
             ends = ends_of(batch, self._seat)
-            ended = np.flatnonzero((ends[0] | ends[1]) & moving)
+            has_ended = ends[0] | ends[1]
+            self._show(decided & ~has_ended & ~turns.to_act[self._rows, 1 - self._seat])
+            ended = np.flatnonzero(has_ended & moving)
             for row in ended.tolist():
                 self._early[row] = 0
                 if not is_opening[row]:
@@ -276,10 +283,10 @@ class Duel(Matches):
                     terminated[row], truncated[row] = ends[0][row], ends[1][row]
             is_opening[ended] = True
             if len(ended):
-                known = ended[self._has_acted[ended]]
+                known = ended[self._has_begun[ended]]
                 if self._reset is not None and len(known):
                     self._reset(rows=known)
-                self._has_acted[ended] = False
+                self._has_begun[ended] = False
                 self._sit_down(ended)
             moving = ~turns.to_act[self._rows, self._seat]
         else:
@@ -299,16 +306,28 @@ class Duel(Matches):
         shape: tuple[int, ...] = (len(rows), self.spec.action.num_parts)
         if not self._is_stacked:
             obs, mask, shape = obs[0], None if mask is None else mask[0], shape[1:]
-        self._has_acted[rows] = True
-        which = {"rows": rows} if self._is_stacked and self._reset is not None else {}
-        answer = self._act(obs, mask, **which)
+        self._has_begun[rows] = True
+        answer = self._act(obs, mask, **self._which(rows))
         self.batch.actions[rows, seat] = check_actions("the opponent's action", answer, shape, self.spec.action)
 
+    def _show(self, watching: BoolArray) -> None:
+        """Shows an opponent in Python that watches what it sees in the rows where it waits on."""
+        rows = np.flatnonzero(watching)
+        if self._watch is None or not len(rows):
+            return
+        obs = self.batch.obs[rows, 1 - self._seat[rows]]
+        self._has_begun[rows] = True
+        self._watch(obs if self._is_stacked else obs[0], **self._which(rows))
+
+    def _which(self, rows: npt.NDArray[np.intp]) -> dict[str, npt.NDArray[np.intp]]:
+        return {"rows": rows} if self._is_stacked and self._reset is not None else {}
+
     def _choose_opponent(self, opponent: Opponent | None) -> None:
-        """Sets `_bot`, and `_act` and `_reset` where Python plays."""
+        """Sets `_bot`, and `_act`, `_watch` and `_reset` where Python plays."""
         bots = self.spec.bots
         self._bot = EXTERNAL
         self._act: Callable[..., npt.ArrayLike] | None = None
+        self._watch: Callable[..., None] | None = None
         self._reset: Callable[..., None] | None = None
         if opponent is None:
             shares = {bot: self.mix.get(BOT_PREFIX + bot, 0.0) for bot in bots}
@@ -321,7 +340,8 @@ class Duel(Matches):
             self._bot = bots.index(opponent)
         elif hasattr(opponent, "act"):
             player = copy.deepcopy(opponent)
-            self._act, self._reset = player.act, getattr(player, "reset", None)
+            self._act = player.act
+            self._watch, self._reset = getattr(player, "watch", None), getattr(player, "reset", None)
         elif callable(opponent):
             self._act = opponent
         else:

@@ -18,6 +18,7 @@ from league.envs import registry
 from league.errors import SnapshotError, StoreError, UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.snapshots import Agent
+from league.snapshots.agent import load_policy
 from league.snapshots.io import save
 from league.snapshots.manifest import About, GameRecord, spec_from_json, spec_to_json
 from league.types import EXTERNAL, ActionSpec, GameSpec
@@ -131,6 +132,24 @@ def test_the_agent_remembers_its_match_and_reset_forgets(exported: Path) -> None
     agent.reset()
     agent.act(seen[-1], greedy=True)
     assert torch.equal(agent._state.tensors()["hidden"], values[1])
+
+
+def test_what_is_watched_is_remembered_as_by_the_policy(exported: Path) -> None:
+    """In some rows of a stack, or in all: what follows is played as where the network itself watched."""
+    agent, unseeing = Agent.load(exported), Agent.load(exported)
+    _, policy = load_policy(exported)
+    state, seen = policy.initial_state(3), observations(3, 3)
+    agent.watch(seen[0])
+    policy.watch(torch.from_numpy(seen[0]), state)
+    agent.watch(seen[1, :2], rows=[2, 0])
+    policy.watch(torch.from_numpy(seen[1, :2]), state, rows=torch.tensor([2, 0]))
+    for who in (agent, unseeing):
+        who.act(seen[2], greedy=True)
+    policy.step(torch.from_numpy(seen[2]), state, greedy=True)
+    assert torch.equal(agent._state.tensors()["hidden"], state.tensors()["hidden"])
+    assert not torch.equal(agent._state.tensors()["hidden"], unseeing._state.tensors()["hidden"])
+    with pytest.raises(UsageError, match="every value must be finite"):
+        agent.watch(seen[0] * np.nan)
 
 
 def test_a_stack_plays_matches_side_by_side(exported: Path) -> None:
