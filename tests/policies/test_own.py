@@ -1,4 +1,4 @@
-"""Networks of one's own: the example, what it remembers, and those that say that they can be stacked."""
+"""Networks of one's own: the examples, what they remember, and those that say that they can be stacked."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import torch
 from league import config as settings
 from league.arena import networks
 from league.envs import registry
+from league.envs.cards.catalogue import CARDS
+from league.envs.cards.network import CardPolicy, features_of
 from league.errors import ContractError
 from league.policies.actor_critic import ActorCritic
 from league.policies.memory import Memory
@@ -20,25 +22,43 @@ from league.testing import check_policy
 from tests.helpers.cases import cases
 from tests.helpers.rollouts import network
 
-GRU = Path(__file__).resolve().parents[2] / "examples" / "gru.py"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+GRU = EXAMPLES / "gru.py"
 
 
-def example() -> Any:
-    """The class of examples/gru.py."""
-    spec = importlib.util.spec_from_file_location("gru_example", GRU)
+def example(name: str) -> Any:
+    """The class of examples/NAME.py."""
+    spec = importlib.util.spec_from_file_location(f"{name}_example", EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.GRU
+    return getattr(module, name.upper())
 
 
-@pytest.mark.parametrize("game", cases("matrix", "cards", slow=["kuhn", "brawl", "leduc"]))
-def test_the_example_keeps_the_contract_in_every_game(game: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "game"),
+    cases(
+        ("gru", "matrix"),
+        ("gru", "cards"),
+        ("mlp", "matrix"),
+        slow=[(name, game) for name in ("gru", "mlp") for game in ("kuhn", "brawl", "leduc", "cards")],
+    ),
+)
+def test_the_examples_keep_the_contract_in_every_game(name: str, game: str) -> None:
     """With masks and without, keys, choices and legal tuples."""
     config = settings.load(env=game, overrides=["agent.lstm_size=8"])
     spec = registry.spec(game, config.env.options)
     torch.manual_seed(0)
-    check_policy(example()(spec, config.agent), spec)
+    check_policy(example(name)(spec, config.agent), spec)
+
+
+def test_the_card_duels_own_network_keeps_the_contract() -> None:
+    """And two cards that do different things are known apart before anything is learned."""
+    spec = registry.spec("cards", settings.load(env="cards").env.options)
+    torch.manual_seed(0)
+    check_policy(CardPolicy(spec, None), spec)
+    known = [features_of(card) for card in CARDS]
+    assert all(known.index(features) == i for i, features in enumerate(known))
 
 
 def test_the_example_is_short() -> None:
