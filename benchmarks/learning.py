@@ -64,8 +64,7 @@ def against(*bots: str, games: int = 200) -> Callable[[str, Path], dict[str, Any
 
 def all_replies(run: str, store: Path) -> dict[str, Any]:
     """Tic-tac-toe, greedy: how many of all sequences of replies the agent wins, draws and loses, in each seat."""
-    folder = store.parent / max(Store.open(store).snapshots(run), key=lambda row: row.step).path
-    found = {f"seat {seat}": outcomes(Agent.load(folder), seat) for seat in (0, 1)}
+    found = {f"seat {seat}": outcomes(league.load(run, store=store), seat) for seat in (0, 1)}
     return {**found, "never loses": not any(counts["lost"] for counts in found.values())}
 
 

@@ -605,6 +605,7 @@ def test_a_log_that_cannot_be_replayed_is_set_aside(
     assert "its log cannot be replayed" in warning and kept.name in warning and "is lost" in warning
 
 
+@pytest.mark.slow
 def test_a_whole_log_is_not_set_aside_for_want_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be replayed now is no damage: one line, nothing is changed, and later all of it is there."""
     path, said = tmp_path / "s.duckdb", list[str]()
