@@ -1,6 +1,6 @@
 """Does the engine learn what it should? Games with a known answer, each trained and then judged; one JSON line a run.
 
-    python -m benchmarks.learning cartpole tmaze tmaze-mlp tictactoe connect4 cards --seeds 0 1 2
+    python -m benchmarks.learning cartpole tmaze tmaze-mlp tictactoe connect4 cards cards-own --seeds 0 1 2
 
 Training goes through `league.train`, at the settings below and else the game's own, and is not evaluated on its way.
 Then each snapshot plays the trial's rival: `curve` has what it came to by steps, `reached` the steps and the minutes of
@@ -121,6 +121,14 @@ TRIALS = {
         judge=against("slips", "greedy", "random"),
     ),
     "cards": Trial("cards", 50_000, judge=against("greedy", "curve", "random")),
+    "cards-own": Trial(
+        "cards",
+        300_000,
+        "bot:greedy",
+        goals=(0.5,),
+        policy="league.envs.cards.network:CardPolicy",
+        judge=against("greedy", "curve", "random"),
+    ),
 }
 """By name; docs/experiments.md has what they came to."""
 COMMON = ("env.strict_masks=false", "run.checkpoint_minutes=600", "run.evaluate_every=0", "run.evaluate_games=2")
