@@ -140,6 +140,8 @@ def run_trial(name: str, seed: int, store: Path, overrides: list[str]) -> dict[s
     sets = [*COMMON, "run.allow_short=true", f"run.total_steps={trial.steps}", *trial.sets, *overrides]
     call = {"env": trial.env, "policy": trial.policy, "seed": seed, "store": store}
     result = league.train("10m", preset=trial.preset, overrides=sets, fresh=True, **call)
+    if result.signal:
+        raise SystemExit(128 + result.signal)
     minutes = training_minutes(store, result.run)
     found = {"trial": name, "seed": seed, "steps": result.steps, "minutes": round(minutes[result.updates], 2)}
     if trial.rival:

@@ -33,6 +33,10 @@ TUPLE_PARTS = 3
 """Parts of legal tuples that a mask leaves open at once."""
 
 
+WIDEST = 4.0
+"""How far from the number next to 0 a network is shown observations of a game that gives no closer bounds."""
+
+
 class Checker:
     """One network in one game, with what it is shown.
 
@@ -51,7 +55,8 @@ class Checker:
             self.need(callable(getattr(policy, method, None)), f"has no method {method}() (league.types.Policy)")
         self.device = next(iter(policy.parameters()), torch.zeros(0)).device
         source = torch.Generator().manual_seed(seed)
-        low, high = spec.obs_range
+        nearest = min(max(0.0, spec.obs_range[0]), spec.obs_range[1])
+        low, high = max(spec.obs_range[0], nearest - WIDEST), min(spec.obs_range[1], nearest + WIDEST)
         obs = low + (high - low) * torch.rand(rows, steps, spec.obs_size, generator=source)
         for part in spec.observation or ():
             own = obs[..., part.start : part.stop]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,15 @@ def test_the_examples_keep_the_contract_in_every_game(name: str, game: str) -> N
     spec = registry.spec(game, config.env.options)
     torch.manual_seed(0)
     check_policy(example(name)(spec, config.agent), spec)
+
+
+def test_a_network_is_not_tried_on_numbers_that_no_layer_takes() -> None:
+    """Where a game says nothing of what it shows, as OpenSpiel's: a tanh of a million has no gradient."""
+    config = settings.load(env="matrix", overrides=["agent.lstm_size=8"])
+    spec = registry.spec("matrix", config.env.options)
+    for obs_range in ((-1e6, 1e6), (0.0, 1e6), (2.0, 3.0)):
+        torch.manual_seed(0)
+        check_policy(example("mlp")(spec, config.agent), replace(spec, obs_range=obs_range))
 
 
 def test_the_card_duels_own_network_keeps_the_contract() -> None:
