@@ -9,7 +9,7 @@ learned of one creature holds for all. It is written as any policy of one's own 
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,12 +52,11 @@ class CardPolicy(nn.Module):
         self.body = _layers(seen, HIDDEN, WIDTH)
         self.action = nn.Linear(len(TYPES) + CARD_WIDTH + SLOTS + 1 + 3 * CREATURE_WIDTH + NUM_TARGETS, WIDTH)
         self.situation = nn.Linear(WIDTH, WIDTH)
-        self.score = nn.Sequential(nn.ReLU(), nn.Linear(WIDTH, WIDTH // 2), nn.ReLU(), nn.Linear(WIDTH // 2, 1))
+        last = nn.Linear(WIDTH // 2, 1, bias=False)  # which would change all scores alike
+        self.score = nn.Sequential(nn.ReLU(), nn.Linear(WIDTH, WIDTH // 2), nn.ReLU(), last)
         self.critic = nn.Linear(WIDTH, 1)
         nn.init.normal_(self.ids.weight, 0.0, 0.1)
-        last = cast(nn.Linear, self.score[-1])
         nn.init.normal_(last.weight, 0.0, 0.01)
-        nn.init.zeros_(last.bias)
 
     def initial_state(self, num_rows: int) -> Memory:
         """See `Policy.initial_state`."""
