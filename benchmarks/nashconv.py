@@ -85,7 +85,7 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "kuhn": ("kuhn", KUHN),
     "OpenSpiel's kuhn": (
         "openspiel:kuhn_poker",
-        (*KUHN, *SAME_AGENT, "learner.gamma=1.0", "rewards.payoff=1.0"),
+        (*KUHN, *SAME_AGENT, "learner.gamma=1.0", "rewards.payoff=1.0", "learner.entropy_coefficient=0.2"),
     ),
 }
 """Name -> game and settings. Biased: Nash (1/16, 10/16, 5/16), OpenSpiel's `lp_solver_test.py`, payoffs over 50."""

@@ -2,12 +2,24 @@
 
 from league.envs import Match
 
+DEFAULTS = {
+    "agent": {"opponent_encoder": False, "lstm_size": 128},
+    "learner": {"learning_rate": 1.5e-3, "gamma": 1.0, "gae_lambda": 0.8, "entropy_coefficient": 0.2},
+    "pool": {"mix": {"self_play": 0.4, "bot:hasty": 0.6}},
+}
 LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
+
+
+def hasty(observation, legal, rng):
+    """Makes three in a line where it can, else anything: whoever lets it through has lost."""
+    own = observation[:9]
+    winning = [i for i in legal if any(i in line and sum(own[j] for j in line) == 2 for line in LINES)]
+    return rng.choice(winning or legal)
 
 
 class TicTacToe(Match):
     name, action, obs_size, opponent_slice = "tictactoe", 9, 18, (9, 18)
-    end_reasons = ("three", "full")
+    bots, end_reasons = {"hasty": hasty}, ("three", "full")
 
     def reset(self, rng):
         self.cells, self.to_move = [None] * 9, 0
