@@ -126,7 +126,7 @@ TRIALS = {
         300_000,
         "bot:greedy",
         goals=(0.5,),
-        policy="league.envs.cards.network:CardPolicy",
+        policy=str(EXAMPLES / "card_policy.py:CardPolicy"),
         judge=against("greedy", "curve", "random"),
     ),
 }

@@ -14,7 +14,6 @@ from league import config as settings
 from league.arena import networks
 from league.envs import registry
 from league.envs.cards.catalogue import CARDS
-from league.envs.cards.network import CardPolicy, features_of
 from league.errors import ContractError
 from league.policies.actor_critic import ActorCritic
 from league.policies.memory import Memory
@@ -27,13 +26,18 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GRU = EXAMPLES / "gru.py"
 
 
-def example(name: str) -> Any:
-    """The class of examples/NAME.py."""
+def opened(name: str) -> Any:
+    """The module examples/NAME.py."""
     spec = importlib.util.spec_from_file_location(f"{name}_example", EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, name.upper())
+    return module
+
+
+def example(name: str) -> Any:
+    """The class of examples/NAME.py."""
+    return getattr(opened(name), name.upper())
 
 
 @pytest.mark.parametrize(
@@ -62,12 +66,13 @@ def test_a_network_is_not_tried_on_numbers_that_no_layer_takes() -> None:
         check_policy(example("mlp")(spec, config.agent), replace(spec, obs_range=obs_range))
 
 
-def test_the_card_duels_own_network_keeps_the_contract() -> None:
+def test_the_network_made_for_cards_keeps_the_contract() -> None:
     """And two cards that do different things are known apart before anything is learned."""
     spec = registry.spec("cards", settings.load(env="cards").env.options)
     torch.manual_seed(0)
-    check_policy(CardPolicy(spec, None), spec)
-    known = [features_of(card) for card in CARDS]
+    module = opened("card_policy")
+    check_policy(module.CardPolicy(spec, None), spec)
+    known = [module.features_of(card) for card in CARDS]
     assert all(known.index(features) == i for i, features in enumerate(known))
 
 

@@ -1,6 +1,6 @@
 """A network that knows how the card duel is built.
 
-    league train --env cards --policy league.envs.cards.network:CardPolicy
+    league train --env cards --policy examples/card_policy.py:CardPolicy
 
 The default agent learns for each slot and each card apart what to do with it. Here all creatures go through the same
 layers, cards are known by what they do, and each legal action is scored as a whole by whom it concerns, so that what is
