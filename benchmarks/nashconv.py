@@ -89,6 +89,8 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 """Name -> game and settings. Biased: Nash (1/16, 10/16, 5/16), OpenSpiel's `lp_solver_test.py`, payoffs over 50."""
+USUAL = [game for game, (env, _) in GAMES.items() if not env.startswith("openspiel:")]
+"""What needs nothing installed beside the library."""
 CURVES = {"newest": (165, 30, 45), "nash": (25, 85, 155), "uniform": (120, 120, 120)}
 LABELS = {"newest": "newest snapshot", "nash": "Nash mixture of all snapshots", "uniform": "uniform mixture"}
 INK, PAPER, GRID = (25, 25, 25), (255, 255, 255), (222, 222, 222)
@@ -189,7 +191,7 @@ def _font(size: float) -> object:
 def main() -> None:
     """Trains, prints a line a run, and writes the files asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--games", nargs="+", choices=GAMES, default=list(GAMES))
+    parser.add_argument("--games", nargs="+", choices=GAMES, default=USUAL)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument(
         "--set", action="append", default=[], dest="sets", help="a setting laid over all, as in `league`"

@@ -73,7 +73,7 @@ class Part:
         self._publish()
 
     def carry_out(self, what: bytes, given: bytes) -> bytes | None:
-        """Does what a command says; `given` is the state to take. Returns the state that is asked for."""
+        """Does what a command says; `given` is the state to take. Returns the state that it wants."""
         for own, shared in self._written:
             own[:] = shared
         state = None

@@ -2,7 +2,7 @@
 
 A RoShamBo bot is an object with a history of its own, which has to be asked once at each throw. All of them draw from
 C's `random()`, which a process has once. So each has a state of that generator, seeded for its match, which is there
-only while it is asked.
+only while it plays.
 """
 
 from __future__ import annotations

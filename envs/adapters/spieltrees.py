@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyspiel
 
-from league.types import SEATS, FloatArray, GameTree
+from league.types import FloatArray, GameTree
 
 MOST_NODES = 200_000
 CHANCE = LEAF = -1
@@ -89,7 +89,7 @@ def _why_not(kind: Any) -> str:
     """Why games of this type (`pyspiel.GameType`) have no tree; empty where they may have one."""
     if kind.dynamics != pyspiel.GameType.Dynamics.SEQUENTIAL:
         return "its players decide at once"
-    if kind.utility != pyspiel.GameType.Utility.ZERO_SUM or kind.max_num_players < SEATS:
+    if kind.utility != pyspiel.GameType.Utility.ZERO_SUM:
         return "what one player wins the other does not lose"
     if not (kind.provides_information_state_tensor and kind.provides_information_state_string):
         return "it tells no information states"

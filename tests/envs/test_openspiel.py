@@ -190,7 +190,7 @@ def test_the_tree_shows_what_is_seen_in_play() -> None:
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("matrix_rps", "decide at once"), ("connect_four", "no information states"), ("blotto", "decide at once")],
+    [("matrix_rps", "decide at once"), ("connect_four", "no information states"), ("bargaining", "does not lose")],
 )
 def test_a_game_without_a_tree_says_why(name: str, why: str) -> None:
     """In one line."""
