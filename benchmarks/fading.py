@@ -15,7 +15,7 @@ import math
 from itertools import groupby
 from pathlib import Path
 
-from league.config import from_json, steps_per_rollout
+from league.config import from_json, steps_per_update
 from league.pool.pool import Results
 from league.store.store import Store
 from league.types import DRAW
@@ -27,7 +27,7 @@ def losses(store: Store, run: str, half_lives: tuple[float, ...]) -> dict[str, f
     """Half-life in steps -> mean log loss of the predictions, the games of the first tenth of the run left out."""
     row = store.find_run(run)
     config = from_json(json.loads(row.config))
-    steps = steps_per_rollout(config)
+    steps = steps_per_update(config)
     snapshots = store.snapshots(run)
     matches = store.matches(run, "training")
     results = [Results(half_life, config.pool.shrink_games) for half_life in half_lives]

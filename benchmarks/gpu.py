@@ -27,7 +27,7 @@ from benchmarks import opponents
 from league import config as settings
 from league.arena.networks import architecture_of
 from league.bench import _parts, _replay_difference, bench_learner
-from league.config import Config, steps_per_rollout
+from league.config import Config, steps_per_update
 from league.device import describe_device, products
 from league.play.rollout import Collector
 from league.policies.actor_critic import Architecture
@@ -186,7 +186,7 @@ def compile_rates(bench: Bench) -> Figures:
         precision = "learner.precision=bf16"
         config, collector, learner = bench.make("beast", precision, f"learner.compile={compile_}", "env.rows=512")
         seconds = [_times(bench, config, collector, learner, update) for update in (1, 2, 3)]
-        size = steps_per_rollout(config)
+        size = steps_per_update(config)
         figures[compile_] = {
             "first_update_seconds": round(sum(seconds[0]), 2),
             "play_steps_per_second": round(size / seconds[-1][0]),
@@ -206,7 +206,7 @@ def sweep(bench: Bench) -> Figures:
             collector, learner = _parts(config, spec, device, print)
             for update in (1, 2):  # the first one warms up
                 played, learned = _times(bench, config, collector, learner, update)
-            size, epochs = steps_per_rollout(config), settings.load(preset="beast").learner.epochs
+            size, epochs = steps_per_update(config), settings.load(preset="beast").learner.epochs
             figures[f"{rows}_rows_{len(collector.lanes)}_lanes"] = {
                 "play_steps_per_second": round(size / played),
                 "train_steps_per_second": round(size / (played + epochs * learned)),

@@ -156,11 +156,11 @@ def bench_learner(
     prepare_training(device)
     warnings: list[str] = []
     collector, learner = _parts(config, spec, device, warnings.append)
-    size = settings.steps_per_rollout(config)
+    size = settings.steps_per_update(config)
     play, learn = [], []
     for repeat in range(repeats + 1):  # the first one warms up
         started = time.perf_counter()
-        rollout = collector.collect(config.learner.rollout_steps, repeat + 1)
+        rollout = collector.collect(config.learner.rollout_steps, repeat + 1, config.learner.segments)
         played = time.perf_counter()
         if repeat == 0:
             difference = _replay_difference(learner, rollout, config.learner.precision)
@@ -225,7 +225,7 @@ def _where_time_goes(collector: Collector, learner: Learner, update: int) -> dic
     clock = _Clock(learner.device)
     collector.one_by_one()
     with listening(clock), act("whole"):
-        learner.update(collector.collect(learner.config.rollout_steps, update))
+        learner.update(collector.collect(learner.config.rollout_steps, update, learner.config.segments))
     total = clock.seconds["whole"]
     shares = {part: clock.seconds.get(name, 0.0) / total for name, part in PARTS.items()}
     shares["other"] = 1.0 - sum(shares.values())

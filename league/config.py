@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from league.errors import ConfigError, nearest
+from league.schedules import Path as SettingPath
+from league.schedules import Schedule, marks
+from league.schedules import read as read_schedule
 from league.schema import (
     MAX_COUNT,
     MAX_GAMES,
@@ -134,7 +137,7 @@ class LearnerConfig(Section):
     """PPO."""
 
     learning_rate: Positive
-    """Adam's step size, constant over the run."""
+    """Adam's step size."""
     adam_epsilon: Positive
     """Adam's epsilon."""
     gamma: Share
@@ -142,9 +145,11 @@ class LearnerConfig(Section):
     gae_lambda: Share
     """Lambda of the generalised advantage."""
     rollout_steps: Annotated[int, Field(ge=1, le=MAX_ROLLOUT)]
-    """T: decisions of each row between two updates."""
+    """T: decisions of each row that are learned from as one sequence, from a stored state on."""
+    segments: Annotated[int, Field(ge=1, le=MAX_ROLLOUT)]
+    """Times rollout_steps that are played for one update, which learns from them as from so many times the rows."""
     minibatches: Annotated[int, Field(ge=1, le=MAX_ROWS)]
-    """Splits of the rows in one epoch; must divide env.rows."""
+    """Splits of the segments' rows in one epoch; must divide env.rows times segments."""
     epochs: Annotated[int, Field(ge=1, le=MAX_ROLLOUT)]
     """Passes over a rollout in one update."""
     clip: Annotated[float, Field(gt=0, lt=1)]
@@ -336,6 +341,31 @@ class Config(Section):
     """The game's reward term -> weight."""
     run: RunConfig
     parts: PartsConfig = Field(default_factory=PartsConfig)
+    schedules: dict[SettingPath, Schedule] = Field(default_factory=dict, exclude=True)
+    """The settings that move with the steps; the numbers above are those of one step, 0 at first."""
+
+    def at(self, steps: int) -> Config:
+        """The settings as they are when so many steps of the run have been made; itself where that changes nothing."""
+        now = {path: schedule.at(steps) for path, schedule in self.schedules.items()}
+        changes = {path: x for path, x in now.items() if x != _get(self, path)}
+        tables: dict[str, dict[str, Any]] = {}
+        mix = dict(self.pool.mix)
+        for (section, *names), x in changes.items():
+            if names[0] == "mix":
+                mix[names[1]] = x
+            else:
+                tables.setdefault(section, {})[names[0]] = x
+        if mix != self.pool.mix:
+            tables["pool"] = {"mix": mix}
+        sections: dict[str, Any] = {}
+        for section, table in tables.items():
+            old = getattr(self, section)
+            sections[section] = {**old, **table} if isinstance(old, dict) else old.model_copy(update=table)
+        return self.model_copy(update=sections) if sections else self
+
+    def scheduled(self) -> dict[SettingPath, float]:
+        """The numbers, as they are now, of the settings that move with the steps."""
+        return {path: _get(self, path) for path in self.schedules}
 
     @model_validator(mode="after")
     def _samplers_are_known(self) -> Config:
@@ -363,12 +393,18 @@ BITS = 2
 written into states and snapshots, and is no part of the fingerprint."""
 AUTO = "auto"
 """The preset that is sized to the device."""
+MOVING = (
+    *("learning_rate", "gamma", "gae_lambda", "clip", "value_coefficient", "entropy_coefficient", "max_gradient_norm"),
+    *("segments", "minibatches", "epochs"),
+)
+"""What of [learner] may move with the steps, beside every weight of [rewards] and share of `pool.mix`."""
 CHANGEABLE = (
     *(
         "env.rows",
         "env.threads",
         "env.workers",
         "learner.rollout_steps",
+        "learner.segments",
         "learner.minibatches",
         "learner.precision",
         "pool.live_nets",
@@ -382,6 +418,7 @@ CHANGEABLE = (
 LATER: dict[str, dict[str, Any]] = {
     "agent": {"policy": ""},
     "env": {"curriculum": [], "workers": 0},
+    "learner": {"segments": 1},
     "pool": {"agents": {}, "bots": []},
     "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000},
 }
@@ -578,7 +615,12 @@ def to_json(config: Config) -> dict[str, Any]:
 
     `parts` is in it where there are any.
     """
-    data = config.model_dump(mode="json", by_alias=True)
+    data: dict[str, Any] = config.model_dump(mode="json", by_alias=True)
+    for (*outer, last), schedule in config.schedules.items():
+        table = data
+        for name in outer:
+            table = table[name]
+        table[last] = schedule.to_json()
     if not any(data["parts"].values()):
         del data["parts"]
     return data
@@ -681,14 +723,25 @@ def smaller(config: Config) -> tuple[str, ...]:
     return (*choices, f"learner.rollout_steps={max(1, steps // 2)}")
 
 
-def steps_per_rollout(config: Config) -> int:
-    """Steps between two updates: rows times rollout steps."""
-    return config.env.rows * config.learner.rollout_steps
+def steps_per_update(config: Config) -> int:
+    """Steps between two updates at the numbers of `config`: rows times rollout steps times segments."""
+    return config.env.rows * config.learner.rollout_steps * config.learner.segments
+
+
+def boundary(config: Config, steps: int) -> tuple[int, int]:
+    """The first update boundary at or past `steps`: the updates and the steps made there."""
+    update = made = 0
+    begins = [*marks(x for path, x in config.schedules.items() if path == ("learner", "segments")), steps]
+    for begin, end in pairwise(begins):
+        size = steps_per_update(config.at(begin))
+        count = max(0, -(-(min(end, steps) - made) // size))
+        update, made = update + count, made + count * size
+    return update, made
 
 
 def num_updates(config: Config) -> int:
     """Updates of the run: it ends at the first boundary at or past `run.total_steps`."""
-    return -(-config.run.total_steps // steps_per_rollout(config))
+    return boundary(config, config.run.total_steps)[0]
 
 
 def next_snapshot_mark(config: Config, steps: int) -> int:
@@ -714,24 +767,28 @@ def num_snapshot_marks(config: Config, upto: int) -> int:
 
 def snapshot_updates(config: Config, upto: int) -> Iterator[int]:
     """The updates at whose ends, in (0, `upto`] steps, a snapshot is made: one each, whichever marks it has passed."""
-    size, update = steps_per_rollout(config), 0
-    while (mark := next_snapshot_mark(config, update * size)) <= upto:
-        update = -(-mark // size)
+    steps = 0
+    while (mark := next_snapshot_mark(config, steps)) <= upto:
+        update, steps = boundary(config, mark)
         yield update
 
 
 def check_rows(config: Config) -> None:
-    """Refuses rows that the minibatches do not divide.
+    """Refuses rows that the minibatches do not divide, at any step.
 
     Raises:
         ConfigError: with a number of minibatches that does.
     """
-    rows = config.env.rows
-    if rows % config.learner.minibatches:
-        divisor = max(n for n in range(1, min(config.learner.minibatches, rows + 1)) if rows % n == 0)
+    for mark in marks(config.schedules.values()):
+        now = config.at(mark).learner
+        rows = config.env.rows * now.segments
+        if rows % now.minibatches == 0:
+            continue
+        product = f"env.rows={config.env.rows}" + (f" x learner.segments={now.segments}" if now.segments > 1 else "")
+        divisor = max(n for n in range(1, min(now.minibatches, rows + 1)) if rows % n == 0)
         raise ConfigError(
-            f"env.rows={rows} is not divisible by learner.minibatches={config.learner.minibatches} "
-            f"(remainder {rows % config.learner.minibatches}); set learner.minibatches={divisor}"
+            f"{product} is not divisible by learner.minibatches={now.minibatches} "
+            f"(remainder {rows % now.minibatches}){_at_step(mark)}; set learner.minibatches={divisor}"
         )
 
 
@@ -742,14 +799,16 @@ def check(config: Config) -> None:
         ConfigError: with the arithmetic and what to change.
     """
     check_rows(config)
-    rows, total, size = config.env.rows, config.run.total_steps, steps_per_rollout(config)
-    product = f"env.rows={rows} x learner.rollout_steps={config.learner.rollout_steps} = {size} steps"
+    rows, total, learner = config.env.rows, config.run.total_steps, config.learner
+    updates, upto = boundary(config, total)
+    size = steps_per_update(config)
+    product = f"env.rows={rows} x learner.rollout_steps={learner.rollout_steps}"
+    product += (f" x learner.segments={learner.segments}" if learner.segments > 1 else "") + f" = {size} steps"
     if size > total:
         raise ConfigError(
             f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows, or take --preset fast or a"
             f" longer --stage"
         )
-    upto = num_updates(config) * size
     if len(list(islice(snapshot_updates(config, upto), MAX_SNAPSHOTS + 1))) > MAX_SNAPSHOTS:
         raise ConfigError(
             f"run.total_steps={total} with pool.snapshot_every={config.pool.snapshot_every} and"
@@ -758,9 +817,9 @@ def check(config: Config) -> None:
         )
     if config.run.allow_short:
         return
-    if num_updates(config) < MIN_UPDATES:
+    if updates < MIN_UPDATES:
         raise ConfigError(
-            f"run.total_steps={total} makes {num_updates(config)} updates of {product}, fewer than {MIN_UPDATES}; "
+            f"run.total_steps={total} makes {updates} updates of {product}, fewer than {MIN_UPDATES}; "
             f"make a rollout at most {(total - 1) // (MIN_UPDATES - 1)} steps, as --preset fast does, or take a longer"
             f" --stage"
         )
@@ -771,7 +830,7 @@ def check(config: Config) -> None:
             f"snapshots, fewer than {MIN_SNAPSHOTS}; lower pool.snapshot_every or take a longer --stage"
         )
     for name, share in config.pool.mix.items():
-        if 0 < share * rows < 1:
+        if 0 < share * rows < 1 and ("pool", "mix", name) not in config.schedules:
             raise ConfigError(
                 f"pool.mix gives {name} {share:g} of env.rows={rows}, which is {share * rows:g} rows, less than one; "
                 f"set env.rows to at least {math.ceil(1 / share)}, or that share to 0"
@@ -790,7 +849,7 @@ def check_rewards(config: Config, spec: GameSpec) -> tuple[float, ...]:
                 f"rewards.{term}={weight:g}: {spec.name} has no such reward term{nearest(term, spec.reward_terms)}"
             )
     weights = tuple(config.rewards.get(term, 0.0) for term in spec.reward_terms)
-    if not any(weights):
+    if not any(weights) and not any(path[0] == "rewards" for path in config.schedules):
         raise ConfigError(
             f"every weight in [rewards] is 0, so there is nothing to learn; "
             f"set one with --set rewards.{spec.reward_terms[0]}=1.0"
@@ -907,12 +966,72 @@ def _nest_env(merged: Layer) -> dict[str, Any]:
     return {**merged, "env": {**common, "options": options}}
 
 
-def _validate(data: dict[str, Any]) -> Config:
+def _validate(data: Mapping[str, Any]) -> Config:
+    """The settings that `data` says, with their schedules; every number is held to its rule at every step.
+
+    Raises:
+        ConfigError: in one line: the setting, its value, the rule, the next step.
+    """
+    plain, schedules = _numbers(data)
+    config = _validated(plain).model_copy(update={"schedules": schedules})
+    for mark in marks(schedules.values()):
+        try:
+            _validated(config.at(mark).model_dump(mode="json", by_alias=True))
+        except ConfigError as error:
+            raise ConfigError(f"{error}{_at_step(mark)}") from None
+    return config
+
+
+def _validated(data: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(data)
     except ValidationError as errors:
         told = _explain(errors)
     raise ConfigError(told)
+
+
+def _numbers(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[SettingPath, Schedule]]:
+    """`data` with the numbers of step 0 where it has schedules, and the schedules.
+
+    Raises:
+        ConfigError: one that cannot be read, or of a setting that cannot move.
+    """
+    found: dict[SettingPath, Schedule] = {}
+
+    def first(table: Any, path: SettingPath, known: Iterable[str] | None = None) -> Any:
+        if not isinstance(table, Mapping):
+            return table
+        numbers = dict(table)
+        for key, value in table.items():
+            if not isinstance(value, Mapping):
+                continue
+            name = ".".join([*path, key])
+            if known is not None and key not in known:
+                raise ConfigError(f"{name} cannot move with the steps; of [{path[0]}] {', '.join(known)} can")
+            is_stepped = path == ("learner",) and LearnerConfig.model_fields[key].annotation is int
+            found[*path, key] = read_schedule(name, value, is_stepped=is_stepped)
+            numbers[key] = found[*path, key].at(0)
+        return numbers
+
+    plain = dict(data)
+    for section, known in (("learner", MOVING), ("rewards", None)):
+        if section in data:
+            plain[section] = first(data[section], (section,), known)
+    if isinstance(data.get("pool"), Mapping) and "mix" in data["pool"]:
+        plain["pool"] = {**data["pool"], "mix": first(data["pool"]["mix"], ("pool", "mix"))}
+    return plain, found
+
+
+def _get(config: Config, path: SettingPath) -> float:
+    """The number at a path."""
+    value: Any = config
+    for name in path:
+        value = value[name] if isinstance(value, dict) else getattr(value, name)
+    return float(value)
+
+
+def _at_step(mark: int) -> str:
+    return f" (at step {mark:,})" if mark else ""
 
 
 def _explain(errors: ValidationError) -> str:

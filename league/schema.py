@@ -32,6 +32,8 @@ MAX_LAYERS = 128
 """Of an encoder; the largest language models have about so many."""
 MAX_LESSONS = 100
 """Of a curriculum; each is checked by the game before the run begins."""
+MAX_POINTS = 100
+"""Of a schedule; two or three are common."""
 MAX_HEAD_LAYERS = 16
 """Hidden layers of the actor and of the critic; two are common."""
 MAX_HISTORY = 100_000

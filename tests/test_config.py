@@ -25,7 +25,7 @@ from league.config import (
     presets,
     snapshot_updates,
     stages,
-    steps_per_rollout,
+    steps_per_update,
     to_json,
     with_options,
 )
@@ -98,7 +98,7 @@ def test_a_run_from_before_a_setting_has_the_constant_that_it_was(monkeypatch: p
     del older["learner"]["clip"]
     with pytest.raises(ConfigError, match=r"learner\.clip has no value"):
         from_json(older)
-    monkeypatch.setattr(config_module, "LATER", {**LATER, "learner": {"clip": 0.2}})
+    monkeypatch.setattr(config_module, "LATER", {**LATER, "learner": {**LATER["learner"], "clip": 0.2}})
     assert from_json(older) == load()
     for part, keys in {"env": ("threads", "strict_masks"), "learner": ("device",)}.items():
         for key in keys:
@@ -161,7 +161,7 @@ def test_starting_figures_are_the_designs() -> None:
     assert (config.agent.lstm_size, config.agent.head_sizes, config.agent.history_frames) == (512, (96, 96), 90)
     assert config.pool.mix == {"self_play": 0.80, "bot:based": 0.15, "bot:constant": 0.05}
     assert config.env.options["ticks_per_step"] == 3
-    assert steps_per_rollout(config) <= 2_500
+    assert steps_per_update(config) <= 2_500
 
 
 def test_short_stage_is_the_start_of_the_long_one() -> None:
@@ -384,7 +384,7 @@ def test_smoke_is_exempt_from_the_counts_only() -> None:
 
 def test_run_ends_at_the_first_update_boundary_at_or_past_the_stage() -> None:
     """The number of updates is rounded up, and exact where the rollout divides the stage."""
-    assert steps_per_rollout(load()) == 2_048
+    assert steps_per_update(load()) == 2_048
     assert num_updates(load()) == 25
     assert num_updates(load(stage="smoke")) == 2
 

@@ -21,7 +21,7 @@ from league.acts import act
 from league.config import Config, LearnerConfig
 from league.device import autocast
 from league.errors import GuardError
-from league.play.buffer import RolloutBuffer
+from league.play.buffer import RolloutBuffer, side_by_side
 from league.play.checks import BatchError, check_finite
 from league.play.graphs import StepGraphs
 from league.play.lanes import Lane
@@ -75,7 +75,6 @@ class Collector:
         self.nets = Opponents(pool, calls.stack, self.device)
         self.finished: list[MatchResult] = []
         """Matches that ended in the rollout under way, or in the last one."""
-        self._weights = np.array([weights.get(term, 0.0) for term in batches[0].spec.reward_terms], np.float32)
         width = batches[0].num_rows
         self.lanes = [
             Lane(
@@ -88,6 +87,7 @@ class Collector:
         ]
         self.worker = ThreadPoolExecutor(1, "games") if len(self.lanes) > 1 else None
         """Steps the games while nets run; None plays games and nets in alternation, which gives the same rollouts."""
+        self.weigh(weights)
 
     @property
     def device(self) -> torch.device:
@@ -114,6 +114,10 @@ class Collector:
         """B, of all lanes."""
         return sum(lane.num_rows for lane in self.lanes)
 
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """From the next step on the learner's reward is the sum of the terms by these weights."""
+        self._weights = np.array([weights.get(term, 0.0) for term in self.spec.reward_terms], np.float32)
+
     def start(self, seed: int, updates_made: int = 0) -> None:
         """Begins every row's first match; the pool must have targets."""
         seeds = np.random.SeedSequence(seed).generate_state(self.num_rows, np.uint64).astype(np.uint64)
@@ -139,21 +143,30 @@ class Collector:
 
     @act("play")
     @torch.no_grad()
-    def collect(self, num_steps: int, update: int) -> Rollout:
-        """Plays `num_steps` steps of every row for the update number `update`, counted from 1.
+    def collect(self, num_steps: int, update: int, num_segments: int = 1) -> Rollout:
+        """Plays `num_segments` times `num_steps` steps of every row for the update number `update`, counted from 1.
 
-        Match rows carry it; the learner's weights are those after `update` - 1 updates.
+        Match rows carry it; the learner's weights are those after `update` - 1 updates. The segments stand beside each
+        other, as if of so many times the rows.
 
         Raises:
             GuardError: the game gave a number that is not finite, an opponent's net plays what cannot be, or `strict`
                 found something; the collector has `finished` and is of no more use.
         """
-        first, *others = (lane.nets.state for lane in self.lanes)
-        buffer = RolloutBuffer(num_steps, self.num_rows, first.join(others), self.device)
-        games: dict[int, Future[None]] = {}
-        self.finished = buffer.finished
+        self.finished = []
         for lane in self.lanes:
             lane.matches.ordinals[:] = 0
+        try:
+            segments = [self._segment(num_steps, update) for _ in range(num_segments)]
+        except BatchError as finding:
+            raise self._stopped_by(finding, update) from None
+        return side_by_side(segments)
+
+    def _segment(self, num_steps: int, update: int) -> Rollout:
+        """`num_steps` steps of every row."""
+        first, *others = (lane.nets.state for lane in self.lanes)
+        buffer = RolloutBuffer(num_steps, self.num_rows, first.join(others), self.device, self.finished)
+        games: dict[int, Future[None]] = {}
         try:
             for lane in self.lanes:
                 check_finite(lane.batch, is_played=False)
@@ -168,8 +181,6 @@ class Collector:
                             del going[first_row]
                         else:
                             games[first_row] = self._submit(play)
-        except BatchError as finding:
-            raise self._stopped_by(finding, update) from None
         finally:
             for game in games.values():  # after an error: no game is left stepping
                 game.exception()

@@ -219,13 +219,18 @@ class Pool:
         self._rng = rng
         self._live: dict[str, Policy] = {}
         self._groups = sorted(config.mix)
-        shares = np.array([config.mix[group] for group in self._groups]).cumsum()
-        self._bounds = shares / shares[-1]
+        self.reconfigure(config)
 
     @property
     def ending(self) -> Literal["turn over", "reset"] | None:
         """Why the learner ends here: for another's turn, or to go back to its first weights; None: it goes on."""
         return None
+
+    def reconfigure(self, config: PoolConfig) -> None:
+        """Draws by other shares of the same mix from now on."""
+        self.config = config
+        shares = np.array([config.mix[group] for group in self._groups]).cumsum()
+        self._bounds = shares / shares[-1]
 
     def admit(self, agent_id: str) -> None:
         """A new snapshot joins; rows meet it once it is drawn as a target."""

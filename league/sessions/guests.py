@@ -45,13 +45,18 @@ def resolved(config: Config, game_id: str, store: Path) -> Config:
                 f" {config.env.name} {game_id[:8]} ({folder}); name an agent of this game"
             )
     ids = {AGENT_PREFIX + name: AGENT_PREFIX + manifest.agent_id for name, (_, manifest) in known.items()}
-    mix: dict[str, float] = {}
-    for name, share in config.pool.mix.items():
-        mix[ids.get(name, name)] = mix.get(ids.get(name, name), 0.0) + share
+    shares = [(ids.get(name, name), share) for name, share in config.pool.mix.items()]
+    mix = {name: sum(share for other, share in shares if other == name) for name, _ in shares}
     groups = {group: [ids.get(name, name) for name in members] for group, members in config.pool.groups.items()}
     agents = {manifest.agent_id: str(folder) for folder, manifest in known.values()}
     pool = config.pool.model_copy(update={"mix": mix, "groups": groups, "agents": agents})
-    return config.model_copy(update={"pool": PoolConfig.model_validate(pool.model_dump())})
+    schedules = {}
+    for path, schedule in config.schedules.items():
+        name = ids.get(path[-1], path[-1])
+        if path[:2] == ("pool", "mix") and [other for other, _ in shares].count(name) > 1:
+            raise ConfigError(f"pool.mix names {name[:24]} twice, and lets a share move with the steps; name it once")
+        schedules[*path[:-1], name] = schedule
+    return config.model_copy(update={"pool": PoolConfig.model_validate(pool.model_dump()), "schedules": schedules})
 
 
 def _find(name: str, config: PoolConfig, store: Path) -> tuple[Path, Manifest]:

@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 
-from league.config import Config, Layer, next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_rollout
+from league.config import Config, Layer, next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_update
 from league.device import Memory, autocast
 from league.errors import ConfigError
 from league.play.evaluation import MAX_PAIRS
 from league.play.opponents import num_slots_for
 from league.play.seats import mask_type
 from league.pool.payoff_games import NETS_AT_ONCE
+from league.schedules import marks
 from league.types import SEATS, GameSpec, Policy
 
 MINIBATCH = 8_192
@@ -132,8 +133,10 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     On a CPU the measured peak was 11 to 13 % above it for the default agent and 11 % below for a small one
     (docs/lab/performance.md); on CUDA it has not been measured.
     """
-    rows, samples = config.env.rows, steps_per_rollout(config)
-    minibatch = samples // config.learner.minibatches
+    stages = [config.at(mark) for mark in marks(config.schedules.values())]
+    rows, samples = config.env.rows, max(map(steps_per_update, stages))
+    minibatch = max(steps_per_update(now) // now.learner.minibatches for now in stages)
+    segments = max(now.learner.segments for now in stages)
     states = rows * footprint.state
     mask = spec.action.mask_size * spec.action.mask_dtype.itemsize
     step = FLOAT * spec.obs_size + mask + 8 * spec.action.num_parts + 4 * FLOAT + 2
@@ -143,8 +146,8 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     )
     measured = SEATS * min(config.pool.payoff_games // 2, MAX_PAIRS) * 2 * NETS_AT_ONCE
     works = [
-        states,  # play: the last value is that of a copy
-        states // config.learner.minibatches
+        states + (samples * step + segments * states if segments > 1 else 0),  # play: the last value is that of a copy
+        max(segments * states // now.learner.minibatches for now in stages)
         + minibatch * (step + footprint.activations + 2 * footprint.largest)
         + 3 * FLOAT * samples,
         (1 + nets) * footprint.weights + evaluated * footprint.state,
@@ -156,7 +159,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     return Estimate(
         learner=7 * footprint.weights,
         frozen=(2 * config.pool.live_nets + num_slots_for(2 * config.pool.live_nets)) * footprint.weights,
-        rows=3 * states + footprint.state,  # stacked nets have a spare row
+        rows=(2 + segments) * states + footprint.state,  # stacked nets have a spare row
         rollout=samples * step,
         work=max(works),
         workers=config.env.workers * WORKER if device.type == "cpu" else 0,
@@ -324,7 +327,7 @@ def auto(
     room = f"it takes {show(taken)}" + (f" of {show(memory.total)}, of which half may be taken" if memory.total else "")
     cores = "" if on_gpu else f"there are {num_cores} cores, and "
     because = f"env.rows is set, and {room}" if chosen.env.rows != rows else f"{cores}{room}"
-    learner, minibatch = chosen.learner, steps_per_rollout(chosen) // chosen.learner.minibatches
+    learner, minibatch = chosen.learner, steps_per_update(chosen) // chosen.learner.minibatches
     steps = learner.minibatches * learner.epochs
     return sizes, (
         f"preset auto: {chosen.env.rows} rows x {learner.rollout_steps} steps, {learner.minibatches} minibatches of"
@@ -354,12 +357,14 @@ def _sizes(start: Config, rows: int) -> Layer:
     wanted = max(learner.minibatches, _power_of_two(rows * learner.rollout_steps // MINIBATCH))
     minibatches = next(n for n in range(wanted, 0, -1) if rows % n == 0)
     epochs = max(MIN_EPOCHS, min(learner.epochs, steps // minibatches))
+    factor = min(1.0, steps / (minibatches * epochs))
+    moving = start.schedules.get(("learner", "learning_rate"))
     return {
         "env": {"rows": rows},
         "learner": {
             "minibatches": minibatches,
             "epochs": epochs,
-            "learning_rate": learner.learning_rate * min(1.0, steps / (minibatches * epochs)),
+            "learning_rate": moving.scaled(factor).to_json() if moving else learner.learning_rate * factor,
         },
         "pool": {"live_nets": max(1, min(MAX_NETS, rows // ROWS_A_NET))},
     }

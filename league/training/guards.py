@@ -224,7 +224,7 @@ class Guards:
         )
 
     def _matches_and_terms(self, config: Config, finished: list[MatchResult]) -> list[_Sign]:
-        self._idle = 0 if finished else self._idle + config.learner.rollout_steps
+        self._idle = 0 if finished else self._idle + config.learner.rollout_steps * config.learner.segments
         self._matches += len(finished)
         for match in finished:
             fired = (term for term, values in match.rewards.items() if any(values) and term not in self._fired)

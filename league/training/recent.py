@@ -18,8 +18,8 @@ WINDOW = 100
 class Recent:
     """The learner's last matches: scores by group of the mix, and what each reward term brought."""
 
-    def __init__(self, pool: Pool, learner: str, weights: dict[str, float]) -> None:
-        self._pool, self._learner, self._weights = pool, learner, weights
+    def __init__(self, pool: Pool, learner: str) -> None:
+        self._pool, self._learner = pool, learner
         self._scores: dict[str, deque[float]] = {}
         self._matches: deque[MatchResult] = deque(maxlen=WINDOW)
 
@@ -35,9 +35,9 @@ class Recent:
         """Group -> mean score of its last `WINDOW` matches."""
         return {group: sum(scores) / len(scores) for group, scores in sorted(self._scores.items())}
 
-    def rewards(self) -> tuple[RewardTerm, ...]:
-        """What each reward term brought in the last `WINDOW` matches."""
-        return reward_terms(self._matches, self._learner, self._weights)
+    def rewards(self, weights: dict[str, float]) -> tuple[RewardTerm, ...]:
+        """What each reward term brought in the last `WINDOW` matches, by these weights."""
+        return reward_terms(self._matches, self._learner, weights)
 
 
 def reward_terms(matches: Sequence[MatchResult], learner: str, weights: dict[str, float]) -> tuple[RewardTerm, ...]:

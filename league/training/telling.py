@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from league.config import steps_per_update
 from league.errors import StoreError
 from league.training.guards import Alarm
 from league.training.recent import Recent
@@ -41,7 +42,8 @@ def report(run: Run, metrics: Mapping[str, float], recent: Recent, seconds: floa
     seconds: that it took, with its rollout.
     """
     config, steps = run.config, run.counters.steps
-    rate = config.learner.rollout_steps * config.env.rows / seconds
+    rate = steps_per_update(config) / seconds
     total = config.run.total_steps
     left = max(0, total - steps) / rate
-    return Report(steps, total, run.counters.update, rate, left, dict(metrics), recent.rates(), recent.rewards())
+    rewards = recent.rewards(config.rewards)
+    return Report(steps, total, run.counters.update, rate, left, dict(metrics), recent.rates(), rewards)

@@ -79,7 +79,7 @@ class Training:
         with self.errors_told():
             self.lesson = _lesson_of(run, state)
             self.collector = self._make_collector()
-        self._recent = Recent(self.pool, run.name, config.rewards)
+        self._recent = Recent(self.pool, run.name)
 
     @contextmanager
     def going(self) -> Iterator[None]:
@@ -98,6 +98,7 @@ class Training:
                 self._has_matches = restore(
                     run, state, self.learner, self.pool, self.collector, seeded, begins=not is_next
                 )
+            self._follow_schedules()
             run.begin()
             self._has_begun = True
             yield
@@ -203,7 +204,8 @@ class Training:
         return save_without_matches(self.run, self.learner, self.pool, self._lesson_state())
 
     def collect(self) -> Rollout:
-        """Plays a rollout: `learner.rollout_steps` steps of every row, against opponents that the pool draws."""
+        """Plays a rollout against opponents that the pool draws: `learner.segments` segments, which stand beside each
+        other, of `learner.rollout_steps` steps of every row."""
         counters = self.counters
         lesson = self.run.lesson_at(counters.steps)
         if lesson.number != self.lesson.number:
@@ -213,7 +215,8 @@ class Training:
             begin_matches(self.run, self.collector)
         self._has_matches = True
         started = time.perf_counter()
-        rollout = self.collector.collect(self.run.config.learner.rollout_steps, counters.update + 1)
+        learner = self.run.config.learner
+        rollout = self.collector.collect(learner.rollout_steps, counters.update + 1, learner.segments)
         self._play_seconds = time.perf_counter() - started
         return rollout
 
@@ -232,6 +235,7 @@ class Training:
         self.pool.record(rollout.finished, run.name, num_steps)
         metrics |= self.pool.metrics() | match_metrics(rollout, run.name, run.config.rewards)
         metrics |= {"play_seconds": self._play_seconds, "learn_seconds": learned, **self.set_figures}
+        metrics |= {f"schedule/{'.'.join(path)}": x for path, x in run.config.scheduled().items()}
         if run.lessons:
             metrics["lesson"] = float(self.lesson.number)
         run.store.add_matches(rollout.finished)
@@ -240,6 +244,7 @@ class Training:
         run.store.flush()
         run.watcher.report(report(run, metrics, self._recent, self._play_seconds + learned))
         self._alarms = tell(run, run.guards.judge(run.config, metrics, rollout.finished))
+        self._follow_schedules()
         return metrics
 
     def close(self) -> None:
@@ -251,6 +256,18 @@ class Training:
         self.run = replace(self.run, config=config)
         self.learner.reconfigure(config.learner)
         self._clock.set_minutes(config.run.checkpoint_minutes)
+        self._follow_schedules()
+
+    def _follow_schedules(self) -> None:
+        """From now on the settings are those of the steps made."""
+        before, now = self.run.config, self.run.config.at(self.counters.steps)
+        self.run = replace(self.run, config=now)
+        if now.learner is not before.learner:
+            self.learner.reconfigure(now.learner)
+        if now.pool is not before.pool:
+            self.pool.reconfigure(now.pool)
+        if now.rewards is not before.rewards:
+            self.collector.weigh(now.rewards)
 
     # Lessons.
 
@@ -276,7 +293,7 @@ class Training:
         self.collector.close()
         del self.collector  # else the nets of both are in memory
         self.collector = self._make_collector()
-        self._recent = Recent(self.pool, run.name, run.config.rewards)
+        self._recent = Recent(self.pool, run.name)
         self.pool.forget_results()
         run.guards.forget_figures()
 

@@ -424,3 +424,30 @@ def test_a_run_of_a_game_in_turns_stops_and_goes_on(tmp_path: Path) -> None:
         rows.append((result.newest, store.matches("r", "training"), store.matches("r", "evaluation")[-4:]))
     assert rows[0] == rows[1]
     assert {match.winner for match in rows[0][1]} <= {0, 1, DRAW}
+
+
+@pytest.mark.parametrize("game", ["brawl", "relay"])
+def test_segments_stand_beside_each_other(game: str) -> None:
+    """Three segments in one rollout are three rollouts of one update, row by row, and their matches are counted on."""
+    first, second = (make_collector(game, rows=4, lanes=2) for _ in range(2))
+    together = first.collect(40, 1, 3)
+    for i in range(3):
+        alone = second.collect(40, 1)
+        rows = torch.arange(4 * i, 4 * i + 4)
+        part = part_of(together, rows, None if alone.watched is None else len(alone.watched.obs))
+        part.finished = alone.finished
+        assert same(part, alone)
+    assert same(first.collect(40, 2), second.collect(40, 2)), "play goes on alike"
+    places = [(match.row, match.ordinal) for match in together.finished]
+    assert len(set(places)) == len(places) > 4
+
+
+def part_of(rollout: Rollout, rows: Tensor, width: int | None) -> Rollout:
+    """Some rows of a rollout, with so many views of each."""
+    names = ("obs", "mask", "action", "log_prob", "value", "reward", "next_value", "ends", "is_first")
+    tensors = {name: x if x is None else x.index_select(1, rows) for name in names for x in [getattr(rollout, name)]}
+    watched = None if rollout.watched is None or width is None else rollout.watched.select(rows)
+    if watched is not None:
+        assert (watched.before[width:] == rollout.obs.shape[0]).all()
+        watched = Watched(watched.obs[:width], watched.before[:width])
+    return Rollout(**tensors, state=rollout.state.select(rows), finished=[], watched=watched)

@@ -150,7 +150,7 @@ def test_auto_keeps_every_rule_on_every_device(device: torch.device, total: floa
     spec = registry.spec("brawl", config.env.options)
     assert sizing.estimate(config, spec, FULL, device).total <= total * 2**30 / 2
     learner = config.learner
-    samples, steps = settings.steps_per_rollout(config), learner.minibatches * learner.epochs
+    samples, steps = settings.steps_per_update(config), learner.minibatches * learner.epochs
     minibatch = samples // learner.minibatches
     assert minibatch <= sizing.MINIBATCH and (learner.minibatches == 4 or minibatch == sizing.MINIBATCH)
     assert learner.epochs >= 2 and learner.learning_rate == pytest.approx(1e-3 * min(1, 24 / steps))

@@ -24,6 +24,11 @@ SETS = (
     *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "pool.snapshot_every=256"),
     *SMALL_AGENT,
 )
+MOVING = (
+    *("learner.learning_rate={256=1e-3, 1_024=1e-4}", "learner.segments={0=1, 700=2}", "learner.epochs={0=6, 800=3}"),
+    *("rewards.payoff={0=1.0, 1_280=2.0}", 'pool.mix={self_play={0=0.8, 1_280=0.6}, "bot:random"={0=0.2, 1_280=0.4}}'),
+)
+"""Schedules, with an edge in each stage."""
 STAGES = """
 [stage.short]
 run.total_steps = 640
@@ -125,7 +130,7 @@ def _stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_stages")
 @pytest.mark.parametrize(
-    ("env", "sets"), cases(("brawl", (*SETS, "env.time_limit_seconds=2")), slow=[("matrix", SETS)])
+    ("env", "sets"), cases(("matrix", (*SETS, *MOVING)), slow=[("brawl", (*SETS, "env.time_limit_seconds=2"))])
 )
 def test_the_short_stage_is_the_long_ones_beginning(env: str, sets: tuple[str, ...], tmp_path: Path) -> None:
     """Rows, snapshots, metrics, Elo, and the state with weights, optimiser, pool and matches in play are equal at its

@@ -123,7 +123,7 @@ ORDER BY opponent;
 
 -- name: reward_terms
 -- What each reward term brought in a run's training matches, in the newest $last of them or (NULL) in all: its weight,
--- the matches, those in which it was not 0 for both seats, and the mean a match of the learner and of its opponents.
+-- (the last one of a weight that moves), the matches, those in which it was not 0 for both seats, and the mean a match of the learner and of its opponents.
 WITH finished AS (
     SELECT run, if(seat0_agent = run, 1, 2) AS seat, rewards
     FROM match
@@ -136,17 +136,24 @@ brought AS (
     FROM (SELECT run, seat, unnest(map_entries(rewards)) AS entry FROM finished)
 ),
 weights AS (
-    SELECT run, (config -> 'rewards')::MAP(VARCHAR, DOUBLE) AS rewards FROM run
+    SELECT run, (config -> 'rewards')::MAP(VARCHAR, JSON) AS rewards FROM run
+),
+moved AS (
+    SELECT name, arg_max(value, "update") AS newest
+    FROM metric
+    WHERE run = $run AND starts_with(name, 'schedule/rewards.')
+    GROUP BY name
 )
 SELECT
     term,
-    coalesce(any_value(weights.rewards[term]), 0) AS weight,
+    coalesce(any_value(moved.newest), any_value(try_cast(weights.rewards[term] AS DOUBLE)), 0) AS weight,
     count(*) AS matches,
     count(*) FILTER (own <> 0 OR other <> 0) AS fired,
     avg(own) AS own,
     avg(other) AS other
 FROM brought
 LEFT JOIN weights USING (run)
+LEFT JOIN moved ON moved.name = 'schedule/rewards.' || term
 GROUP BY term
 ORDER BY abs(weight * avg(own)) DESC, term;
 
