@@ -428,6 +428,7 @@ def test_a_small_agent_is_a_setting_away(call: Call, tmp_path: Path) -> None:
     assert played.code == 0 and played.json["summary"]["games"] == 2
 
 
+@pytest.mark.slow
 def test_two_runs_started_at_once_get_names_of_their_own(tmp_path: Path) -> None:
     """Processes that start together without --run take different names, and all finish."""
     command = [*TRAIN, "--json", "--quiet"]

@@ -217,6 +217,7 @@ def happened(before, after):
     }
 
 
+@pytest.mark.slow
 def test_the_key_streams_reach_every_mechanic():
     """Over random keys in close fights, stirred up, every strike and rule takes part; the twin stays equal."""
     options = Options(ticks_per_step=1, **SHORT)

@@ -20,6 +20,7 @@ def twin(rows: int, threads: int = 1) -> TwinBatch:
     )
 
 
+@pytest.mark.slow
 def test_the_twin_keeps_the_contract() -> None:
     """The public checker passes it, states and regrouping included."""
     check_match_batch(twin, steps=150)

@@ -191,6 +191,7 @@ def test_agents_without_games_are_wanted_first() -> None:
     assert "new" in {ratings.agents[i] for i in pairs[np.argmax(given)]}
 
 
+@pytest.mark.slow
 def test_the_adaptive_schedule_takes_fewer_games() -> None:
     """For neighbours known to within 200 points a round robin takes over twice as many games (docs/ratings.md)."""
     games = {kind: [simulate(kind, "order", seed, 200.0) for seed in range(5)] for kind in ("adaptive", "round-robin")}

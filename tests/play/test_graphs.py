@@ -133,6 +133,7 @@ def play_on(collectors: list[Collector], updates: int) -> None:
             collector.pool.refresh_targets(collector.opponents_in_use())
 
 
+@pytest.mark.slow
 def test_replays_read_what_was_captured_however_the_stack_grows(as_on_cuda: None) -> None:
     """Two lanes replay, bit for bit what plain calls play, while one of them makes the stack of both move."""
     plain, replayed = (collector_of(8, 3, 6) for _ in range(2))

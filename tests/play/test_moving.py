@@ -284,6 +284,7 @@ def test_a_state_from_before_bits_were_counted_goes_on(stopped: Path, gone_on: P
     assert learned(folder, "matrix-1") == learned(gone_on, "matrix-1")
 
 
+@pytest.mark.slow
 def test_auto_keeps_the_sizes_of_the_device_that_a_run_began_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

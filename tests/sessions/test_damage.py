@@ -193,6 +193,7 @@ def test_the_probe_is_the_step_that_is_played_next(tmp_path: Path, monkeypatch: 
     assert len(foreseen) == 5 and everything(tmp_path / "asked") == everything(tmp_path / "not")
 
 
+@pytest.mark.slow
 def test_the_probe_says_how_far_another_machine_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the first step is not the one that was saved, the sizes are said, and kept as an event; the run goes on."""
     train(tmp_path, "long", notes=Notes(3))
@@ -452,6 +453,7 @@ def test_a_full_disk_stops_nothing_but_the_end(tmp_path: Path) -> None:
     assert everything(full) == everything(whole)
 
 
+@pytest.mark.slow
 def test_a_real_small_disk(small_disk: Path, unbroken: Any) -> None:
     """On a disk that fills, store and states included, a run fails in one line and goes on bit for bit with room."""
     train(small_disk, "long", notes=Notes(2))
@@ -664,6 +666,7 @@ def test_a_cut_log_is_found_by_the_counts(tmp_path: Path) -> None:
     assert store.row_counts("a", 1) == counts and store.row_counts("a", 2) == {"training": [25, 2]}
 
 
+@pytest.mark.slow
 def test_a_stop_while_the_store_is_held_loses_nothing(
     unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -688,6 +691,7 @@ def test_a_stop_while_the_store_is_held_loses_nothing(
     assert everything(tmp_path) == unbroken
 
 
+@pytest.mark.slow
 def test_a_store_held_for_long_stops_no_training(
     unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -806,6 +810,7 @@ class Clock:
         return self.start + timedelta(days=(0, -365, 365)[self.calls // 3 % 3])
 
 
+@pytest.mark.slow
 def test_the_clock_orders_nothing(unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a clock that jumps, a run, the run that a stage carries on, and their order are what they are without."""
     clock = Clock()

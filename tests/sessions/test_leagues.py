@@ -285,6 +285,7 @@ def kill(place: Any, name: str, when: Callable[..., bool], process: Callable[[],
         pytest.fail(f"it went on to its end: {process()}")
 
 
+@pytest.mark.slow
 def test_a_reset_comes_after_its_snapshot_is_stored(whole: Path, tmp_path: Path) -> None:
     """Killed right before a reset: the snapshot is in the store, its hash that of the weights saved as they played."""
     kill(session_module, "start_again", lambda *_: True, lambda: train(tmp_path))
@@ -615,7 +616,7 @@ def test_a_signal_ends_the_wait_for_the_store(tmp_path: Path, monkeypatch: pytes
     }
 
 
-@pytest.mark.parametrize("place", ["new_folder", "write_atomic"])
+@pytest.mark.parametrize("place", cases("new_folder", slow=["write_atomic"]))
 def test_a_learner_killed_before_it_has_a_state_begins_again(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -631,6 +632,7 @@ def test_a_learner_killed_before_it_has_a_state_begins_again(
     assert [(x.status, x.steps) for x in done.learners] == [("finished", 128)] * 3
 
 
+@pytest.mark.slow
 def test_a_learner_killed_after_its_last_state_is_finished_by_the_next_call(tmp_path: Path) -> None:
     """Between the state of its last step and the store's hearing of it: `runs` does not call it dead for ever."""
     sets, store = "run.total_steps=128", tmp_path / "league.duckdb"

@@ -357,6 +357,7 @@ def test_an_overlapped_run_resumes_and_lanes_may_change(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_run_stopped_before_its_first_update_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal comes before anything is played: neither a match nor the evaluation of the first weights is lost."""
     rows = "SELECT * EXCLUDE (run, finished_at, seat0_agent, seat1_agent) FROM match WHERE run = '{}' ORDER BY ALL"

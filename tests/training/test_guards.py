@@ -275,6 +275,7 @@ def test_an_alarm_stops_the_run_where_that_is_set_and_it_goes_on_cured(tmp_path:
     assert [kind for kind, _ in stored(tmp_path)][:2] == ["kl_blow_up", "resumed"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_raises_the_same_alarms(tmp_path: Path) -> None:
     """Stopped after its first alarm and resumed, a sick run says the rest and nothing twice."""
     found = []
@@ -289,6 +290,7 @@ def test_a_resumed_run_raises_the_same_alarms(tmp_path: Path) -> None:
     assert found[0] == found[1] and {"kl_blow_up", "entropy_collapse"} <= {kind for kind, _ in found[0]}
 
 
+@pytest.mark.slow
 def test_stopping_on_alarms_changes_nothing_that_is_learned(tmp_path: Path) -> None:
     """`run.on_alarm` is no part of the fingerprint, and a healthy run that would stop is the one that would not."""
     found = []
