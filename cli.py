@@ -1025,6 +1025,39 @@ def bench_ratings(
     print_bench(bench_ratings(agents, matches, repeats=repeats, seed=seed), as_json)
 
 
+@app.command("settings")
+def show_settings(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Those of a run; else of a new one.")] = None,
+    stage: Annotated[str, typer.Option(help="How long: smoke, test50k or 10m.")] = "test50k",
+    preset: Annotated[str, typer.Option(help="How wide: fast, heavy, beast or auto (before it is sized).")] = "fast",
+    env: Annotated[str | None, typer.Option(metavar="GAME", help="The game: a name or an address.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="A TOML file, laid over preset and stage.")] = None,
+    overrides: SetOption = None,
+    is_explained: Annotated[bool, typer.Option("--explain", help="What each setting means, above it.")] = False,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Print every setting, as a TOML file that --config takes; what moves with the steps has its picture."""
+    from league import config as settings
+    from league.arena.games import enter, load_settings
+    from league.config.written import written
+
+    if run is None:
+        name = enter(env, lambda message: say(message, quiet))
+        found, told = load_settings(stage, preset, name, config, overrides or ())
+        say(told, quiet or not told)
+    elif overrides or config or env:
+        raise UsageError(f"settings {run}: a run's are as they are; leave out --set, --config and --env")
+    else:
+        found = settings.from_json(json.loads(_open(store, quiet).find_run(run).config))
+    if as_json:
+        print_json(settings.to_json(found))
+        return
+    for line in written(found, is_explained=is_explained):
+        show(line)
+
+
 @app.command()
 def check(
     game: Annotated[str, typer.Argument(help="The game: a name such as brawl, or an address such as game.py.")],

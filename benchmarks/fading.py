@@ -15,7 +15,8 @@ import math
 from itertools import groupby
 from pathlib import Path
 
-from league.config import from_json, steps_per_update
+from league.config import from_json
+from league.config.updates import steps_per_update
 from league.pool.pool import Results
 from league.store.store import Store
 from league.types import DRAW

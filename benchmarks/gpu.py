@@ -27,7 +27,8 @@ from benchmarks import opponents
 from league import config as settings
 from league.arena.networks import architecture_of
 from league.bench import _parts, _replay_difference, bench_learner
-from league.config import Config, steps_per_update
+from league.config.models import Config
+from league.config.updates import steps_per_update
 from league.device import describe_device, products
 from league.play.rollout import Collector
 from league.policies.actor_critic import Architecture

@@ -26,7 +26,8 @@ from torch import Tensor, nn
 
 from league import config as settings
 from league.arena.networks import architecture_of
-from league.config import Config
+from league.config import updates
+from league.config.models import Config
 from league.envs import registry
 from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
@@ -301,7 +302,7 @@ def meet(agent: Trained, opponents: Sequence[Contestant], games: int, config: Co
 def compare(seeds: Sequence[int], steps: int, games: int, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Trains both forms on each seed and lets them play: a row a form and seed, then one a seed of the direct match."""
     config, spec, _, _ = settle(STAGE, "fast", "brawl", None, [*SETTINGS, f"run.total_steps={steps}", *overrides])
-    settings.check(config)
+    updates.check(config)
     bots = [Contestant(BOT_PREFIX + bot) for bot in BOTS]
     rows: list[dict[str, Any]] = []
     for seed in seeds:

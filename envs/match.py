@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
-from league.envs.lastaction import shows_last_action
 from league.envs.mixtures import choices_of
 from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
 from league.envs.rows import make_batch
 from league.errors import UsageError
-from league.types import BOT_PREFIX, DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart
+from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart
 
 
 class Match:
@@ -213,19 +212,14 @@ class MatchGame:
             self.render = _render
 
     @property
-    def DEFAULTS(self) -> dict[str, dict[str, Any]]:
-        """Settings of a run of this game, as in a `[game.NAME]` of `hyperparameters.toml`."""
-        spec = self.spec(self.Options())
-        is_shown = spec.opponent_slice[0] < spec.opponent_slice[1] or shows_last_action(spec)
-        bots = [bot for bot in spec.bots if bot != RANDOM] or list(spec.bots)
-        found: dict[str, dict[str, Any]] = {
-            "agent": {"opponent_encoder": is_shown},
-            "pool": {"mix": {"self_play": 0.8, **{BOT_PREFIX + bot: 0.2 / len(bots) for bot in bots}}},
-            "rewards": dict.fromkeys(spec.reward_terms, 1.0),
-        }
-        for section, settings in self.match.defaults.items():
-            found[section] = {**found.get(section, {}), **settings}
-        return found
+    def DEFAULTS(self) -> Mapping[str, Any]:
+        """The class's `defaults`."""
+        return self.match.defaults
+
+    @property
+    def IMPLIED(self) -> dict[str, dict[str, Any]]:
+        """What lies below all settings that are brought: each reward term weighs 1, those beside winning, too."""
+        return {"rewards": dict.fromkeys(self.spec(self.Options()).reward_terms, 1.0)}
 
     def spec(self, options: BaseModel) -> GameSpec:
         """What the game is under `options`.

@@ -175,7 +175,7 @@ def defaults(name: str) -> Mapping[str, Any]:
     """
     found = _game(name)
     arrival = _arrivals.get(name)
-    return getattr(found, "DEFAULTS", {}) if arrival is None else arrival.defaults
+    return _carried([found], name)[0] if arrival is None else arrival.defaults
 
 
 def carried_bots(name: str) -> Mapping[str, Any]:
@@ -368,24 +368,28 @@ def _guarded(name: str, call: Callable[[Game], Value]) -> Value:
 
 
 def _carried(carriers: Sequence[Any], where: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The `DEFAULTS` and the `PYTHON_BOTS` of the first of a game, its class and its module that has them.
+    """The `DEFAULTS` and the `PYTHON_BOTS` of a game, its class and its module, an earlier one over a later one.
+
+    Below all `DEFAULTS` lies what a game `IMPLIED`, if anything.
 
     Raises:
         ConfigError: they are no mappings.
     """
-    found: list[Any] = [
-        next((getattr(x, word) for x in carriers if getattr(x, word, None) is not None), {})
-        for word in ("DEFAULTS", "PYTHON_BOTS")
-    ]
-    defaults, bots = found
-    if not isinstance(defaults, Mapping):
-        raise ConfigError(
-            f"env={where}: DEFAULTS={defaults!r} must map sections to settings, such as {{'agent': {{...}}}}"
-        )
-    if not isinstance(bots, Mapping) or not all(isinstance(name, str) for name in bots):
-        raise ConfigError(
-            f"env={where}: PYTHON_BOTS={bots!r} must map names to functions (observation, legal, rng) -> action"
-        )
+    defaults: dict[str, Any] = dict(getattr(carriers[0], "IMPLIED", {}))
+    bots: dict[str, Any] = {}
+    for carrier in reversed(carriers):
+        own, players = getattr(carrier, "DEFAULTS", None) or {}, getattr(carrier, "PYTHON_BOTS", None) or {}
+        if not isinstance(own, Mapping) or not all(isinstance(section, Mapping) for section in own.values()):
+            raise ConfigError(
+                f"env={where}: DEFAULTS={own!r} must map sections to settings, such as {{'agent': {{...}}}}"
+            )
+        if not isinstance(players, Mapping) or not all(isinstance(name, str) for name in players):
+            raise ConfigError(
+                f"env={where}: PYTHON_BOTS={players!r} must map names to functions (observation, legal, rng) -> action"
+            )
+        for section, settings in own.items():
+            defaults[section] = {**defaults.get(section, {}), **settings}
+        bots |= players
     return defaults, bots
 
 

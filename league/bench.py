@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from league import config as settings
 from league.acts import act, listening
 from league.arena import lessons
 from league.arena.games import enter, load_settings
 from league.arena.networks import described, make_policy
-from league.config import Config
+from league.config import updates
+from league.config.models import Config
 from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
 from league.maths.ratings import bradley_terry
@@ -149,14 +149,14 @@ def bench_learner(
         check_number("threads", threads, 1, MAX_THREADS, "threads of torch")
         torch.set_num_threads(threads)
     config, spec, device, explanation = settle("test50k", preset, None, None, ["env.strict_masks=false", *overrides])
-    settings.check_rows(config)
+    updates.check_rows(config)
     lessons.check(config, spec)
     config = lessons.at_step(config, 0)
     check_memory(config, spec, device)
     prepare_training(device)
     warnings: list[str] = []
     collector, learner = _parts(config, spec, device, warnings.append)
-    size = settings.steps_per_update(config)
+    size = updates.steps_per_update(config)
     play, learn = [], []
     for repeat in range(repeats + 1):  # the first one warms up
         started = time.perf_counter()

@@ -10,24 +10,16 @@ from typing import Any
 import pytest
 
 from league import config as config_module
-from league.config import (
-    LATER,
-    SOURCE,
-    Config,
+from league.config import LATER, SOURCE, fingerprint, from_json, load, presets, stages, to_json, with_options
+from league.config.models import Config
+from league.config.updates import (
     check,
     check_rewards,
-    fingerprint,
-    from_json,
-    load,
     next_snapshot_mark,
     num_snapshot_marks,
     num_updates,
-    presets,
     snapshot_updates,
-    stages,
     steps_per_update,
-    to_json,
-    with_options,
 )
 from league.errors import ConfigError
 from league.types import ActionSpec, GameSpec

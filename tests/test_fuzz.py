@@ -33,6 +33,8 @@ import league
 from league import config
 from league.arena import games
 from league.cli import app, main
+from league.config import updates
+from league.config.models import SECTIONS
 from league.envs import registry
 from league.envs.brawl.state import HEADER_SIZE
 from league.envs.classic.shared import HEADER
@@ -237,10 +239,8 @@ def config_file(world: World, draw: st.DataObject) -> None:
         TEXTS,
         st.sampled_from(["1979-05-27", "07:32:00", "1_000", "0b1", "{a=1}", "[1,[2]]", "'''\n'''", "[" * 3000, "+inf"]),
     )
-    sections = st.sampled_from(
-        [*config.SECTIONS, "game", "preset.fast", "stage", "pool.mix", "pool.groups", "", "[env"]
-    )
-    fields = [key for model in config.SECTIONS.values() if model for key in model.model_fields]
+    sections = st.sampled_from([*SECTIONS, "game", "preset.fast", "stage", "pool.mix", "pool.groups", "", "[env"])
+    fields = [key for model in SECTIONS.values() if model for key in model.model_fields]
     keys = st.one_of(st.sampled_from([*fields, "ticks_per_step", "rounds", "payoff", "win"]), TEXTS)
     lines = []
     for _ in range(draw.draw(st.integers(1, 3))):
@@ -257,7 +257,7 @@ def config_file(world: World, draw: st.DataObject) -> None:
 
 def overrides(world: World, draw: st.DataObject) -> None:
     """Values of --set: known keys and others, any literal."""
-    names = [f"{name}.{key}" for name, model in config.SECTIONS.items() if model for key in model.model_fields]
+    names = [f"{name}.{key}" for name, model in SECTIONS.items() if model for key in model.model_fields]
     names += [
         "env.rounds",
         "env.payoff",
@@ -282,8 +282,8 @@ def overrides(world: World, draw: st.DataObject) -> None:
 def resolve(stage: str, preset: str, env: str | None, file: Path | None, sets: tuple[str, ...] | list[str]) -> None:
     """All that `league train` checks of settings before it measures the memory."""
     found, spec, _, _ = settle(stage, preset, env, file, sets)
-    config.check(found)
-    config.check_rewards(found, spec)
+    updates.check(found)
+    updates.check_rewards(found, spec)
     check_mix(found, spec)
     assert config.from_json(json.loads(json.dumps(config.to_json(found)))) == found
 
@@ -655,8 +655,8 @@ def address(world: World, draw: st.DataObject) -> None:
 
 def defaults(world: World, draw: st.DataObject) -> None:
     """A game's `DEFAULTS`: any values in known and unknown sections and keys."""
-    sections = st.sampled_from([*config.SECTIONS, "game", ""])
-    fields = [key for model in config.SECTIONS.values() if model for key in model.model_fields]
+    sections = st.sampled_from([*SECTIONS, "game", ""])
+    fields = [key for model in SECTIONS.values() if model for key in model.model_fields]
     keys = st.one_of(st.sampled_from([*fields, "rounds", "payoff", "win", "self_play"]), TEXTS)
     tables = st.dictionaries(keys, JSONS | st.sampled_from([(1,), {1}, b"x", np.int64(3), float("nan")]), max_size=3)
     brought: Any = draw.draw(st.dictionaries(sections | TEXTS, tables | JSONS, max_size=3) | JSONS)
@@ -671,7 +671,7 @@ def defaults(world: World, draw: st.DataObject) -> None:
         resolve("smoke", "fast", name, None, ())
 
 
-SETTINGS = [f"{name}.{key}" for name, model in config.SECTIONS.items() if model for key in model.model_fields]
+SETTINGS = [f"{name}.{key}" for name, model in SECTIONS.items() if model for key in model.model_fields]
 
 TARGETS: dict[str, tuple[Callable[[World, st.DataObject], None], int, int]] = {
     "config file": (config_file, 40, 2_000),

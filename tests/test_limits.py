@@ -14,6 +14,8 @@ import league
 from league import config
 from league.arena import agents
 from league.bench import bench_env, bench_learner, bench_ratings
+from league.config import updates
+from league.config.models import SECTIONS, Config
 from league.device import Memory
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.maths.sprt import Sprt
@@ -64,21 +66,21 @@ def unbounded(model: type[BaseModel]) -> list[str]:
 
 def test_every_number_that_is_read_has_an_upper_bound() -> None:
     """In settings, a league's roles, manifests and evidence; games have theirs by the same library."""
-    models: list[type[BaseModel]] = [*(model for model in config.SECTIONS.values() if model), *ROLES.values(), Manifest]
+    models: list[type[BaseModel]] = [*(model for model in SECTIONS.values() if model), *ROLES.values(), Manifest]
     assert {model.__name__: found for model in models if (found := unbounded(model))} == {
         "EnvConfig": ["options"]  # the game's, which has bounds of its own
     }
     assert unbounded(Evidence) == ["reward_terms"], "a list of what was seen"
-    assert "rewards" not in unbounded(config.Config)
+    assert "rewards" not in unbounded(Config)
 
 
 @pytest.mark.parametrize("value", [2**31, 2**63, HUGE, -1, "nan", "inf", "1e308"])
 def test_no_setting_takes_whatever_number(value: object) -> None:
     """At an edge each setting is refused by its name, or what is made of it is small."""
-    for section, model in config.SECTIONS.items():
+    for section, model in SECTIONS.items():
         for key in model.model_fields if model else ():
             try:
-                config.check(config.load("10m", env="matrix", overrides=[f"{section}.{key}={value}"]))
+                updates.check(config.load("10m", env="matrix", overrides=[f"{section}.{key}={value}"]))
             except ConfigError as error:
                 assert key in str(error) or "total_steps" in str(error), error
 
@@ -86,9 +88,9 @@ def test_no_setting_takes_whatever_number(value: object) -> None:
 def test_what_small_numbers_make_together_is_bounded() -> None:
     """Snapshots of a long run are counted without listing them, and minibatches without trying each number."""
     sets = ["pool.snapshot_every=1", "run.total_steps=1_000_000_000_000", "pool.snapshot_every_until=1_000_000_000_000"]
-    assert "more than 10,000 snapshots" in refusal(lambda: config.check(config.load(overrides=sets)), ConfigError)
+    assert "more than 10,000 snapshots" in refusal(lambda: updates.check(config.load(overrides=sets)), ConfigError)
     sets = ["learner.minibatches=1_000_000"]
-    assert "set learner.minibatches=64" in refusal(lambda: config.check(config.load(overrides=sets)), ConfigError)
+    assert "set learner.minibatches=64" in refusal(lambda: updates.check(config.load(overrides=sets)), ConfigError)
 
 
 def test_numbers_of_a_call_are_bounded(trained: Path) -> None:

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 import league
 from league import config as settings
-from league.config import Config, boundary, check, fingerprint, from_json, load, num_updates, snapshot_updates, to_json
+from league.config import fingerprint, from_json, load, to_json, updates
+from league.config.models import Config
+from league.config.schedules import Schedule, read
+from league.config.updates import boundary, check, num_updates, snapshot_updates
 from league.errors import ConfigError
-from league.schedules import Schedule, read
 from league.store.store import Store
 from league.training.training import Training
 from tests.helpers.sizes import TINY
@@ -93,13 +95,13 @@ def test_what_cannot_be_is_told_with_its_step(override: str, words: str) -> None
 def counted(config: Config, upto: int) -> tuple[int, int, list[int]]:
     """Updates, steps and the updates of snapshots, counted one update after the other."""
     update = steps = 0
-    snapshots, mark = [], settings.next_snapshot_mark(config, 0)
+    snapshots, mark = [], updates.next_snapshot_mark(config, 0)
     while steps < upto:
         steps += config.env.rows * config.learner.rollout_steps * config.at(steps).learner.segments
         update += 1
         if steps >= mark:
             snapshots += [update] if mark <= upto else []
-            mark = settings.next_snapshot_mark(config, steps)
+            mark = updates.next_snapshot_mark(config, steps)
     return update, steps, snapshots
 
 

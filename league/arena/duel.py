@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from league import config
 from league.arena.games import enter, load_settings
+from league.config import updates
 from league.envs import registry
 from league.envs.spaces import gymnasium_spaces, show_observation
 from league.errors import UsageError, nearest
@@ -92,7 +93,7 @@ class Matches:
         """The batch of a game in turns."""
         self.mix = defaults.pool.mix
         self.observation_space, self.action_space = gymnasium_spaces(self.spec)
-        self._weights = np.array(config.check_rewards(config.from_json(settings), self.spec))
+        self._weights = np.array(updates.check_rewards(config.from_json(settings), self.spec))
         self._draw = registry.renderer(game)
         modes = RENDER_MODES if self._draw else ()
         if render_mode is not None and render_mode not in modes:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from league.config import AGENT_PREFIX, SELF_PLAY, Config, Layer
+from league.config import Layer
+from league.config.models import AGENT_PREFIX, SELF_PLAY, Config
 from league.envs import registry
 from league.errors import ConfigError, nearest
 from league.types import BOT_PREFIX, GameSpec
@@ -22,6 +23,7 @@ HISTORY_DECISIONS = 16
 BOTS_SHARE = 0.2
 MOST_BOTS = 5
 """Up to so many bots each have a share of their own; more share one as a group."""
+RANDOM = "random"
 WIN = "win"
 """The reward term that alone counts where a game has it."""
 
@@ -50,8 +52,12 @@ def agent_for(spec: GameSpec) -> dict[str, Any]:
 
 
 def mix_for(spec: GameSpec, carried: Iterable[str] = ()) -> dict[str, Any]:
-    """[pool]'s `mix` and `groups` for a game: self-play, and its bots, those in Python too, in equal shares."""
-    bots = [BOT_PREFIX + bot for bot in (*spec.bots, *carried)]
+    """[pool]'s `mix` and `groups` for a game: self-play, and its bots, those in Python too, in equal shares.
+
+    A bot called `random` has one only where there is no other.
+    """
+    names = [*spec.bots, *carried]
+    bots = [BOT_PREFIX + bot for bot in names if bot != RANDOM] or [BOT_PREFIX + bot for bot in names]
     if not bots:
         return {"mix": {SELF_PLAY: 1.0}}
     if len(bots) > MOST_BOTS:

@@ -15,7 +15,8 @@ from pathlib import Path
 from league import config as settings
 from league.arena import consent, lessons
 from league.arena.fitting import check_mix, default_layer
-from league.config import Config, Layer
+from league.config import Layer, updates
+from league.config.models import Config
 from league.envs import registry
 from league.envs.opening import open_game
 from league.envs.sources import GoneError, Located, locate, parse
@@ -225,7 +226,7 @@ def _check_defaults(name: str, where: str) -> None:
     try:
         config, _ = load_settings("smoke", env=name)
         spec = registry.spec(name, config.env.options)
-        settings.check_rewards(config, spec)
+        updates.check_rewards(config, spec)
         check_mix(config, spec)
     except ConfigError as error:
         problem = one_line(str(error)).partition("; change it with --set")[0].removeprefix("DEFAULTS: ")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from league.config import Config, LessonConfig, Option
+from league.config.models import Config, LessonConfig, Option
 from league.envs import registry
 from league.envs.game_checks import check_quickly
 from league.errors import ConfigError, ContractError

@@ -13,7 +13,7 @@ from torch import nn
 
 from league.arena.opening import KINDS
 from league.arena.parts import Given, Say, difference, find_part, thing_of
-from league.config import AgentConfig, Config
+from league.config.models import AgentConfig, Config
 from league.envs.sources import failing
 from league.errors import ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic, Architecture

@@ -27,7 +27,8 @@ from league.arena.opening import (
     open_part,
     shown,
 )
-from league.config import OURS, Config, PartsConfig, mix_members, with_parts
+from league.config import with_parts
+from league.config.models import OURS, Config, PartsConfig, mix_members
 from league.envs import entry_points, registry
 from league.envs.sources import GoneError, locate, parse
 from league.errors import ConfigError, UsageError, nearest, one_line, plain

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from league.acts import act
-from league.config import Config, LearnerConfig
+from league.config.models import Config, LearnerConfig
 from league.device import autocast
 from league.errors import GuardError
 from league.play.buffer import RolloutBuffer, side_by_side

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from league.config import SELF_PLAY, PoolConfig
+from league.config.models import SELF_PLAY, PoolConfig
 from league.pool import roles
 from league.pool.pool import Pool
 from league.pool.roles import Main, MainExploiterRole, Rivals, Role

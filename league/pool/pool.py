@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from league.config import AGENT_PREFIX, SELF_PLAY, PoolConfig
+from league.config.models import AGENT_PREFIX, SELF_PLAY, PoolConfig
 from league.maths.davidson import Prior
 from league.maths.metagame import Crosstable, shrunk_scores
 from league.maths.ratings import ELO_START, PairCounts, bradley_terry, expected_score

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from league.config import Section, Share
+from league.config.models import Section, Share
 from league.maths.metagame import shrunk_scores
 from league.maths.record import wilson
 from league.pool.samplers import Floats, pfsp, with_uniform

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from league import config as settings
-from league.config import PoolConfig
+from league.config import models
+from league.config.models import PoolConfig
 from league.errors import ConfigError, GuardError, LeagueError, nearest
 from league.maths.metagame import nash
 
@@ -132,8 +132,8 @@ def register(name: str, sampler: Sampler, *, replaces: bool = False) -> None:
         raise ConfigError(f"sampler {name!r} is already registered; register it under a new name")
     _registered[name] = sampler
     SAMPLERS[name] = lambda known: _drawn_by(name, sampler, known)
-    if name not in settings.SAMPLERS:
-        settings.SAMPLERS.append(name)
+    if name not in models.SAMPLERS:
+        models.SAMPLERS.append(name)
 
 
 def registered(name: str) -> Sampler | None:

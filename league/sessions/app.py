@@ -17,7 +17,8 @@ from league.arena import parts
 from league.arena.agents import check_seed
 from league.arena.games import difference, enter, find_again
 from league.arena.parts import enter as enter_parts
-from league.config import AUTO, Config
+from league.config import AUTO
+from league.config.models import Config
 from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import DEFAULT_STORE, UsageError, command

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from league import config as settings
-from league.config import AUTO, Config, Layer
+from league.config import AUTO, Layer
+from league.config.models import Config
 from league.envs import registry
 from league.errors import ConfigError, command
 from league.sessions import sizing

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from league.arena.agents import find_agent, store_for
-from league.config import AGENT_PREFIX, Config, PoolConfig
+from league.config.models import AGENT_PREFIX, Config, PoolConfig
 from league.errors import ConfigError, SnapshotError, StoreError, UsageError
 from league.sessions.folders import GUESTS
 from league.snapshots import io as snapshot_files

@@ -21,7 +21,8 @@ from league.arena.agents import check_seed
 from league.arena.games import difference, enter, find_again
 from league.arena.parts import Given
 from league.arena.parts import enter as enter_parts
-from league.config import SELF_PLAY, Config, Layer
+from league.config import Layer
+from league.config.models import SELF_PLAY, Config
 from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import DEFAULT_STORE, ConfigError, UsageError, command, nearest

@@ -20,7 +20,7 @@ from league import config as settings
 from league.arena import lessons, networks
 from league.boards.alarms import sound
 from league.boards.standings import rate_evaluation
-from league.config import Config
+from league.config.models import Config
 from league.device import describe_device, products_of
 from league.envs import registry
 from league.errors import StoreError, UsageError

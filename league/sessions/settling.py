@@ -17,7 +17,9 @@ from league.arena.fitting import check_mix
 from league.arena.games import load_settings
 from league.arena.networks import architecture_of, make_policy
 from league.arena.parts import Given
-from league.config import AUTO, Config, Layer, PartsConfig
+from league.config import AUTO, Layer, updates
+from league.config.models import Config, PartsConfig
+from league.config.written import toml
 from league.device import choose_device, read_memory
 from league.envs import registry
 from league.envs.game_checks import check_quickly
@@ -94,7 +96,7 @@ def with_changes(row: RunRow, changes: Changes, say: Callable[[str], None]) -> t
     config, told = parts.find_again(before, f"run {row.run}", changes.given, say)
     if changes.overrides:
         config = settings.changed(config, changes.overrides)
-        settings.check(config)
+        updates.check(config)
     if config.parts != PartsConfig():
         try_parts(config, registry.spec(config.env.name, config.env.options))
     if config == before:
@@ -108,7 +110,7 @@ def sets_for(config: Config, stage: str, preset: str) -> list[str]:
     """The `--set` that give a run of a stage and a preset the settings of `config` that count for its fingerprint."""
     plain, _ = load_settings(stage, preset, config.env.name)
     base, wanted = _flat(plain), _flat(config)
-    return [f"{name}={_toml(value)}" for name, value in wanted.items() if base.get(name) != value]
+    return [f"{name}={toml(value)}" for name, value in wanted.items() if base.get(name) != value]
 
 
 def _flat(config: Config) -> dict[str, Any]:
@@ -120,15 +122,6 @@ def _flat(config: Config) -> dict[str, Any]:
     return {f"{section}.{key}": value for section, table in data.items() for key, value in table.items()}
 
 
-def _toml(value: Any) -> str:
-    """A setting's value as `--set` takes it."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    return json.dumps(value)
-
-
 def check_settings(config: Config, spec: GameSpec) -> None:
     """Refuses settings that cannot be run, or do not fit the game, and a game that breaks the contract of games.
 
@@ -136,8 +129,8 @@ def check_settings(config: Config, spec: GameSpec) -> None:
         ConfigError: with what would do.
         ContractError: with the row, seat, step and column.
     """
-    settings.check(config)
-    settings.check_rewards(config, spec)
+    updates.check(config)
+    updates.check_rewards(config, spec)
     check_mix(config, spec)
     check_encoder(config, spec)
     check_quickly(config.env.name, config.env.options)

@@ -15,7 +15,7 @@ from league import config as settings
 from league.arena import lessons
 from league.arena.networks import described, load_net
 from league.arena.parts import thing_of
-from league.config import Config, mix_members
+from league.config.models import Config, mix_members
 from league.envs import registry
 from league.envs.mixtures import choices_of
 from league.errors import SnapshotError, StoreError, command

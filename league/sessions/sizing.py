@@ -9,14 +9,16 @@ from typing import Any
 
 import torch
 
-from league.config import Config, Layer, next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_update
+from league.config import Layer
+from league.config.models import Config
+from league.config.schedules import marks
+from league.config.updates import next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_update
 from league.device import Memory, autocast
 from league.errors import ConfigError
 from league.play.evaluation import MAX_PAIRS
 from league.play.opponents import num_slots_for
 from league.play.seats import mask_type
 from league.pool.payoff_games import NETS_AT_ONCE
-from league.schedules import marks
 from league.types import SEATS, GameSpec, Policy
 
 MINIBATCH = 8_192

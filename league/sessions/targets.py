@@ -14,7 +14,8 @@ from league.arena.games import enter, find_again, load_settings
 from league.arena.networks import architecture_of
 from league.arena.own_bots import find_bots
 from league.arena.parts import Given, find_part
-from league.config import OURS, Config, Layer
+from league.config import Layer
+from league.config.models import OURS, Config
 from league.envs import registry
 from league.errors import ConfigError, SnapshotError, UsageError, command
 from league.policies.actor_critic import Architecture

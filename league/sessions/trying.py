@@ -10,7 +10,7 @@ from torch import nn
 
 from league.arena.networks import make_policy
 from league.arena.parts import thing_of
-from league.config import OURS, Config
+from league.config.models import OURS, Config
 from league.envs import registry
 from league.envs.mixtures import choices_of
 from league.envs.sources import failing

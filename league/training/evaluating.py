@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from league.acts import act
-from league.config import AGENT_PREFIX
+from league.config.models import AGENT_PREFIX
 from league.errors import SnapshotError
 from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.pool.pool import Pool

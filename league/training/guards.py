@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from league.config import Config
+from league.config.models import Config
 from league.maths.record import wilson
 from league.types import BOT_PREFIX, MatchResult
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from league.acts import act
-from league.config import LearnerConfig
+from league.config.models import LearnerConfig
 from league.device import autocast, products
 from league.errors import GuardError
 from league.training.finite import Kept, bad_rollout, bad_weights, first_bad

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import torch
 
-from league.config import Config, PoolConfig
+from league.config.models import Config, PoolConfig
 from league.play.evaluation import Summary
 from league.pool.pool import Pool
 from league.store.rows import RewardTerm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from league.config import steps_per_update
+from league.config.updates import steps_per_update
 from league.errors import StoreError
 from league.training.guards import Alarm
 from league.training.recent import Recent

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from league.acts import act
-from league.config import Config, next_snapshot_mark, smaller
+from league.config.models import Config
+from league.config.updates import next_snapshot_mark, smaller
 from league.device import is_out_of_memory, prepare_training
 from league.errors import GuardError, LeagueError
 from league.play import randomness
@@ -124,7 +125,7 @@ class Training:
 
     @property
     def is_snapshot_due(self) -> bool:
-        """Whether the steps have passed a mark of the schedule (`league.config.next_snapshot_mark`)."""
+        """Whether the steps have passed a mark of the schedule (`league.config.updates.next_snapshot_mark`)."""
         return self.counters.steps >= self.counters.next_snapshot and self.ending in (None, "finished")
 
     @property

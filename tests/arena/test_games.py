@@ -22,6 +22,7 @@ import pytest
 
 from league import config
 from league.arena import consent, fitting, games
+from league.config import updates
 from league.envs import adapters, entry_points, registry
 from league.envs.classic import matrix
 from league.envs.sources import parse
@@ -285,6 +286,39 @@ def test_a_class_has_the_defaults_of_its_module_either_way(monkeypatch: pytest.M
         found.append(games.load_settings("smoke", env=games.enter(env))[0].env.options["rounds"])
     assert found == [3, 3, 5, 5, 3]
     del sys.modules["duel_classes"]
+
+
+def test_a_match_has_the_defaults_of_its_module() -> None:
+    """Key by key below the class's own; what nobody says follows from the match, and each reward term weighs 1."""
+    Path("coin.py").write_text(MATCH)
+    found, _ = games.load_settings("smoke", env=games.enter("coin.py"))
+    assert (found.learner.gamma, found.learner.clip, found.agent.lstm_size) == (0.5, 0.3, 64)
+    assert dict(found.rewards) == {"win": 3.0, "coins": 1.0} and found.pool.mix == {"self_play": 0.8, "bot:low": 0.2}
+
+
+MATCH = """
+from league.envs import Match
+
+DEFAULTS = {"learner": {"gamma": 0.9, "clip": 0.3}, "agent": {"lstm_size": 64}, "rewards": {"win": 3.0}}
+
+
+class Coin(Match):
+    name, version, obs_size, action, to_move = "coin", 1, 1, 2, 0
+    reward_terms, defaults = ("coins",), {"learner": {"gamma": 0.5}}
+    bots = {"low": lambda obs, legal, rng: legal[0]}
+
+    def reset(self, rng):
+        pass
+
+    def observe(self, seat):
+        return [0.0]
+
+    def legal(self, seat):
+        return [0, 1]
+
+    def play(self, action):
+        self.end(action)
+"""
 
 
 def test_what_is_hashed_is_what_runs() -> None:
@@ -676,7 +710,7 @@ def test_a_game_that_brings_nothing_gets_an_agent_of_its_size() -> None:
     write_game(Path("game.py"))
     found, told = games.load_settings("test50k", env=games.enter("game.py"))
     assert dict(found.rewards) == {"win": 1.0} and "sized to 8 observed numbers" in told and "reward" not in told
-    assert found.pool.mix == pytest.approx({"self_play": 0.8} | {f"bot:{bot}": 0.2 / 3 for bot in matrix.BOTS})
+    assert found.pool.mix == pytest.approx({"self_play": 0.8} | {"bot:biased": 0.1, "bot:constant": 0.1})
     assert (found.agent.lstm_size, found.agent.encoder_width) == (32, 16)
     forget()
     rewards = "_all = spec\ndef spec(options): return replace(_all(options), reward_terms=('payoff', 'won'))\n"
@@ -734,7 +768,7 @@ def test_a_mix_has_all_bots_of_a_game(count: int) -> None:
     base = config.to_json(config.load("test50k", env="matrix"))
     made = config.from_json({**base, "pool": {**base["pool"], **pool}})
     fitting.check_mix(made, spec)
-    config.check(made)
+    updates.check(made)
     met = {*made.pool.mix, *(member for group in made.pool.groups.values() for member in group)}
     assert {f"bot:b{i}" for i in range(count)} <= met and made.pool.mix["self_play"] >= 0.8
 

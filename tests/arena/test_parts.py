@@ -15,6 +15,8 @@ import pytest
 from league import config as settings
 from league.arena import consent, parts
 from league.arena.marks import mark_of
+from league.config import models
+from league.config.models import Config, PartsConfig
 from league.errors import ConfigError, LeagueError
 from league.pool import samplers
 from league.schema import PartSource
@@ -60,7 +62,7 @@ def refusal(call: Callable[[], Any]) -> str:
     return str(caught.value)
 
 
-def with_bot(**pool: Any) -> settings.Config:
+def with_bot(**pool: Any) -> Config:
     """Settings of a matrix game."""
     return settings.load(env="matrix", overrides=[f"pool.{key}={value}" for key, value in pool.items()])
 
@@ -79,7 +81,7 @@ def test_a_part_is_named_by_its_address_or_otherwise(file: Path) -> None:
     assert given.sets == ['pool.bots=["a-b"]', 'pool.sampler="sampler"', 'agent.policy="dict"']
     Path("alone.py").write_text("def it(known):\n    return [1.0] * len(known.members)\n")
     [part] = parts.enter(sampler="alone.py").parts
-    assert part.source.address.endswith("alone.py:it") and "it" in settings.SAMPLERS
+    assert part.source.address.endswith("alone.py:it") and "it" in models.SAMPLERS
     assert list(samplers.probabilities("it", samplers.Beginning(with_bot(epsilon=0).pool, 4))) == [0.25] * 4
 
 
@@ -123,9 +125,7 @@ def test_settings_are_resolved_to_code(file: Path) -> None:
     assert settings.from_json(settings.to_json(found)) == found
     again = parts.resolved(found)
     assert again == found and settings.used_parts(found)["bots"] == {"one": ["one", found.parts.bots["one"].sha256]}
-    assert settings.fingerprint(found) != settings.fingerprint(
-        found.model_copy(update={"parts": settings.PartsConfig()})
-    )
+    assert settings.fingerprint(found) != settings.fingerprint(found.model_copy(update={"parts": PartsConfig()}))
     assert "pool.bots: bot:onne: matrix has no such bot" in refusal(lambda: parts.resolved(with_bot(bots='["onne"]')))
     assert "did you mean `bot:one`" in refusal(lambda: parts.resolved(with_bot(bots='["onne"]')))
     assert "matrix has a bot of that name itself" in refusal(lambda: parts.resolved(with_bot(bots='["random"]')))

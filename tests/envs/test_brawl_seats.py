@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from league import config as settings
-from league.config import PoolConfig
+from league.config.models import PoolConfig
 from league.envs import registry
 from league.envs.brawl.env import FIELDS, KEYS, Options, make
 from league.envs.brawl.moves import NAMES

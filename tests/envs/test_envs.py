@@ -13,6 +13,7 @@ import pytest
 from gymnasium import spaces
 
 from league import config
+from league.config import updates
 from league.envs import registry
 from league.envs.base import ContractError, check_match_batch
 from league.envs.classic import matrix
@@ -39,7 +40,7 @@ def test_hyperparameters_fit_the_registered_game(name: str) -> None:
     """The source's options, rewards and mix for a game are ones that the game has."""
     settings = config.load(env=name)
     spec = registry.spec(name, settings.env.options)
-    config.check_rewards(settings, spec)
+    updates.check_rewards(settings, spec)
     assert set(settings.pool.mix) <= {"self_play", *(f"bot:{bot}" for bot in spec.bots)}
 
 

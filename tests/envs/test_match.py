@@ -290,15 +290,9 @@ def test_a_class_is_one_game() -> None:
     spec = game.spec(game.Options())
     assert (spec.name, spec.bots, spec.anchor, spec.floor) == ("keyboard", ("hold", "random"), "hold", "random")
     assert spec.end_reasons == ("over", "limit") and spec.ticks_per_step == 3 and game.KEYS == ("left", "right", "jump")
-    assert game.DEFAULTS == {
-        "agent": {"opponent_encoder": True},
-        "pool": {"mix": {"self_play": 0.8, "bot:hold": 0.2}},
-        "rewards": {"win": 1.0},
-    }
-    other = type("Other", (RPS.RockPaperScissors,), {"opponent_slice": (0, 0), "defaults": {"agent": {"lstm_size": 8}}})
-    settings = cast(Any, other).as_game().DEFAULTS
-    assert settings["agent"] == {"opponent_encoder": False, "lstm_size": 8}
-    assert settings["pool"]["mix"] == {"self_play": 0.8, "bot:random": 0.2}
+    assert game.DEFAULTS == {} and game.IMPLIED == {"rewards": {"win": 1.0}}
+    other = type("Other", (RPS.RockPaperScissors,), {"defaults": {"agent": {"lstm_size": 8}}})
+    assert cast(Any, other).as_game().DEFAULTS == {"agent": {"lstm_size": 8}}
     assert not hasattr(game, "render") and Auction.as_game().spec(Auction.as_game().Options()).name == "auction"
 
 

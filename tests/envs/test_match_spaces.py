@@ -5,6 +5,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from league.arena.games import load_settings
 from league.envs import Match, registry
 from league.envs.base import check_match_batch
 from league.envs.game_checks import check_deeply
@@ -49,7 +50,7 @@ def test_the_registry_adds_last_actions_to_matches(game: str) -> None:
     """What is public is shown, in turns too; the game as the registry makes it passes every check."""
     plain, seen = registry.game(game).spec(registry.options_model(game)()), registry.spec(game, {})
     assert seen.opponent_slice == (plain.obs_size, seen.obs_size) and plain.opponent_slice == (0, 0)
-    assert registry.defaults(game)["agent"]["opponent_encoder"] is True
+    assert load_settings(env=game)[0].agent.opponent_encoder
     check_deeply(game, {})
 
 

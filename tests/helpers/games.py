@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from league import config
 from league.arena import consent, parts
+from league.config import models
 from league.envs import registry
 from league.pool import samplers
 
@@ -63,7 +63,7 @@ def forget() -> None:
     parts._known.clear()
     for name in samplers._registered:
         samplers.SAMPLERS.pop(name)
-        config.SAMPLERS.remove(name)
+        models.SAMPLERS.remove(name)
     samplers._registered.clear()
     for name in [name for name in sys.modules if name.startswith("league_game_")]:
         del sys.modules[name]

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from league import config as settings
-from league.config import PoolConfig
+from league.config.models import PoolConfig
 from league.envs import registry
 from league.play.nets import NetCalls
 from league.play.rollout import Collector

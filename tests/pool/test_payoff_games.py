@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from league.config import PoolConfig, load
+from league.config import load
+from league.config.models import PoolConfig
 from league.maths.nashconv import margins, payoffs
 from league.pool import payoff_games as psro
 from league.pool.payoff_games import mean_margins

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from league import config as settings
-from league.config import PoolConfig, role_sets
+from league.config import role_sets
+from league.config.models import PoolConfig
 from league.errors import ConfigError
 from league.pool.league_pool import Assignment, LeaguePool, Member, start_again
 from league.pool.roles import Main, Rivals, Role, are_beaten, odds, without_monotone_tail

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from league import config as settings
-from league.config import PoolConfig
+from league.config.models import PoolConfig
 from league.errors import ConfigError, LeagueError
 from league.maths.davidson import Prior
 from league.maths.ratings import PairCounts, bradley_terry

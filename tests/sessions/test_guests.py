@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import league
-from league.config import AGENT_PREFIX
+from league.config.models import AGENT_PREFIX
 from league.errors import LeagueError
 from league.sessions.folders import GUESTS
 from league.snapshots import Agent

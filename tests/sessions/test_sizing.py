@@ -12,7 +12,8 @@ import league
 from league import config as settings
 from league import device as device_module
 from league.bench import _parts
-from league.config import Config, Layer
+from league.config import Layer, updates
+from league.config.models import Config
 from league.device import Memory, is_out_of_memory, read_memory
 from league.envs import registry
 from league.errors import ConfigError
@@ -134,7 +135,7 @@ def test_auto_on_a_small_machine_is_fast() -> None:
     for cores in (1, 2, 8):
         config, line = chosen(CPU, 16, cores, stage="test50k")
         assert config == settings.load("test50k", "fast")
-        settings.check(config)
+        updates.check(config)
         assert line.startswith("preset auto: 64 rows x 32 steps, 4 minibatches of 512 samples, 6 epochs, 4 live nets")
         assert f"{cores} cores" in line and "learning rate 0.001 for 24 gradient steps" in line
 
@@ -146,11 +147,11 @@ def test_auto_on_a_small_machine_is_fast() -> None:
 def test_auto_keeps_every_rule_on_every_device(device: torch.device, total: float, cores: int) -> None:
     """It passes the checks of 10m, takes at most half of the memory, and learns by the rule of 8,192 and two epochs."""
     config, line = chosen(device, total, cores)
-    settings.check(config)
+    updates.check(config)
     spec = registry.spec("brawl", config.env.options)
     assert sizing.estimate(config, spec, FULL, device).total <= total * 2**30 / 2
     learner = config.learner
-    samples, steps = settings.steps_per_update(config), learner.minibatches * learner.epochs
+    samples, steps = updates.steps_per_update(config), learner.minibatches * learner.epochs
     minibatch = samples // learner.minibatches
     assert minibatch <= sizing.MINIBATCH and (learner.minibatches == 4 or minibatch == sizing.MINIBATCH)
     assert learner.epochs >= 2 and learner.learning_rate == pytest.approx(1e-3 * min(1, 24 / steps))
@@ -182,7 +183,7 @@ def test_auto_decides_by_the_device_and_not_by_the_stage() -> None:
     middle, _ = chosen(CPU, 64, 16, stage="test50k")
     for config, words in ((short, "longer than"), (middle, "13 updates of env.rows=128 x learner.rollout_steps=32")):
         with pytest.raises(ConfigError, match="--preset fast") as caught:
-            settings.check(config)
+            updates.check(config)
         assert words in str(caught.value)
 
 
@@ -191,7 +192,7 @@ def test_what_is_set_wins_over_auto_and_the_rest_fits_it() -> None:
     config, line = chosen(GPU, 80, 4, "env.rows=100", "learner.learning_rate=0.5")
     assert (config.env.rows, config.learner.minibatches, config.learner.learning_rate) == (100, 4, 0.5)
     assert "env.rows is set" in line
-    settings.check(config)
+    updates.check(config)
 
 
 def test_sizes_of_auto_are_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

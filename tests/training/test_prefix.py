@@ -13,7 +13,8 @@ import torch
 import league
 from league import config as config_module
 from league.boards.standings import leaderboard
-from league.config import SOURCE, RunConfig
+from league.config import SOURCE
+from league.config.models import RunConfig
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.run import Report

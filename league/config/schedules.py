@@ -79,3 +79,8 @@ def read(name: str, table: Mapping[str, Any], *, is_stepped: bool) -> Schedule:
 def marks(schedules: Iterable[Schedule]) -> list[int]:
     """0 and the steps of all points, in order: between two of them every schedule is a straight line or constant."""
     return sorted({0, *(step for schedule in schedules for step, _ in schedule.points)})
+
+
+def words_of(mark: int) -> str:
+    """What is put behind an error that holds from a step on."""
+    return f" (at step {mark:,})" if mark else ""

@@ -1,0 +1,564 @@
+"""The one hyperparameter source: `hyperparameters.toml` loaded into frozen, strict models (DESIGN, section 2).
+
+`models.py` says what a setting means, its unit and its bounds, `schedules.py` how one moves with the steps,
+`updates.py` how steps divide into updates; every figure is in the TOML file. Layers are applied in the order base,
+game, preset, stage, file, `--set`, a game or preset after those that it inherits from; a later layer wins key by key,
+except that `pool.mix` given as a table replaces the whole mix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from league.config.models import (
+    MOVING,
+    SECTIONS,
+    Config,
+    EnvConfig,
+    LearnerConfig,
+    Option,
+    PartsConfig,
+    mix_members,
+)
+from league.config.schedules import Path as SettingPath
+from league.config.schedules import Schedule, marks, words_of
+from league.config.schedules import read as read_schedule
+from league.errors import ConfigError, nearest
+from league.schema import read_file
+
+SOURCE = Path(__file__).parents[1] / "hyperparameters.toml"
+MAX_TOML_BYTES = 2**20
+Layer = dict[str, dict[str, Any]]
+ROLE = "role"
+"""The section of a league's roles, which `league.pool.roles` checks and a league's rows keep."""
+BITS = 2
+"""Raised by each change of what the same config and seed play or learn, bit for bit on a CPU (CONTRIBUTING.md). It is
+written into states and snapshots, and is no part of the fingerprint."""
+AUTO = "auto"
+"""The preset that is sized to the device."""
+CHANGEABLE = (
+    *(
+        "env.rows",
+        "env.threads",
+        "env.workers",
+        "learner.rollout_steps",
+        "learner.segments",
+        "learner.minibatches",
+        "learner.precision",
+        "pool.live_nets",
+    ),
+    *("learner.overlap", "learner.compile"),
+    *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
+    *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.verbosity", "run.on_alarm"),
+    *("run.alarm_kl", "run.alarm_idle_steps", "run.alarm_silent_matches", "run.alarm_random_steps"),
+)
+"""What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
+LATER: dict[str, dict[str, Any]] = {
+    "agent": {"policy": ""},
+    "env": {"curriculum": [], "workers": 0},
+    "learner": {"segments": 1},
+    "pool": {"agents": {}, "bots": []},
+    "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000},
+}
+"""Settings that the first release did not have, as the constants that they were: an older run is read with these, and
+the fingerprint leaves one out that is still what it was, so that what learned the same before is called the same."""
+COMMON_ENV_KEYS = tuple(key for key in EnvConfig.model_fields if key != "options")
+"""The keys of [env] that every game has; the others are the game's own."""
+
+
+def load(
+    stage: str = "test50k",
+    preset: str = "fast",
+    env: str | None = None,
+    config_file: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    sizes: Layer | None = None,
+    layer: Layer | None = None,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+) -> Config:
+    """The resolved settings.
+
+    Args:
+        stage: How long, one of `stages()`.
+        preset: How wide, one of `presets()`.
+        env: The game, the same as the override `env.name=...`.
+        config_file: A TOML file with any of the six sections.
+        overrides: `section.key=value`; a value is a TOML literal, else a string.
+        sizes: Laid over the preset: what `league.sessions.sizing` makes of `auto` on a device.
+        layer: Laid over the stage: what a league's file says of a learner.
+        defaults: Laid below [game.NAME]: what the game itself brings, section by section.
+
+    Raises:
+        ConfigError: an unknown stage, preset or key, a value outside its rule, or an unreadable file.
+    """
+    source = read_toml(SOURCE, "the hyperparameter source")
+    base = _base(source)
+    file_layer, sets = _said(env, config_file, overrides)
+    layer = layer or {}
+    game = _game_of(base, layer, file_layer, sets)
+
+    merged: Layer = {}
+    _merge(merged, base)
+    _merge(merged, _brought(defaults or {}))
+    for table in _lineage(source, "game", game) if game in source["game"] else ():
+        _merge(merged, table)
+    for table in _lineage(source, "preset", preset):
+        _merge(merged, table)
+    _merge(merged, sizes or {})
+    _merge(merged, _stage_layer(source, stage))
+    _merge(merged, layer)
+    _merge(merged, file_layer)
+    for section, key, value in sets:
+        _set(merged, section, key, value)
+    return _validate(_nest_env(merged))
+
+
+def game_of(
+    env: str | None = None,
+    config_file: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    layer: Layer | None = None,
+) -> str:
+    """The name of the game that `load` would give settings for; empty where nothing names one.
+
+    Raises:
+        ConfigError: an unreadable file or override.
+    """
+    base = _base(read_toml(SOURCE, "the hyperparameter source"))
+    return _game_of(base, layer or {}, *_said(env, config_file, overrides))
+
+
+def has_game(name: str) -> bool:
+    """Whether the hyperparameter source has settings of a game of this name."""
+    return name in read_toml(SOURCE, "the hyperparameter source")["game"]
+
+
+def verbosity(stage: str, config_file: str | Path | None = None, overrides: Iterable[str] = ()) -> int:
+    """`run.verbosity` of a call, which no game and no preset decides; 1 where it is no such number.
+
+    Raises:
+        ConfigError: an unknown stage, or an unreadable file or override.
+    """
+    source = read_toml(SOURCE, "the hyperparameter source")
+    merged = _base(source)
+    file_layer, sets = _said(None, config_file, overrides)
+    for table in (_stage_layer(source, stage), file_layer):
+        _merge(merged, table)
+    values = [merged["run"].get("verbosity"), *(value for *key, value in sets if key == ["run", "verbosity"])]
+    return values[-1] if values[-1] in (0, 1, 2) else 1
+
+
+def laid_over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Layer:
+    """Two layers of a game as one, key by key."""
+    merged: Layer = {}
+    _merge(merged, _brought(lower))
+    _merge(merged, _brought(upper))
+    return merged
+
+
+def _base(source: Mapping[str, Any]) -> Layer:
+    return _sections({name: source.get(name, {}) for name in SECTIONS}, "base")
+
+
+def _brought(table: Mapping[str, Any]) -> Layer:
+    """What a game brings, as a layer: sections that [game.NAME] may have.
+
+    Raises:
+        ConfigError: another section, or one that is no table.
+    """
+    layer = _sections(table, "DEFAULTS", known=set(SECTIONS) - {"run"})
+    if "name" in layer.get("env", {}):
+        raise ConfigError(
+            f"DEFAULTS: env.name={layer['env']['name']!r}: a game's name is that of its spec; leave it out"
+        )
+    return layer
+
+
+def _said(
+    env: str | None, config_file: str | Path | None, overrides: Iterable[str]
+) -> tuple[Layer, list[tuple[str, str, Any]]]:
+    """The file and the overrides of a call; `env` counts as the first override."""
+    file_layer = _sections(read_toml(Path(config_file), "--config"), f"--config {config_file}") if config_file else {}
+    sets = [_parse_override(text) for text in overrides]
+    for section, key, value in sets:
+        if section == ROLE:
+            raise ConfigError(
+                f"--set role.{key}={value}: [role] is what a league's learners do; pass --league, or leave it out"
+            )
+    return file_layer, [*([] if env is None else [("env", "name", env)]), *sets]
+
+
+def _game_of(base: Layer, layer: Layer, file_layer: Layer, sets: Iterable[tuple[str, str, Any]]) -> str:
+    named = [table["env"]["name"] for table in (base, layer, file_layer) if "name" in table.get("env", {})]
+    named += [value for section, key, value in sets if (section, key) == ("env", "name")]
+    return str(named[-1]) if named else ""
+
+
+def stages() -> tuple[str, ...]:
+    """The names of the stages, shortest first."""
+    table = read_toml(SOURCE, "the hyperparameter source")["stage"]
+    return tuple(sorted(table, key=lambda name: int(table[name]["run"]["total_steps"])))
+
+
+def continued_stages() -> dict[str, str]:
+    """Stage -> the one whose finished runs it carries on."""
+    table = read_toml(SOURCE, "the hyperparameter source")["stage"]
+    return {name: stage["run"]["continues"] for name, stage in table.items() if stage["run"].get("continues")}
+
+
+def role_figures() -> dict[str, dict[str, Any]]:
+    """Role of a league's learner -> its figures, which `league.pool.roles` checks and explains."""
+    return dict(read_toml(SOURCE, "the hyperparameter source")["role"])
+
+
+def role_sets(overrides: Iterable[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """The overrides that are settings of a run, and those of `role.ROLE.FIGURE=value`: role -> figure -> value.
+
+    Raises:
+        ConfigError: one of either kind that cannot be read.
+    """
+    others: list[str] = []
+    figures: dict[str, dict[str, Any]] = {}
+    for text in overrides:
+        section, key, value = _parse_override(text)
+        if section != ROLE:
+            others.append(text)
+            continue
+        role, dot, figure = key.partition(".")
+        if not dot or not figure:
+            raise ConfigError(
+                f"--set {text!r} is not role.ROLE.FIGURE=value; write it like --set role.main.min_games=32"
+            )
+        figures.setdefault(role, {})[figure] = value
+    return others, figures
+
+
+def as_layer(table: Mapping[str, Any], where: str) -> Layer:
+    """`table` as something to lay over other settings; `where` names it in errors.
+
+    Raises:
+        ConfigError: a section that there is not, or one that is not a table.
+    """
+    return _sections(table, where)
+
+
+def presets() -> tuple[str, ...]:
+    """The names of the presets, as listed in the source."""
+    return tuple(read_toml(SOURCE, "the hyperparameter source")["preset"])
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    """The settings as a dict of JSON values; `from_json` gives an equal `Config` back.
+
+    `parts` is in it where there are any.
+    """
+    data: dict[str, Any] = config.model_dump(mode="json", by_alias=True)
+    for (*outer, last), schedule in config.schedules.items():
+        table = data
+        for name in outer:
+            table = table[name]
+        table[last] = schedule.to_json()
+    if not any(data["parts"].values()):
+        del data["parts"]
+    return data
+
+
+def from_json(data: Mapping[str, Any]) -> Config:
+    """The settings kept by `to_json`, also by a library that had none of `LATER`.
+
+    Raises:
+        ConfigError: a key is missing, unknown or has a value outside its rule.
+    """
+    older = {name: {**table, **data[name]} for name, table in LATER.items() if isinstance(data.get(name), Mapping)}
+    return _validate({**data, **older})
+
+
+def with_options(
+    config: Config, options: Mapping[str, Option], lessons: Iterable[Mapping[str, Option]] | None = None
+) -> Config:
+    """`config` with the game's options replaced by `options`, such as those that the game checked and completed.
+
+    lessons: replace those of the lessons, if given.
+    """
+    data = to_json(config)
+    data["env"]["options"] = dict(options)
+    if lessons is not None:
+        for lesson, own in zip(data["env"]["curriculum"], lessons, strict=True):
+            lesson["options"] = dict(own)
+    return from_json(data)
+
+
+def changed(config: Config, overrides: Iterable[str]) -> Config:
+    """`config` of a run that goes on, with the settings of `overrides`, which must be in `CHANGEABLE`.
+
+    Raises:
+        ConfigError: a setting that a run keeps for good, or a value outside its rule.
+    """
+    data = to_json(config)
+    for text in overrides:
+        section, key, value = _parse_override(text)
+        if f"{section}.{key}" not in CHANGEABLE:
+            raise ConfigError(
+                f"--set {section}.{key}: a run keeps this setting; those that may change when it is resumed are"
+                f" {', '.join(CHANGEABLE)}"
+            )
+        data[section][key] = value
+    return from_json(data)
+
+
+def fingerprint(config: Config) -> str:
+    """sha256, in hex, of what decides learning: all but [run], threads, workers, mask checks, the device, and folders.
+
+    Of parts of one's own it has what they are called and their code, of bots those of the mix and its groups.
+    """
+    data = {**to_json(config), "parts": used_parts(config)}
+    if not data["parts"]:
+        del data["parts"]
+    for section, table in LATER.items():
+        data[section] = {key: x for key, x in data[section].items() if key not in table or x != table[key]}
+    del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
+    data["env"].pop("workers", None)
+    for key in ("agents", "bots"):
+        data["pool"].pop(key, None)
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def used_parts(config: Config) -> dict[str, dict[str, list[str]]]:
+    """The parts of one's own that decide what is learned: kind -> name -> what it is called in its code, and hash."""
+    bots = {name.removeprefix("bot:") for name in mix_members(config.pool)}
+    used = {
+        "bots": {name: x for name, x in config.parts.bots.items() if name in bots},
+        "samplers": config.parts.samplers,
+        "policies": config.parts.policies,
+    }
+    return {kind: {n: [x.thing, x.sha256] for n, x in own.items()} for kind, own in used.items() if own}
+
+
+def with_parts(config: Config, parts: PartsConfig) -> Config:
+    """`config` with these parts of one's own."""
+    return config.model_copy(update={"parts": parts})
+
+
+def mixed_fingerprint(earlier: str, config: Config) -> str:
+    """That of a run which was `earlier` until now and goes on with `config`: no config alone has it."""
+    return hashlib.sha256(f"{earlier} {fingerprint(config)}".encode()).hexdigest()
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """The file's content; `what` names it in errors.
+
+    Raises:
+        ConfigError: it cannot be read, or is not TOML.
+    """
+    try:
+        data = read_file(path, MAX_TOML_BYTES)
+    except OSError as error:
+        raise ConfigError(f"{what} {path}: {error.strerror or error}; give a TOML file that can be read") from None
+    except ValueError as error:
+        raise ConfigError(f"{what} {path}: {error}; give a TOML file of settings") from None
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and lists in lists in lists
+        raise ConfigError(f"{what} {path} is not TOML: {_one_line(error)}; mend the file") from None
+
+
+def _pick(source: Mapping[str, Any], kind: str, name: str) -> Any:
+    if name not in source[kind]:
+        raise ConfigError(f"--{kind} {name!r} is not a {kind}{nearest(name, source[kind])}")
+    return source[kind][name]
+
+
+def _lineage(source: Mapping[str, Any], kind: str, name: str) -> list[Layer]:
+    """The layer of a game or preset after those that it inherits from, the farthest first; [run] is no part of them.
+
+    Raises:
+        ConfigError: it inherits from one that there is not, or from itself.
+    """
+    layers: dict[str, Layer] = {}
+    while True:
+        table = dict(_pick(source, kind, name))
+        parent = table.pop("inherits", None)
+        layers[name] = _sections(table, f"{kind}.{name}", known=set(SECTIONS) - {"run"})
+        if parent is None:
+            return list(reversed(layers.values()))
+        if not isinstance(parent, str) or parent not in source[kind]:
+            known = nearest(str(parent), source[kind])
+            raise ConfigError(f"{kind}.{name}.inherits={parent!r} is not a {kind} of the source{known}")
+        if parent in layers:
+            circle = " -> ".join([*layers, parent])
+            raise ConfigError(
+                f"{kind}.{name}.inherits={parent!r} makes a circle ({circle}); take one `inherits` out of it"
+            )
+        name = parent
+
+
+def _sections(table: Mapping[str, Any], where: str, known: Iterable[str] = SECTIONS) -> Layer:
+    """`table` as a layer: only `known` sections, each a table."""
+    known = tuple(known)
+    for name, content in table.items():
+        if name not in known:
+            raise ConfigError(f"{where}: [{name}] cannot be set here{nearest(name, known)}")
+        if not isinstance(content, dict):
+            raise ConfigError(f"{where}: {name}={content!r} is not a table; write [{name}] and its keys below")
+    return dict(table)
+
+
+def _stage_layer(source: Mapping[str, Any], stage: str) -> Layer:
+    """The stage's table, refused where it sets what could change learning."""
+    layer = _pick(source, "stage", stage)
+    for section, table in layer.items():
+        for key, value in table.items() if isinstance(table, dict) else [("", table)]:
+            if section != "run" and (section, key) != ("env", "strict_masks"):
+                raise ConfigError(
+                    f"stage.{stage}.{section}.{key}={value!r}: a stage may set only [run] and env.strict_masks, "
+                    f"so that a short stage is the start of a long one; move it to a preset"
+                )
+    return _sections(layer, f"stage.{stage}")
+
+
+def _parse_override(text: str) -> tuple[str, str, Any]:
+    """`section.key=value` as (section, key, value); a role of a league is a section, too."""
+    path, equals, literal = text.partition("=")
+    section, dot, key = path.strip().partition(".")
+    if not equals or not dot or not key:
+        raise ConfigError(f"--set {text!r} is not section.key=value; write it like --set learner.gamma=0.995")
+    if section not in (*SECTIONS, ROLE):
+        raise ConfigError(f"--set {text!r}: [{section}] is not a section{nearest(section, (*SECTIONS, ROLE))}")
+    try:
+        parsed = tomllib.loads(f"value = {literal.strip()}")
+    except (ValueError, RecursionError):
+        parsed = {}
+    return section, key, parsed["value"] if set(parsed) == {"value"} else literal.strip()
+
+
+def _merge(merged: Layer, layer: Layer) -> None:
+    for section, table in layer.items():
+        merged.setdefault(section, {}).update(table)
+
+
+def _set(merged: Layer, section: str, key: str, value: Any) -> None:
+    """One override; `pool.mix.NAME` and `pool.groups.NAME` set one entry and keep the others."""
+    table, dot, name = key.partition(".")
+    if section == "pool" and dot and table in ("mix", "groups") and isinstance(merged["pool"].get(table), dict):
+        merged["pool"][table] = {**merged["pool"][table], name: value}
+    else:
+        merged[section][key] = value
+
+
+def _nest_env(merged: Layer) -> dict[str, Any]:
+    """Moves the keys of [env] that belong to the game into `options`."""
+    env = merged["env"]
+    common = {key: value for key, value in env.items() if key in COMMON_ENV_KEYS}
+    options = {key: value for key, value in env.items() if key not in COMMON_ENV_KEYS}
+    return {**merged, "env": {**common, "options": options}}
+
+
+def _validate(data: Mapping[str, Any]) -> Config:
+    """The settings that `data` says, with their schedules; every number is held to its rule at every step.
+
+    Raises:
+        ConfigError: in one line: the setting, its value, the rule, the next step.
+    """
+    plain, schedules = _numbers(data)
+    config = _validated(plain).model_copy(update={"schedules": schedules})
+    for mark in marks(schedules.values()):
+        try:
+            _validated(config.at(mark).model_dump(mode="json", by_alias=True))
+        except ConfigError as error:
+            raise ConfigError(f"{error}{words_of(mark)}") from None
+    return config
+
+
+def _validated(data: Mapping[str, Any]) -> Config:
+    try:
+        return Config.model_validate(data)
+    except ValidationError as errors:
+        told = _explain(errors)
+    raise ConfigError(told)
+
+
+def _numbers(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[SettingPath, Schedule]]:
+    """`data` with the numbers of step 0 where it has schedules, and the schedules.
+
+    Raises:
+        ConfigError: one that cannot be read, or of a setting that cannot move.
+    """
+    found: dict[SettingPath, Schedule] = {}
+
+    def first(table: Any, path: SettingPath, known: Iterable[str] | None = None) -> Any:
+        if not isinstance(table, Mapping):
+            return table
+        numbers = dict(table)
+        for key, value in table.items():
+            if not isinstance(value, Mapping):
+                continue
+            name = ".".join([*path, key])
+            if known is not None and key not in known:
+                raise ConfigError(f"{name} cannot move with the steps; of [{path[0]}] {', '.join(known)} can")
+            is_stepped = path == ("learner",) and LearnerConfig.model_fields[key].annotation is int
+            found[*path, key] = read_schedule(name, value, is_stepped=is_stepped)
+            numbers[key] = found[*path, key].at(0)
+        return numbers
+
+    plain = dict(data)
+    for section, known in (("learner", MOVING), ("rewards", None)):
+        if section in data:
+            plain[section] = first(data[section], (section,), known)
+    if isinstance(data.get("pool"), Mapping) and "mix" in data["pool"]:
+        plain["pool"] = {**data["pool"], "mix": first(data["pool"]["mix"], ("pool", "mix"))}
+    return plain, found
+
+
+def _explain(errors: ValidationError) -> str:
+    """The first problem on one line: the setting, its value, the rule, the next step."""
+    error = errors.errors(include_url=False)[0]
+    path = [str(part) for part in error["loc"]]
+    if error["type"] == "value_error":
+        return _one_line(error["ctx"]["error"])
+    if path[:2] == ["env", "curriculum"]:
+        return _explain_lesson(path[2:], error["type"], error["msg"])
+    if path[:2] == ["env", "options"]:
+        path, error["msg"] = ["env", *path[2:3]], "must be true or false, a number, a string or a list"
+    name, model = ".".join(path), SECTIONS.get(path[0])
+    if error["type"] == "extra_forbidden":
+        known = model.model_fields if model and len(path) > 1 else SECTIONS
+        return _one_line(f"{name} is not a setting{nearest(path[-1], known)}")
+    if error["type"] == "missing":
+        return f"{name} has no value; set it with --set {name}=VALUE or in a --config file"
+    field = model.model_fields.get(path[1]) if model and len(path) > 1 else None
+    meaning = f" ({field.description.rstrip('.')})" if field and field.description else ""
+    rule = error["msg"].replace("Input should be", "must be")
+    setting = ".".join(path[:2])
+    return _one_line(f"{name}={error['input']!r}: {rule}{meaning}; change it with --set {setting}=VALUE or in --config")
+
+
+def _explain_lesson(path: list[str], kind: str, rule: str) -> str:
+    """The same of the curriculum; `path` begins with the lesson's index."""
+    rules = {
+        "missing": "has no value",
+        "extra_forbidden": "is no part of a lesson",
+        "tuple_type": "must be a list of lessons",
+        "model_type": "must be a lesson",
+        "dict_type": "must be a table of the game's options",
+    }
+    said = rules.get(kind, rule.replace("Input should be", "must be"))
+    if path[1:2] == ["options"] and len(path) > 2:
+        said = "must be true or false, a number, a string or a list"
+    which = "".join([f"[{path[0]}]" if path else "", *(f".{part}" for part in path[1:3])])
+    return _one_line(
+        f"env.curriculum{which}: {said}; write --set 'env.curriculum=[{{from=0, options={{...}}}}, ...]', or"
+        f" [[env.curriculum]] in --config"
+    )
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -1,0 +1,164 @@
+"""How the steps of a run divide into updates and snapshots, and which settings cannot be run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from league.config.models import Config
+from league.config.schedules import marks, words_of
+from league.errors import ConfigError, nearest
+from league.schema import MAX_SNAPSHOTS
+
+if TYPE_CHECKING:
+    from league.types import GameSpec
+
+MIN_UPDATES = 20
+"""A stage with fewer updates says nothing about learning."""
+MIN_SNAPSHOTS = 5
+"""Self-play against fewer past selves is play against one's mirror."""
+
+
+def smaller(config: Config) -> tuple[str, ...]:
+    """Settings, as `--set` takes them, of which each makes the same run take less memory, the mildest first."""
+    rows, minibatches, steps = config.env.rows, config.learner.minibatches, config.learner.rollout_steps
+    choices = [f"learner.minibatches={n}" for n in range(2 * minibatches, rows + 1) if rows % n == 0][:1]
+    if rows % (2 * minibatches) == 0:
+        choices.append(f"env.rows={rows // 2}")
+    return (*choices, f"learner.rollout_steps={max(1, steps // 2)}")
+
+
+def steps_per_update(config: Config) -> int:
+    """Steps between two updates at the numbers of `config`: rows times rollout steps times segments."""
+    return config.env.rows * config.learner.rollout_steps * config.learner.segments
+
+
+def boundary(config: Config, steps: int) -> tuple[int, int]:
+    """The first update boundary at or past `steps`: the updates and the steps made there."""
+    update = made = 0
+    begins = [*marks(x for path, x in config.schedules.items() if path == ("learner", "segments")), steps]
+    for begin, end in pairwise(begins):
+        size = steps_per_update(config.at(begin))
+        count = max(0, -(-(min(end, steps) - made) // size))
+        update, made = update + count, made + count * size
+    return update, made
+
+
+def num_updates(config: Config) -> int:
+    """Updates of the run: it ends at the first boundary at or past `run.total_steps`."""
+    return boundary(config, config.run.total_steps)[0]
+
+
+def next_snapshot_mark(config: Config, steps: int) -> int:
+    """The first mark of the snapshot schedule after `steps`.
+
+    Marks are the multiples of `snapshot_every` up to `snapshot_every_until`, then those of `snapshot_every_after`.
+    """
+    pool = config.pool
+    mark = (steps // pool.snapshot_every + 1) * pool.snapshot_every
+    if mark <= pool.snapshot_every_until:
+        return mark
+    start = max(steps, pool.snapshot_every_until)
+    return (start // pool.snapshot_every_after + 1) * pool.snapshot_every_after
+
+
+def num_snapshot_marks(config: Config, upto: int) -> int:
+    """How many marks the snapshot schedule has in (0, `upto`]."""
+    pool = config.pool
+    early = min(upto, pool.snapshot_every_until)
+    late = max(0, upto // pool.snapshot_every_after - pool.snapshot_every_until // pool.snapshot_every_after)
+    return early // pool.snapshot_every + late
+
+
+def snapshot_updates(config: Config, upto: int) -> Iterator[int]:
+    """The updates at whose ends, in (0, `upto`] steps, a snapshot is made: one each, whichever marks it has passed."""
+    steps = 0
+    while (mark := next_snapshot_mark(config, steps)) <= upto:
+        update, steps = boundary(config, mark)
+        yield update
+
+
+def check_rows(config: Config) -> None:
+    """Refuses rows that the minibatches do not divide, at any step.
+
+    Raises:
+        ConfigError: with a number of minibatches that does.
+    """
+    for mark in marks(config.schedules.values()):
+        now = config.at(mark).learner
+        rows = config.env.rows * now.segments
+        if rows % now.minibatches == 0:
+            continue
+        product = f"env.rows={config.env.rows}" + (f" x learner.segments={now.segments}" if now.segments > 1 else "")
+        divisor = max(n for n in range(1, min(now.minibatches, rows + 1)) if rows % n == 0)
+        raise ConfigError(
+            f"{product} is not divisible by learner.minibatches={now.minibatches} "
+            f"(remainder {rows % now.minibatches}){words_of(mark)}; set learner.minibatches={divisor}"
+        )
+
+
+def check(config: Config) -> None:
+    """Refuses a run that cannot work or, unless `run.allow_short`, is too short or too narrow to learn.
+
+    Raises:
+        ConfigError: with the arithmetic and what to change.
+    """
+    check_rows(config)
+    rows, total, learner = config.env.rows, config.run.total_steps, config.learner
+    updates, upto = boundary(config, total)
+    size = steps_per_update(config)
+    product = f"env.rows={rows} x learner.rollout_steps={learner.rollout_steps}"
+    product += (f" x learner.segments={learner.segments}" if learner.segments > 1 else "") + f" = {size} steps"
+    if size > total:
+        raise ConfigError(
+            f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows, or take --preset fast or a"
+            f" longer --stage"
+        )
+    if len(list(islice(snapshot_updates(config, upto), MAX_SNAPSHOTS + 1))) > MAX_SNAPSHOTS:
+        raise ConfigError(
+            f"run.total_steps={total} with pool.snapshot_every={config.pool.snapshot_every} and"
+            f" pool.snapshot_every_after={config.pool.snapshot_every_after} makes more than {MAX_SNAPSHOTS:,}"
+            f" snapshots; raise the two"
+        )
+    if config.run.allow_short:
+        return
+    if updates < MIN_UPDATES:
+        raise ConfigError(
+            f"run.total_steps={total} makes {updates} updates of {product}, fewer than {MIN_UPDATES}; "
+            f"make a rollout at most {(total - 1) // (MIN_UPDATES - 1)} steps, as --preset fast does, or take a longer"
+            f" --stage"
+        )
+    num_snapshots = len(list(islice(snapshot_updates(config, upto), MIN_SNAPSHOTS)))
+    if num_snapshots < MIN_SNAPSHOTS:
+        raise ConfigError(
+            f"run.total_steps={total} with pool.snapshot_every={config.pool.snapshot_every} makes {num_snapshots} "
+            f"snapshots, fewer than {MIN_SNAPSHOTS}; lower pool.snapshot_every or take a longer --stage"
+        )
+    for name, share in config.pool.mix.items():
+        if 0 < share * rows < 1 and ("pool", "mix", name) not in config.schedules:
+            raise ConfigError(
+                f"pool.mix gives {name} {share:g} of env.rows={rows}, which is {share * rows:g} rows, less than one; "
+                f"set env.rows to at least {math.ceil(1 / share)}, or that share to 0"
+            )
+
+
+def check_rewards(config: Config, spec: GameSpec) -> tuple[float, ...]:
+    """The weights in the order of `spec.reward_terms`; a term that [rewards] leaves out weighs 0.
+
+    Raises:
+        ConfigError: a term that the game does not have, or no weight but 0.
+    """
+    for term, weight in config.rewards.items():
+        if term not in spec.reward_terms:
+            raise ConfigError(
+                f"rewards.{term}={weight:g}: {spec.name} has no such reward term{nearest(term, spec.reward_terms)}"
+            )
+    weights = tuple(config.rewards.get(term, 0.0) for term in spec.reward_terms)
+    if not any(weights) and not any(path[0] == "rewards" for path in config.schedules):
+        raise ConfigError(
+            f"every weight in [rewards] is 0, so there is nothing to learn; "
+            f"set one with --set rewards.{spec.reward_terms[0]}=1.0"
+        )
+    return weights
