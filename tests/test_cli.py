@@ -155,6 +155,23 @@ def test_verbosity_is_a_setting(call: Call, tmp_path: Path) -> None:
     assert re.search(r"won: .*biased \d+%.*entropy 1\.\d\d  KL -?0\.\d{4}  clipped \d+%", chatty.err)
 
 
+def test_settings_are_a_file_that_config_takes(call: Call, copied: Path) -> None:
+    """Printed, read and printed again they are the same, with schedules; a run's are those that it was begun with."""
+    sets = ["--set", "learner.clip={0=0.2, 500_000=0.1}", "--set", "env.curriculum=[{from=0, options={rounds=3}}]"]
+    shown = call("settings", "--env", "matrix", "--explain", *sets, cwd=copied)
+    assert "# PPO's clip range of the probability ratio." in shown.out and 'target_kl = "off"' in shown.out
+    assert re.search(
+        r"clip = \{ 0 = 0\.2, 500_000 = 0\.1 \}\n# 0\.2 █[▁-█]+▁ 0\.1 at step 500,000 and later", shown.out
+    )
+    (copied / "it.toml").write_text(shown.out, encoding="utf-8")
+    assert call("settings", "--config", "it.toml", "--explain", cwd=copied).out == shown.out
+    found = call("settings", "--config", "it.toml", "--json", cwd=copied).json
+    assert found["learner"]["clip"] == {"0": 0.2, "500000": 0.1} and found["env"]["options"]["rounds"] == 10
+    stored = call("runs", "--json", cwd=copied).json[0]
+    assert call("settings", stored["run"], "--json", cwd=copied).json == stored["config"]
+    need_refusal(call("settings", stored["run"], *sets, cwd=copied), 2, "leave out --set")
+
+
 def test_leaderboard_shows_ratings_with_intervals(call: Call, copied: Path) -> None:
     """The table and the JSON say the same of everyone: rating inside its interval, games that add up."""
     shown = call("leaderboard", "--run", "matrix-1", cwd=copied)
