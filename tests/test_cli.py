@@ -806,8 +806,10 @@ STORE_COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", STORE_COMMANDS)
-@pytest.mark.parametrize("kind", ["text", "empty", "folder", "duckdb"])
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [*((command, "duckdb") for command in STORE_COMMANDS), *(("runs", kind) for kind in ("text", "empty", "folder"))],
+)
 def test_a_store_that_is_none_is_refused(command: str, kind: str, call: Call, tmp_path: Path) -> None:
     """A text file, an empty one, a folder or somebody's DuckDB file is named and left as it is, by every command."""
     path = tmp_path / "some.db"

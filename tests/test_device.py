@@ -26,6 +26,7 @@ print(faults() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc alone is told to keep memory")
 def test_a_process_that_trains_on_a_cpu_keeps_what_it_frees() -> None:
     """Tensors of 12 to 40 MB made again cost next to no page faults, which they do by the thousand otherwise."""

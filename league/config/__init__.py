@@ -65,7 +65,15 @@ LATER: dict[str, dict[str, Any]] = {
     "env": {"curriculum": [], "workers": 0},
     "learner": {"segments": 1},
     "pool": {"agents": {}, "bots": []},
-    "run": {"alarm_kl": 0.1, "alarm_idle_steps": 600, "alarm_silent_matches": 100, "alarm_random_steps": 40_000},
+    "run": {
+        "anchor_games": 0,
+        "ladder_share": 0.0,
+        "ladder_older": 3,
+        "alarm_kl": 0.1,
+        "alarm_idle_steps": 600,
+        "alarm_silent_matches": 100,
+        "alarm_random_steps": 40_000,
+    },
 }
 """Settings that the first release did not have, as the constants that they were: an older run is read with these, and
 the fingerprint leaves one out that is still what it was, so that what learned the same before is called the same."""

@@ -23,6 +23,7 @@ from league.schema import (
     MAX_ROLLOUT,
     MAX_ROWS,
     MAX_SECONDS,
+    MAX_SNAPSHOTS,
     MAX_THREADS,
     MAX_WIDTH,
     MAX_WORKERS,
@@ -277,6 +278,13 @@ class RunConfig(Section):
     """Steps between evaluations; 0 evaluates at the end only."""
     evaluate_games: Annotated[int, Field(ge=2, le=MAX_GAMES, multiple_of=2)]
     """Games of each pair in an evaluation, seats swapped, so an even number."""
+    anchor_games: Annotated[int, Field(ge=0, le=MAX_GAMES, multiple_of=2)]
+    """Games against the game's anchor in the stage's last evaluation, if more than evaluate_games."""
+    ladder_share: Share
+    """Steps that games of new snapshots may take, as a share of those trained on: they meet the bots and older
+    snapshots, so that rating over steps is a curve (`league/training/ladder.py`)."""
+    ladder_older: Annotated[int, Field(ge=0, le=MAX_SNAPSHOTS)]
+    """Older snapshots that a new one may meet on the ladder, beside the bots."""
     checkpoint_minutes: Annotated[float, Field(gt=0, le=MAX_SECONDS / 60)]
     """Minutes between checkpoints."""
     verbosity: Annotated[int, Field(ge=0, le=2)]

@@ -14,6 +14,7 @@ from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.pool.pool import Pool
 from league.signals import interrupt, on_signal
 from league.training.guards import Alarm
+from league.training.ladder import FIRST_ROW
 from league.training.run import Run
 from league.training.telling import tell
 from league.types import BOT_PREFIX, MatchResult, Origin
@@ -45,8 +46,14 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
             run.watcher.say(f"evaluating without {nets[net]}: {error}")
     contestant = Contestant(agent_id, run.shelf.load_policy(agent_id))
     seeds = np.random.SeedSequence([run.seed, counters.update]).generate_state(len(opponents)).tolist()
-    games = config.run.evaluate_games
-    pairings = [Pairing(contestant, opponent, games, seed) for opponent, seed in zip(opponents, seeds, strict=True)]
+    games = dict.fromkeys([opponent.agent_id for opponent in opponents], config.run.evaluate_games)
+    anchor = BOT_PREFIX + (run.spec.anchor or "")
+    if anchor in games and counters.steps >= config.run.total_steps:
+        games[anchor] = max(games[anchor], config.run.anchor_games)
+    pairings = [
+        Pairing(contestant, opponent, games[opponent.agent_id], seed)
+        for opponent, seed in zip(opponents, seeds, strict=True)
+    ]
     origin = Origin(run.name, run.game_id)
     with on_signal(interrupt):
         results = play(run.make_batch, pairings, origin, update=counters.update, precision=config.learner.precision)
@@ -73,7 +80,7 @@ def evaluated_before(run: Run, pool: Pool, agent_id: str) -> dict[str, Summary]:
     Raises:
         StoreError: the store cannot be read.
     """
-    met = [result for result in run.store.matches(run.name, "evaluation") if agent_id in result.agents]
+    met = [x for x in run.store.matches(run.name, "evaluation") if agent_id in x.agents and x.row < FIRST_ROW]
     opponents = dict.fromkeys(agent for result in met for agent in result.agents if agent != agent_id)
     return summaries_of(met, agent_id, names_of(run, pool), list(opponents))
 

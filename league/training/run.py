@@ -31,6 +31,10 @@ class Counters:
     newest_steps: int = -1
     evaluated: str = ""
     """Agent id of the snapshot that was evaluated last."""
+    ladder_games: int = 0
+    """Played by snapshots on the ladder (`league.training.ladder`)."""
+    ladder_steps: int = 0
+    """Steps of these games."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `asdict`.

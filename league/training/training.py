@@ -27,6 +27,7 @@ from league.signals import Interrupted, received
 from league.training.compiling import compiled
 from league.training.evaluating import evaluate
 from league.training.guards import Alarm
+from league.training.ladder import climb
 from league.training.learner import Learner
 from league.training.recent import Recent, match_metrics
 from league.training.run import Counters, Ending, Lesson, Run
@@ -147,9 +148,19 @@ class Training:
         counters = self.counters
         self.pool.admit(self.freeze())
         measure_payoffs(self.run, self.pool)
+        self._climb()
         counters.next_snapshot = next_snapshot_mark(self.run.config, counters.steps)
         self._has_news = self.pool.is_shared
         return counters.newest
+
+    def _climb(self) -> None:
+        """Lets the newest snapshot play on the ladder; what a signal breaks off is left out."""
+        if self.run.config.run.ladder_share:
+            try:
+                with randomness.untouched(self.run.device):
+                    climb(self.run, self.pool.snapshots)
+            except Interrupted as told:
+                signal.raise_signal(told.number)
 
     def freeze(self) -> str:
         """A snapshot of the present weights, which does not join the pool; the newest where that is one."""

@@ -149,6 +149,7 @@ def with_lanes(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollout_module, "num_lanes", lambda config, device: number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", cases(1, slow=[2]))
 def test_matches_go_on_in_other_lanes(lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `overlap=auto` decides is no part of the fingerprint: another decision is said, and all matches go on."""

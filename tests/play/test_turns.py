@@ -430,14 +430,14 @@ def test_a_run_of_a_game_in_turns_stops_and_goes_on(tmp_path: Path) -> None:
 def test_segments_stand_beside_each_other(game: str) -> None:
     """Three segments in one rollout are three rollouts of one update, row by row, and their matches are counted on."""
     first, second = (make_collector(game, rows=4, lanes=2) for _ in range(2))
-    together = first.collect(40, 1, 3)
+    together = first.collect(30, 1, 3)
     for i in range(3):
-        alone = second.collect(40, 1)
+        alone = second.collect(30, 1)
         rows = torch.arange(4 * i, 4 * i + 4)
         part = part_of(together, rows, None if alone.watched is None else len(alone.watched.obs))
         part.finished = alone.finished
         assert same(part, alone)
-    assert same(first.collect(40, 2), second.collect(40, 2)), "play goes on alike"
+    assert same(first.collect(9, 2), second.collect(9, 2)), "play goes on alike"
     places = [(match.row, match.ordinal) for match in together.finished]
     assert len(set(places)) == len(places) > 4
 

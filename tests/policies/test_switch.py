@@ -80,6 +80,7 @@ def test_a_wrong_value_is_one_line_of_the_command(tmp_path: Path) -> None:
     assert "LEAGUE_KERNELS='maybe' must be on or off" in done.stderr
 
 
+@pytest.mark.slow
 def test_training_without_kernels_says_so_and_learns(tmp_path: Path) -> None:
     """A small run with LEAGUE_KERNELS=off trains to its end, says so in one line, and keeps that in its state."""
     sizes = ["agent.encoder_layers=1", "agent.encoder_width=32", "agent.lstm_size=32", "agent.latents=2"]

@@ -178,9 +178,9 @@ def test_the_probe_is_the_step_that_is_played_next(tmp_path: Path, monkeypatch: 
     foreseen: list[dict[str, Any]] = []
     real = Collector.collect
 
-    def collect(self: Collector, num_steps: int, update: int) -> Any:
+    def collect(self: Collector, num_steps: int, update: int, num_segments: int) -> Any:
         foreseen.append(probe_module.foresee(self))
-        rollout = real(self, num_steps, update)
+        rollout = real(self, num_steps, update, num_segments)
         for name in ("action", "log_prob", "value"):
             assert torch.equal(foreseen[-1][name], getattr(rollout, name)[0]), name
         return rollout
@@ -352,6 +352,7 @@ def python(code: str, *arguments: object, cwd: Path | None = None) -> subprocess
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the limit needs Linux")
 def test_a_state_is_saved_without_a_copy(tmp_path: Path) -> None:
     """300 MiB are saved, read back and compared where only half as much memory is left."""
@@ -363,6 +364,7 @@ def test_a_state_is_saved_without_a_copy(tmp_path: Path) -> None:
 # What a run takes of the disk
 
 
+@pytest.mark.slow
 def test_the_disk_is_foretold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The state's size and the snapshots' number and size are said before the run, and are what is there after it."""
     (tmp_path / "runs").mkdir()
@@ -498,6 +500,7 @@ def test_losses_are_told_from_growth() -> None:
     assert "4 of 4 evaluation matches up to update 2 and 2 of 10 training matches up to update 5 that" in lost
 
 
+@pytest.mark.slow
 def test_lost_rows_of_snapshots_are_restored_from_their_files(unbroken: Any, tmp_path: Path) -> None:
     """The manifests hold what the rows did: the run goes on with its whole pool, and the rows are what they were."""
     cut = tmp_path

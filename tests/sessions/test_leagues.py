@@ -665,6 +665,7 @@ def test_a_lost_state_is_refused_and_nothing_forgotten(whole: Path, tmp_path: Pa
         shutil.move(tmp_path / "aside", folder / lost)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", cases("league", slow=["run"]))
 def test_a_damaged_extra_snapshot_stops_nobody(kind: str, tmp_path: Path) -> None:
     """One that lies there, is damaged, and is in nobody's pool: a league's learner goes on as a run does."""

@@ -378,6 +378,7 @@ def test_a_run_stopped_before_its_first_update_is_the_same_run(tmp_path: Path, m
     assert store.query(rows.format("cut")) == store.query(rows.format("whole"))
 
 
+@pytest.mark.slow
 def test_settings_that_another_process_changes_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process goes on with other settings between a run's being read and its lock: they are not undone."""
     train(tmp_path, "long", notes=Notes(2))

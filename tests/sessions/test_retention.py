@@ -220,6 +220,7 @@ def test_every_pool_that_a_stage_carries_on_is_kept() -> None:
     assert retention.settings.continued_stages() == {"10m": "test50k"}
 
 
+@pytest.mark.slow
 def test_a_pruned_run_is_not_carried_on(store: Store) -> None:
     """A longer stage would draw from the whole pool, so it begins again and says why; resuming is refused."""
     prune(store, "matrix-1", 1)

@@ -180,8 +180,8 @@ def test_a_signal_waits_for_the_end_of_the_update_and_saves_the_run(
     """Whether it comes while it plays or learns: Python is told when the run is saved, here even without `with`."""
     collect = Collector.collect
 
-    def told(self: Collector, num_steps: int, number: int) -> Any:
-        rollout = collect(self, num_steps, number)
+    def told(self: Collector, num_steps: int, number: int, num_segments: int) -> Any:
+        rollout = collect(self, num_steps, number, num_segments)
         if number == 2:
             signal.raise_signal(signal.SIGINT)
         return rollout
