@@ -4,7 +4,12 @@ from league.envs import Match
 
 DEFAULTS = {
     "agent": {"opponent_encoder": False, "lstm_size": 128},
-    "learner": {"learning_rate": 1.5e-3, "gamma": 1.0, "gae_lambda": 0.8, "entropy_coefficient": 0.2},
+    "learner": {
+        "gamma": 1.0,
+        "gae_lambda": 0.8,
+        "learning_rate": {600_000: 1.5e-3, 1_500_000: 2e-4},  # by the steps made
+        "entropy_coefficient": {600_000: 0.2, 1_500_000: 0.02},
+    },
     "pool": {"mix": {"self_play": 0.4, "bot:hasty": 0.6}},
 }
 LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]

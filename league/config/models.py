@@ -137,7 +137,8 @@ class LearnerConfig(Section):
     max_gradient_norm: Positive
     """The gradient's norm is clipped to this."""
     target_kl: Annotated[Positive | None, BeforeValidator(_off_as_none)]
-    """An update's epochs stop when the approximate KL, in nats, passes this; "off" never stops them."""
+    """An update's epochs stop when the approximate KL, in nats, its mean over the minibatches of an epoch, passes 1.5
+    times this; "off" never stops them."""
     precision: Literal["float32", "highest", "bf16"]
     """Number format of matrix products: float32 at torch's precision "high", that is TF32 on CUDA and two bf16 a number
     on a CPU with AMX; float32 throughout ("highest"); or bf16."""

@@ -55,7 +55,7 @@ def read(name: str, table: Mapping[str, Any], *, is_stepped: bool) -> Schedule:
 
     Args:
         name: the setting's, for errors.
-        table: as TOML and JSON have it, with steps as text.
+        table: steps may be text, as TOML and JSON have them.
         is_stepped: as for `Schedule`.
 
     Raises:
@@ -66,7 +66,8 @@ def read(name: str, table: Mapping[str, Any], *, is_stepped: bool) -> Schedule:
     if not 1 <= len(table) <= MAX_POINTS:
         raise ConfigError(f"{name} has {len(table)} points, and must have 1 to {MAX_POINTS} (step = value); {how}")
     points = {}
-    for text, value in table.items():
+    for key, value in table.items():
+        text = str(key)
         step = int(text) if STEP.fullmatch(text) and len(text) < 20 else -1
         if not 0 <= step <= MAX_COUNT or step in points:
             raise ConfigError(f"{name}: {text!r} is no step from 0 to {MAX_COUNT:,} of its own; {how}")

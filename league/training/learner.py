@@ -103,7 +103,7 @@ class Learner:
         sums: dict[str, Tensor] = {}
         num_minibatches = 0
         for _ in range(config.epochs):
-            order = self._rng.permutation(rollout.obs.shape[1])
+            order, before = self._rng.permutation(rollout.obs.shape[1]), sums.get("approx_kl", 0.0)
             for rows in np.split(order, config.minibatches):
                 chosen = torch.from_numpy(rows).to(self.device)
                 with products(config.precision):
@@ -111,7 +111,8 @@ class Learner:
                 num_minibatches += 1
                 for name, value in _parts(loss, norm).items():
                     sums[name] = sums.get(name, torch.zeros((), device=self.device)) + value.detach()
-            if config.target_kl is not None and float(loss.approx_kl) > 1.5 * config.target_kl:
+            kl = (sums["approx_kl"] - before) / config.minibatches
+            if config.target_kl is not None and float(kl) > 1.5 * config.target_kl:
                 break
         means = {name: float(total) / num_minibatches for name, total in sums.items()}
         return means | {"minibatches": float(num_minibatches)}

@@ -24,6 +24,7 @@ from league.snapshots import io
 from league.store.connection import StoreBusy
 from league.store.store import Store
 from league.training.learner import Learner
+from league.training.losses import PPOLoss
 from league.training.recent import reward_terms
 from league.training.run import Report
 from league.types import Origin, Rollout
@@ -310,3 +311,23 @@ def test_first_minibatch_has_no_kl_and_clipping_starts_later() -> None:
     metrics = learner.update(rollout)
     assert abs(metrics["approx_kl"]) < 1e-6 and metrics["clip_share"] == 0
     assert metrics["minibatches"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kl", "epochs"), [([0.01, 0.01, 0.09], 3), ([0.05, 0.05, 0.02], 1), ([0.0, 0.0, 0.0, 0.09, 0.09, 0.0], 2)], ids=str
+)
+def test_epochs_stop_by_the_kl_of_all_their_minibatches(
+    kl: list[float], epochs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mean over an epoch passes 1.5 times the target; one minibatch above it, the last or not, is not enough."""
+    learner, rollout = learner_and_rollout()
+    learner.config = learner.config.model_copy(update={"epochs": 3, "minibatches": len(kl[:3]), "target_kl": 0.025})
+    given = iter([*kl, *[0.0] * 9])
+    zero = torch.zeros(())
+
+    def minibatch(*_: Any, **more: Any) -> tuple[PPOLoss, torch.Tensor]:
+        return PPOLoss(zero, zero, zero, zero, torch.tensor(next(given)), zero), zero
+
+    monkeypatch.setattr(learner, "_minibatch", minibatch)
+    monkeypatch.setattr(np, "split", lambda order, parts: [order] * parts)
+    assert learner.update(rollout)["minibatches"] == 3 * epochs
