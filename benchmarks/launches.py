@@ -1,0 +1,220 @@
+"""Operators, bytes, waits and allocations of play, learning, evaluation, a snapshot: `python -m benchmarks.launches`.
+
+A GPU is bound by launches and by waiting where a call is small, and both can be counted on a CPU. All runs in plain
+torch (`LEAGUE_KERNELS=off`), as on a GPU. Views launch nothing and are left out; so is making an empty tensor, which is
+an allocation alone. A wait is an operator whose result the host needs before it can go on: `item` and what is like it,
+and what has as many elements as the data say. Copies between the host and a GPU are not seen here.
+
+Per row of the table: one step of play of all rows, one minibatch, one step of an evaluation, one snapshot.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["LEAGUE_KERNELS"] = "off"
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from league import bench
+from league.acts import listening
+from league.arena.games import load_settings
+from league.config.models import Config
+from league.envs import registry
+from league.play.evaluation import Contestant, Pairing, play
+from league.snapshots import io as snapshot_files
+from league.training.learner import Learner
+from league.types import BOT_PREFIX, Origin
+
+WAITS = {
+    *("aten::_local_scalar_dense", "aten::item", "aten::equal", "aten::is_nonzero"),
+    *("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive"),
+}
+"""Operators that wait for the device; `repeat_interleave` and an index of booleans do so as well."""
+EMPTY = ("aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty_strided")
+PLAYED = 8
+"""Steps of play that are counted."""
+
+
+@dataclass
+class Counts:
+    """What was done under one name."""
+
+    operators: int = 0
+    bytes: int = 0
+    """Read and written, as if nothing were cached."""
+    waits: int = 0
+    allocations: int = 0
+    names: Counter[str] = field(default_factory=Counter)
+
+    def each(self, times: int) -> dict[str, float]:
+        """A share of it."""
+        figures = {"operators": self.operators, "bytes": self.bytes, "waits": self.waits}
+        return {name: round(x / times, 1) for name, x in (figures | {"allocations": self.allocations}).items()}
+
+
+class Counting(TorchDispatchMode):
+    """Counts every operator under the name that is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, Counts] = {}
+        self.names = ["other"]
+        """The innermost last."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name
+        now = self.found.setdefault(self.names[-1], Counts())
+        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        known = {x.untyped_storage()._cdata for x in given}
+        now.allocations += sum(x.untyped_storage()._cdata not in known for x in made)
+        if func.is_view or name in EMPTY or name == "aten::detach":
+            return result
+        now.operators += 1
+        now.names[name] += 1
+        now.bytes += sum(x.numel() * x.element_size() for x in (*given, *made))
+        now.waits += _waits(name, given)
+        return result
+
+    @contextmanager
+    def called(self, name: str) -> Iterator[None]:
+        """Within it operators count under `name`."""
+        self.names.append(name)
+        try:
+            yield
+        finally:
+            self.names.pop()
+
+    def __call__(self, name: str, begins: bool) -> None:
+        """Hears of an act (`league.acts.listening`)."""
+        if begins:
+            self.names.append(name)
+        else:
+            self.names.pop()
+
+    def wrap(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """The same function, counted under `name`."""
+
+        def counted(*arguments: Any, **more: Any) -> Any:
+            with self.called(name):
+                return function(*arguments, **more)
+
+        return counted
+
+    def total(self, *names: str) -> Counts:
+        """What was done under several names."""
+        found = [self.found.get(name, Counts()) for name in names]
+        return Counts(
+            sum(x.operators for x in found),
+            sum(x.bytes for x in found),
+            sum(x.waits for x in found),
+            sum(x.allocations for x in found),
+            sum((x.names for x in found), Counter()),
+        )
+
+
+def _waits(name: str, given: list[Tensor]) -> bool:
+    """Whether the host waits for what an operator gives."""
+    if name in WAITS or (name == "aten::repeat_interleave" and len(given) == 1):
+        return True
+    return name in ("aten::index", "aten::index_put_", "aten::index_put") and any(
+        x.dtype in (torch.bool, torch.uint8) for x in given[1:]
+    )
+
+
+def count(config: Config) -> dict[str, Any]:
+    """Counts each part: `play`, `learner`, `frozen` of it, `minibatch` and its parts, `evaluation`, `snapshot`."""
+    spec = registry.spec(config.env.name, config.env.options)
+    collector, learner = bench._parts(config, spec, torch.device("cpu"))
+    collector.one_by_one()
+    rollout = collector.collect(config.learner.rollout_steps, 1, config.learner.segments)
+    playing, learning = Counting(), Counting()
+    with playing, listening(playing):
+        collector.collect(PLAYED, 2)
+    _label(learner, learning)
+    with learning, listening(learning):
+        learner.update(rollout)
+    minibatches = config.learner.epochs * config.learner.minibatches
+    parts = ("forward", "backward", "loss", "optimiser")
+    whole = playing.total(*playing.found)
+    return {
+        "play": whole.each(PLAYED),
+        "play, the learner": playing.total("play_net").each(PLAYED),
+        "play, frozen nets": playing.total("frozen_nets").each(PLAYED),
+        "minibatch": learning.total(*parts).each(minibatches),
+        **{f"minibatch, {part}": learning.total(part).each(minibatches) for part in parts},
+        "update, beside its minibatches": learning.total(*(learning.found.keys() - {*parts})).each(1),
+        "evaluation": _evaluation(config, learner),
+        "snapshot": _snapshot(learner),
+    }
+
+
+def _label(learner: Learner, counting: Counting) -> None:
+    """Has the parts of a minibatch counted under their names."""
+    learner._minibatch = counting.wrap(learner._minibatch, "loss")  # type: ignore[method-assign]
+    learner.sequence = counting.wrap(learner.sequence, "forward")  # type: ignore[method-assign]
+    learner.optimizer.step = counting.wrap(learner.optimizer.step, "optimiser")  # type: ignore[method-assign]
+    torch.autograd.backward = counting.wrap(torch.autograd.backward, "backward")
+
+
+def _evaluation(config: Config, learner: Learner) -> dict[str, float]:
+    """One step of 16 games, half of them against a frozen net."""
+    env = config.env
+    spec = registry.spec(env.name, env.options)
+    other = bench.make_policy(config, spec)
+    cast(torch.nn.Module, other).requires_grad_(False)
+    us, them = Contestant("us", learner.policy), [Contestant("them", other), Contestant(BOT_PREFIX + spec.bots[0])]
+    counting, rows = Counting(), Counter[int]()
+    with counting:
+        results = play(
+            lambda rows: registry.make(env.name, rows=rows, threads=1, options=env.options),
+            [Pairing(us, x, 8, 1) for x in them],
+            Origin("it", "it"),
+            update=0,
+        )
+    for result in results:
+        rows[result.row] += result.steps
+    return counting.total("other").each(max(rows.values()))
+
+
+def _snapshot(learner: Learner) -> dict[str, float]:
+    """Reading the weights, and their hash."""
+    counting = Counting()
+    with counting:
+        snapshot_files.content_hash({name: x.detach().cpu() for name, x in learner.policy.state_dict().items()})
+    return counting.total("other").each(1)
+
+
+def main() -> None:
+    """Prints a table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="fast")
+    parser.add_argument("--env", default="brawl")
+    parser.add_argument("--set", action="append", default=[], dest="sets", help="a setting, laid over all")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    sets = ["env.strict_masks=false", "learner.device=cpu", "env.threads=1", *arguments.sets]
+    found = count(load_settings("test50k", arguments.preset, arguments.env, None, sets)[0])
+    if arguments.json:
+        print(json.dumps(found))
+        return
+    print(f"{'':32}{'operators':>10}{'MB':>10}{'waits':>8}{'allocations':>13}")
+    for name, x in found.items():
+        print(f"{name:32}{x['operators']:10,}{x['bytes'] / 1e6:10,.1f}{x['waits']:8,}{x['allocations']:13,}")
+
+
+if __name__ == "__main__":
+    main()
