@@ -31,7 +31,7 @@ from league.config.models import Config
 from league.envs import registry
 from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
-from league.policies.kernels.attention import attend, rotate, rotation_at, split
+from league.policies.kernels.attention import attend, rotate, rotation_at, split, widened
 from league.policies.opponent_encoder import OpponentEncoder
 from league.sessions.session import lessons_of
 from league.sessions.settling import settle
@@ -149,7 +149,7 @@ class WholeWindow:
         position = torch.arange(history, device=place.device)
         self._heads = parts.heads
         self._seen = (history - 1 - position <= place[:, None])[:, None]  # (n, 1, H), the same for every query
-        self._rotation = rotation_at(position, parts.width // parts.heads, parts.queries.dtype)
+        self._rotation = widened(rotation_at(position, parts.width // parts.heads, parts.queries.dtype))
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """What queries (n, H, 1, width), or (Q, width) for all windows, find among keys and values (n, H, width)."""

@@ -10,7 +10,7 @@ NARROW = (
     "env.time_limit_seconds=2",
 )
 """As many layers as the default agent has; what is counted does not depend on their width."""
-LIMITS = {"play": (640, 1), "minibatch": (800, 4), "evaluation": (600, 2)}
+LIMITS = {"play": (480, 1), "minibatch": (660, 4), "evaluation": (450, 2)}
 """Part -> the most operators and waits of one step or minibatch."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from league.policies.kernels.attention import attend, rotate, rotation_at, split
+from league.policies.kernels.attention import attend, hiding, rotated, rotation_at, split, widened
 from league.policies.kernels.switch import COMPILED, is_plain
 
 ring_attention = COMPILED["ring_attention"]
@@ -42,8 +42,8 @@ class Ring:
         self._memory, self._rows, self._heads = memory, rows, heads
         self._places = torch.arange(len(count), device=count.device) if rows is None else rows
         self._slot = count % history
-        self._seen = (memory.positions(count + 1) >= 0)[:, None]  # (n, 1, H)
-        self._rotation = rotation_at(count, width // heads, memory.keys.dtype)
+        self._hiding = hiding(memory.positions(count + 1) >= 0, memory.keys.dtype)[:, None]  # (n, 1, H)
+        self._rotation = widened(rotation_at(count, width // heads, memory.keys.dtype))
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """What queries (n, Q, width), or (Q, width) for all, find once key and value (n, width) are in: (n, Q, width).
@@ -51,13 +51,12 @@ class Ring:
         Queries and keys come without their rotation.
         """
         heads, keys, values = self._heads, self._memory.keys[layer], self._memory.values[layer]
-        keys[self._places, self._slot] = rotate(split(key, heads), self._rotation).flatten(-2).to(keys.dtype)
+        queries, key = (x.to(keys.dtype) for x in rotated(query, key, self._rotation, heads))
+        keys[self._places, self._slot] = key.flatten(-2)
         values[self._places, self._slot] = value.to(values.dtype)
         if self._rows is not None:
             keys, values = keys.index_select(0, self._rows), values.index_select(0, self._rows)
-        cos, sin = self._rotation
-        queries = rotate(split(query, heads), (cos[:, None], sin[:, None])).to(keys.dtype)
-        return attend(queries, split(keys, heads), split(values, heads), self._seen)
+        return attend(queries, split(keys, heads), split(values, heads), self._hiding)
 
 
 class CompiledRing:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from league.policies.kernels.attention import attend, rotate, rotation_at, split
+from league.policies.kernels.attention import attend, hiding, rotated, rotation_at, split, widened
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.kernels.switch import COMPILED, is_plain
 
@@ -31,13 +31,15 @@ class Segment:
         self._memory, self._heads = memory, heads
         history, width = memory.keys.shape[2:]
         positions, began = positions_in(memory, is_first)
-        self._rotation = rotation_at(positions, width // heads, memory.keys.dtype)
+        self._rotation = widened(rotation_at(positions, width // heads, memory.keys.dtype))
         stored = memory.positions(memory.count)[:, None]  # (B, 1, H)
         in_memory = (stored >= 0) & (positions[:, :, None] - stored < history) & (began < 0)[:, :, None]
         time = torch.arange(is_first.shape[1], device=is_first.device)
         ago = time[:, None] - time
         in_segment = (ago >= 0) & (ago < history) & (began[:, :, None] == began[:, None])
         self._seen = torch.cat([in_memory, in_segment], -1)  # (B, T, H + T)
+        self._hiding: Tensor | None = None
+        """Of the seen ones, in the type that is attended in."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """What queries (B, T, Q, width), or (Q, width) for all tokens, find among the keys and values (B, T, width).
@@ -45,13 +47,14 @@ class Segment:
         Queries and keys come without their rotation; the result is (B, T, Q, width).
         """
         keys, values = (split(x[layer], self._heads) for x in (self._memory.keys, self._memory.values))
-        key = torch.cat([keys.to(key.dtype), rotate(split(key, self._heads), self._rotation).to(key.dtype)], 1)
+        queries, own = (x.to(key.dtype) for x in rotated(query, key, self._rotation, self._heads))
+        key = torch.cat([keys.to(key.dtype), own], 1)
         value = torch.cat([values.to(value.dtype), split(value, self._heads)], 1)
-        cos, sin = self._rotation
-        queries = rotate(split(query, self._heads), (cos[:, :, None], sin[:, :, None])).to(key.dtype)
         num_queries = queries.shape[2]
-        seen = self._seen[:, :, None].expand(-1, -1, num_queries, -1).flatten(1, 2)
-        found = attend(queries.flatten(1, 2), key, value, seen)
+        if self._hiding is None or self._hiding.dtype != key.dtype:
+            self._hiding = hiding(self._seen, key.dtype)
+        mask = self._hiding[:, :, None].expand(-1, -1, num_queries, -1).flatten(1, 2)
+        found = attend(queries.flatten(1, 2), key, value, mask)
         return found.view(*self._seen.shape[:2], num_queries, -1)
 
 
