@@ -143,9 +143,8 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     mask = spec.action.mask_size * spec.action.mask_dtype.itemsize
     step = FLOAT * spec.obs_size + mask + 8 * spec.action.num_parts + 4 * FLOAT + 2
     nets = 1 + rivals  # the step-0 snapshot among them
-    evaluated = (
-        SEATS * min(config.run.evaluate_games // 2, MAX_PAIRS) * (len(spec.bots) + len(config.parts.bots) + 2 * nets)
-    )
+    pairs = MAX_PAIRS if config.run.ladder_share else min(config.run.evaluate_games // 2, MAX_PAIRS)
+    evaluated = SEATS * pairs * (len(spec.bots) + len(config.parts.bots) + 2 * nets)
     measured = SEATS * min(config.pool.payoff_games // 2, MAX_PAIRS) * 2 * NETS_AT_ONCE
     works = [
         states + (samples * step + segments * states if segments > 1 else 0),  # play: the last value is that of a copy

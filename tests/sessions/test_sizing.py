@@ -109,7 +109,7 @@ def test_estimate_grows_with_what_takes_memory() -> None:
 
 def test_estimate_counts_games_for_payoffs_and_rivals() -> None:
     """`pool.payoff_games` takes nine nets and the memories of their games; each rival of a league a net more."""
-    config, spec = brawl("10m", "env.rows=32", "run.evaluate_games=2")
+    config, spec = brawl("10m", "env.rows=32", "run.evaluate_games=2", "run.ladder_share=0.0")
     few = config.model_copy(update={"learner": config.learner.model_copy(update={"minibatches": 32})})
     least = sizing.estimate(few, spec, FULL, GPU).work
     measured = few.model_copy(update={"pool": few.pool.model_copy(update={"payoff_games": 128})})
