@@ -5,6 +5,7 @@ Its opponents are the game's bots and older snapshots of its run; the games are 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,7 +45,7 @@ def climb(run: Run, snapshots: Sequence[str]) -> list[MatchResult]:
     Raises:
         Interrupted: a signal broke the games off; nothing of them is written.
     """
-    config, counters = run.config.run, run.counters
+    config, counters, started = run.config.run, run.counters, time.perf_counter()
     newest = snapshots[-1]
     left = config.ladder_share * counters.steps - counters.ladder_steps
     price = SEATS * counters.ladder_steps / counters.ladder_games if counters.ladder_games else max(1.0, left)
@@ -73,6 +74,8 @@ def climb(run: Run, snapshots: Sequence[str]) -> list[MatchResult]:
     counters.ladder_steps += sum(result.steps for result in results)
     run.store.add_matches(results)
     run.rate(counters.update, {agent for result in results for agent in result.agents})
+    seconds = {"ladder_seconds": time.perf_counter() - started}
+    run.store.add_metrics(run.name, counters.update, counters.steps, seconds)
     return results
 
 
