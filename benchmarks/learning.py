@@ -110,7 +110,7 @@ TRIALS = {
     "cartpole": Trial("gymnasium:CartPole-v1", 80_000, "bot:world", "return", (475.0,), 200, True, sets=every(10_000)),
     "tmaze": TMAZE,
     "tmaze-mlp": replace(TMAZE, policy=str(EXAMPLES / "mlp.py:MLP")),
-    "tictactoe": Trial(str(EXAMPLES / "tictactoe.py"), 1_500_000, judge=all_replies),
+    "tictactoe": Trial(str(EXAMPLES / "tictactoe.py"), 2_000_000, judge=all_replies),
     "connect4": Trial(
         str(EXAMPLES / "connect4_numpy.py"),
         2_000_000,

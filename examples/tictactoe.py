@@ -7,8 +7,8 @@ DEFAULTS = {
     "learner": {
         "gamma": 1.0,
         "gae_lambda": 0.8,
-        "learning_rate": {600_000: 1.5e-3, 1_500_000: 2e-4},  # by the steps made
-        "entropy_coefficient": {600_000: 0.2, 1_500_000: 0.02},
+        "learning_rate": {1_000_000: 1.5e-3, 2_000_000: 2e-4},  # by the steps made
+        "entropy_coefficient": {1_000_000: 0.2, 2_000_000: 0.02},
     },
     "pool": {"mix": {"self_play": 0.4, "bot:hasty": 0.6}},
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from league.config import Layer
+from league.config import LATER, Layer
 from league.config.models import Config
 from league.config.schedules import marks
 from league.config.updates import next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_update
@@ -29,7 +29,7 @@ MIN_ROWS, MAX_ROWS = 32, 2_048
 ROWS_A_CORE = 8
 """On a CPU; never fewer than `auto` starts from. Learning is the slow part there, and more rows do not speed it up."""
 ROWS_A_NET, MAX_NETS = 16, 16
-SIZED = {"env": ("rows",), "learner": ("minibatches", "epochs", "learning_rate"), "pool": ("live_nets",)}
+SIZED = {"env": ("rows",), "learner": ("segments", "minibatches", "epochs", "learning_rate"), "pool": ("live_nets",)}
 """What `auto` chooses."""
 OVERHEAD = 128 * 2**20
 """Bytes that the store, the libraries' workspaces and what allocators do not give back take at any width."""
@@ -135,7 +135,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     On a CPU the measured peak was 11 to 13 % above it for the default agent and 11 % below for a small one
     (docs/lab/performance.md); on CUDA it has not been measured.
     """
-    stages = [config.at(mark) for mark in marks(config.schedules.values())]
+    stages = [config.at(mark) for mark in marks(config.schedules.values()) if mark < config.run.total_steps]
     rows, samples = config.env.rows, max(map(steps_per_update, stages))
     minibatch = max(steps_per_update(now) // now.learner.minibatches for now in stages)
     segments = max(now.learner.segments for now in stages)
@@ -160,8 +160,8 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     return Estimate(
         learner=7 * footprint.weights,
         frozen=(2 * config.pool.live_nets + num_slots_for(2 * config.pool.live_nets)) * footprint.weights,
-        rows=(2 + segments) * states + footprint.state,  # stacked nets have a spare row
-        rollout=samples * step,
+        rows=3 * states + footprint.state,  # stacked nets have a spare row
+        rollout=samples * step + (segments - 1) * states,
         work=max(works),
         workers=config.env.workers * WORKER if device.type == "cpu" else 0,
     )
@@ -339,7 +339,10 @@ def auto(
 
 def sizes_of(config: Mapping[str, Any]) -> Layer:
     """Of settings as JSON, those that `auto` chooses."""
-    return {section: {key: config[section][key] for key in keys} for section, keys in SIZED.items()}
+    return {
+        section: {key: config[section][key] if key in config[section] else LATER[section][key] for key in keys}
+        for section, keys in SIZED.items()
+    }
 
 
 def describe(config: Config) -> str:
@@ -352,7 +355,10 @@ def describe(config: Config) -> str:
 
 
 def _sizes(start: Config, rows: int) -> Layer:
-    """The layer for `rows` rows."""
+    """The layer for `rows` rows: with those of `start` its own figures, with others updates of one size throughout."""
+    live_nets = max(1, min(MAX_NETS, rows // ROWS_A_NET))
+    if rows == start.env.rows:
+        return {"env": {"rows": rows}, "pool": {"live_nets": live_nets}}
     learner = start.learner
     steps = learner.minibatches * learner.epochs
     wanted = max(learner.minibatches, _power_of_two(rows * learner.rollout_steps // MINIBATCH))
@@ -363,11 +369,12 @@ def _sizes(start: Config, rows: int) -> Layer:
     return {
         "env": {"rows": rows},
         "learner": {
+            "segments": 1,
             "minibatches": minibatches,
             "epochs": epochs,
             "learning_rate": moving.scaled(factor).to_json() if moving else learner.learning_rate * factor,
         },
-        "pool": {"live_nets": max(1, min(MAX_NETS, rows // ROWS_A_NET))},
+        "pool": {"live_nets": live_nets},
     }
 
 

@@ -102,7 +102,7 @@ def test_estimate_grows_with_what_takes_memory() -> None:
     least = sizing.estimate(config, spec, FULL, CPU)
     for override in ("env.rows=128", "learner.rollout_steps=64", "learner.minibatches=1", "pool.live_nets=8"):
         assert sizing.estimate(brawl("10m", override)[0], spec, FULL, CPU).total > least.total, override
-    wide = brawl("10m", "env.rows=2048", "learner.rollout_steps=1")[0]
+    wide = brawl("10m", "env.rows=2048", "learner.rollout_steps=1", "learner.segments=1")[0]
     assert sizing.estimate(wide, spec, FULL, CPU).work > sizing.estimate(wide, spec, FULL, GPU).work
     assert least.describe().startswith("about ") and "live nets 454 MiB" in least.describe()
 
