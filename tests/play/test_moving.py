@@ -22,7 +22,7 @@ from league.play import rollout as rollout_module
 from league.play.moving import Taken
 from league.snapshots.state import load_state, save_state
 from league.store.store import Store
-from league.training import loop as training_module
+from league.training import saving as training_module
 from tests.helpers.cases import cases
 from tests.helpers.rollouts import make_collector, same
 from tests.helpers.runs import Notes, learned, stages, status, train
@@ -184,7 +184,7 @@ class Bare(MatrixBatch):
 @pytest.mark.slow
 def test_matches_that_cannot_be_regrouped_are_lost_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A game that cannot regroup, one that refuses its state, and other rows: the number of matches lost is said."""
-    monkeypatch.setattr(registry, "make", lambda name, *, rows, threads, options: Bare(rows, Options(**options)))
+    monkeypatch.setattr(registry, "make", lambda name, *, rows, options, **more: Bare(rows, Options(**options)))
     with_lanes(2, monkeypatch)
     train(tmp_path, "long", *SPANNING, notes=Notes(3))
     said: list[str] = []
