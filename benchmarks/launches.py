@@ -19,7 +19,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -56,7 +56,6 @@ class Counts:
     """Read and written, as if nothing were cached."""
     waits: int = 0
     allocations: int = 0
-    names: Counter[str] = field(default_factory=Counter)
 
     def each(self, times: int) -> dict[str, float]:
         """A share of it."""
@@ -84,7 +83,6 @@ class Counting(TorchDispatchMode):
         if func.is_view or name in EMPTY or name == "aten::detach":
             return result
         now.operators += 1
-        now.names[name] += 1
         now.bytes += sum(x.numel() * x.element_size() for x in (*given, *made))
         now.waits += _waits(name, given)
         return result
@@ -122,7 +120,6 @@ class Counting(TorchDispatchMode):
             sum(x.bytes for x in found),
             sum(x.waits for x in found),
             sum(x.allocations for x in found),
-            sum((x.names for x in found), Counter()),
         )
 
 

@@ -40,6 +40,7 @@ COMMON = (
     "pool.epsilon=0.0",
     "pool.live_nets=16",
     "pool.snapshot_every_until=1_000_000_000",
+    "learner.segments=1",
     "learner.epochs=4",
     "learner.minibatches=4",
 )

@@ -15,7 +15,7 @@ from league import config as settings
 from league.config import fingerprint, from_json, load, to_json, updates
 from league.config.models import Config
 from league.config.schedules import Schedule, read
-from league.config.updates import boundary, check, num_updates, snapshot_updates
+from league.config.updates import boundary, check, num_updates, smaller, snapshot_updates
 from league.errors import ConfigError
 from league.store.store import Store
 from league.training.training import Training
@@ -151,3 +151,12 @@ def test_a_run_follows_its_schedules(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_schedule_is_scaled_as_a_number_is() -> None:
     """Every value, at its step."""
     assert Schedule(((0, 2.0), (10, 4.0))).scaled(0.5).at(5) == 1.5
+
+
+def test_who_runs_out_of_memory_is_told_of_the_segments_first() -> None:
+    """Where an update learns from several; each of the settings that are named can be run."""
+    config = load("10m", overrides=["learner.segments={0=1, 1_000=4}"])
+    assert smaller(config.at(0))[0].startswith("learner.minibatches")
+    assert smaller(config.at(1_000))[0] == "learner.segments=1"
+    for setting in smaller(config.at(1_000)):
+        check(settings.changed(config, [setting]))

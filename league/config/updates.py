@@ -24,7 +24,8 @@ MIN_SNAPSHOTS = 5
 def smaller(config: Config) -> tuple[str, ...]:
     """Settings, as `--set` takes them, of which each makes the same run take less memory, the mildest first."""
     rows, minibatches, steps = config.env.rows, config.learner.minibatches, config.learner.rollout_steps
-    choices = [f"learner.minibatches={n}" for n in range(2 * minibatches, rows + 1) if rows % n == 0][:1]
+    choices = ["learner.segments=1"] if config.learner.segments > 1 else []
+    choices += [f"learner.minibatches={n}" for n in range(2 * minibatches, rows + 1) if rows % n == 0][:1]
     if rows % (2 * minibatches) == 0:
         choices.append(f"env.rows={rows // 2}")
     return (*choices, f"learner.rollout_steps={max(1, steps // 2)}")

@@ -66,6 +66,8 @@ def climb(run: Run, snapshots: Sequence[str]) -> list[MatchResult]:
         Pairing(learner, other, SEATS * chosen[agent], seed)
         for (agent, other), seed in zip(contestants.items(), seeds, strict=True)
     ]
+    if not pairings:  # every one of them is damaged
+        return []
     origin = Origin(run.name, run.game_id)
     with on_signal(interrupt):
         results = play(run.make_batch, pairings, origin, update=counters.update, precision=run.config.learner.precision)

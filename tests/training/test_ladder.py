@@ -10,6 +10,8 @@ import pytest
 
 import league
 from league.boards.standings import leaderboard
+from league.errors import SnapshotError
+from league.sessions.shelf import FileShelf
 from league.store.store import Store
 from league.training import ladder
 from league.training.ladder import FIRST_ROW
@@ -95,3 +97,19 @@ def test_older_snapshots_reach_back(num: int, expected: list[int]) -> None:
     """The one before, then each at half the index."""
     assert ladder._older([str(i) for i in range(21)], num) == [str(i) for i in expected]
     assert ladder._older([], 3) == []
+
+
+def test_a_snapshot_that_is_damaged_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody else was chosen there are no games, each time that is said, and training goes on to its end."""
+    load, said = FileShelf.load_policy, Notes()
+
+    def broken(self: FileShelf, agent_id: str) -> Any:
+        if agent_id == "damaged":
+            raise SnapshotError("a bit is wrong")
+        return load(self, agent_id)
+
+    monkeypatch.setattr(FileShelf, "load_policy", broken)
+    monkeypatch.setattr(ladder, "_chosen", lambda *_: {"damaged": 1})
+    store = train(tmp_path, watcher=said)
+    assert climbed(store) == [] and store.find_run("it").status == "finished"
+    assert any("climbing the ladder without damaged: a bit is wrong" in line for line in said.said)
