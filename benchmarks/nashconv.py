@@ -84,6 +84,7 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "kuhn": ("kuhn", KUHN),
+    "leduc": ("leduc", (*KUHN, "pool.snapshot_every=32768", "run.total_steps=1638400")),
     "OpenSpiel's kuhn": (
         "openspiel:kuhn_poker",
         (*KUHN, *SAME_AGENT, "learner.gamma=1.0", "rewards.payoff=1.0", "learner.entropy_coefficient=0.2"),

@@ -3,7 +3,10 @@
     python -m benchmarks.strength --steps 3000000 --seeds 0 1 2 --set learner.epochs=4
 
 The small agent plays, unless `--full`. After training, the snapshots at every `--mark` steps play each bot, most of
-which no run trains against; `scores` has them by steps and bot, `lowest` the worst of them at the last mark.
+which no run trains against; `scores` has them by steps and bot, `lowest` the worst of them at the last mark. `own` has
+the last snapshot's score against each earlier mark's, and `falls` the marks that are weaker than an earlier one beyond
+doubt, with the Elo points lost at least. `--against` is an agent that the last snapshot plays too, such as another
+run's, by its path. With `--keep` a run that is there is judged again.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,34 +30,65 @@ SMALL = (
     "agent.head_sizes=[64, 64]",
 )
 """An agent that plays and learns some 9,000 steps a second on a core."""
+Score = tuple[float, float, float]
+"""In %, with Wilson's 95 % interval."""
 COMMON = ("env.strict_masks=false", "run.checkpoint_minutes=600", "run.evaluate_every=0", "run.evaluate_games=2")
 
 
 def measure(arguments: argparse.Namespace, seed: int, home: Path) -> dict[str, Any]:
     """Trains one seed in `home` and judges its snapshots; what is printed."""
-    store, steps = home / "league.duckdb", arguments.steps
+    store = home / "league.duckdb"
+    found: dict[str, Any] = {"seed": seed, "set": arguments.sets}
+    run = Store.open(store).runs()[0].run if store.exists() else train(arguments, seed, store, found)
+    opened = Store.open(store)
+    made, steps = [snapshot.step for snapshot in opened.snapshots(run)], opened.find_run(run).steps
+    marks = [min(x for x in made if x >= mark) for mark in range(arguments.mark, made[-1], arguments.mark)]
+    marks += [made[-1]] * (made[-1] not in marks)
+    met = {
+        step: {
+            bot: score(f"{run}@{step}", f"bot:{bot}", arguments.games, store) for bot in registry.spec("brawl", {}).bots
+        }
+        for step in marks
+    }
+    last = f"{run}@{marks[-1]}"
+    found |= {
+        "steps": steps,
+        "scores": {step: {bot: x[0] for bot, x in scores.items()} for step, scores in met.items()},
+        "lowest": min(x[0] for x in met[marks[-1]].values()),
+        "own": {step: score(last, f"{run}@{step}", arguments.games, store) for step in marks[:-1]},
+        "falls": falls(run, marks, store),
+    }
+    if arguments.against:
+        found["against"] = {path: score(last, path, arguments.games, store) for path in arguments.against}
+    return found
+
+
+def train(arguments: argparse.Namespace, seed: int, store: Path, found: dict[str, Any]) -> str:
+    """Trains the run; its name. The minutes go to `found`."""
     size = () if arguments.full else SMALL
-    sets = [*COMMON, *size, f"run.total_steps={steps}", "run.allow_short=true", *arguments.sets]
+    sets = [*COMMON, *size, f"run.total_steps={arguments.steps}", "run.allow_short=true", *arguments.sets]
     began = time.perf_counter()
     result = league.train("10m", preset=arguments.preset, seed=seed, overrides=sets, fresh=True, store=store)
     if result.signal:
         raise SystemExit(128 + result.signal)
-    minutes = (time.perf_counter() - began) / 60
-    found = {"seed": seed, "steps": result.steps, "minutes": round(minutes, 1), "set": arguments.sets}
-    made = [snapshot.step for snapshot in Store.open(store).snapshots(result.run)]
-    marks = [*range(arguments.mark, steps, arguments.mark), steps]
-    scores = {}
-    for mark in marks:
-        step = min((x for x in made if x >= mark), default=made[-1])
-        scores[step] = {
-            bot: score(f"{result.run}@{step}", f"bot:{bot}", arguments.games, store)[0]
-            for bot in registry.spec("brawl", {}).bots
-        }
-    found |= {"scores": scores, "lowest": min(scores[max(scores)].values())}
+    found["minutes"] = round((time.perf_counter() - began) / 60, 1)
+    return result.run
+
+
+def falls(run: str, marks: Sequence[int], store: Path) -> list[tuple[int, int, float]]:
+    """(steps of a mark, steps of a later one, Elo points that it lost at least) where that is above 0, in 95 %."""
+    found = []
+    for i, mark in enumerate(marks):
+        (board,) = league.leaderboard(run, against=f"{run}@{mark}", store=store).boards
+        than = {entry.name: entry.against for entry in board.entries}
+        for later in marks[i + 1 :]:
+            difference = than[f"{run}@{later}"]
+            if difference is not None and difference.upper < 0:
+                found.append((mark, later, round(-difference.upper, 1)))
     return found
 
 
-def score(agent: str, rival: str, games: int, store: Path) -> tuple[float, float, float]:
+def score(agent: str, rival: str, games: int, store: Path) -> Score:
     """The agent's score in % against a rival, and Wilson's 95 % interval."""
     met = league.evaluate(agent, rival, games=games, store=store).summary
     low, middle, high = (round(100 * x, 1) for x in (met.lower, met.score, met.upper))
@@ -71,6 +106,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="the default agent, of 7.4 million parameters")
     parser.add_argument("--set", action="append", default=[], dest="sets", help="a setting, laid over all")
     parser.add_argument("--keep", type=Path, help="folder in which the runs are kept")
+    parser.add_argument("--against", nargs="+", default=[], help="agents that the last snapshot plays too")
     arguments = parser.parse_args()
     for seed in arguments.seeds:
         with tempfile.TemporaryDirectory() as folder:
