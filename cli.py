@@ -521,6 +521,7 @@ def exploit(
     agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder.")],
     steps: Annotated[int, typer.Option(help="Training steps of the exploiter.")] = 100_000,
     games: Annotated[int, typer.Option(help="Matches that measure the result, an even number.")] = 400,
+    own_weights: Annotated[bool, typer.Option("--own-weights", help="Begin with A's own weights.")] = False,
     run: Annotated[str | None, typer.Option(help="The exploiter's name; that of a stopped one continues it.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     env: Annotated[
@@ -544,6 +545,7 @@ def exploit(
             agent,
             steps,
             games=games,
+            own_weights=own_weights,
             run=run,
             seed=seed,
             env=env,

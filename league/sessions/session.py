@@ -102,6 +102,8 @@ class Plan:
     """A pool that says when a turn is over lets the others have theirs; another one never does."""
     first_weights: int | None = None
     """What the network's first weights are drawn with, if not with the run's seed."""
+    begins_as: str = ""
+    """The agent id of a net whose weights it begins with instead."""
     event: str = ""
     """Written down where it goes on."""
     game_event: str = ""
@@ -388,6 +390,8 @@ def wire(plan: Plan) -> Run:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)
         policy = networks.make_policy(config, shelf.spec)
+    if plan.begins_as:
+        cast(torch.nn.Module, policy).load_state_dict(shelf.load_policy(plan.begins_as).state_dict())
     cast(torch.nn.Module, policy).to(plan.device)
     return Run(
         name=row.run,
