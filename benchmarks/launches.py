@@ -42,7 +42,15 @@ WAITS = {
     *("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive"),
 }
 """Operators that wait for the device; `repeat_interleave` and an index of booleans do so as well."""
-EMPTY = ("aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty_strided")
+EMPTY = (
+    "aten::_unsafe_view",
+    "aten::promote_types",
+    "aten::empty",
+    "aten::new_empty",
+    "aten::empty_like",
+    "aten::empty_strided",
+    "aten::new_empty_strided",
+)
 PLAYED = 8
 """Steps of play that are counted."""
 

@@ -31,7 +31,7 @@ from league.config.models import Config
 from league.envs import registry
 from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
-from league.policies.kernels.attention import attend, rotate, rotation_at, split, widened
+from league.policies.kernels.attention import attend, rotated, turning
 from league.policies.opponent_encoder import OpponentEncoder
 from league.sessions.session import lessons_of
 from league.sessions.settling import settle
@@ -149,17 +149,19 @@ class WholeWindow:
         position = torch.arange(history, device=place.device)
         self._heads = parts.heads
         self._seen = (history - 1 - position <= place[:, None])[:, None]  # (n, 1, H), the same for every query
-        self._rotation = widened(rotation_at(position, parts.width // parts.heads, parts.queries.dtype))
+        self._rotation = turning(position, parts.width // parts.heads, parts.queries.dtype)
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """What queries (n, H, 1, width), or (Q, width) for all windows, find among keys and values (n, H, width)."""
-        cos, sin = self._rotation
-        keys, values = rotate(split(key, self._heads), self._rotation), split(value, self._heads)
-        if query.dim() == 2:
-            last = rotate(split(query, self._heads), (cos[-1], sin[-1]))
-            return attend(last.expand(len(key), -1, -1, -1), keys, values, self._seen)
-        queries = rotate(split(query[:, :, 0], self._heads), self._rotation)
-        return attend(queries, keys, values, self._seen)[:, :, None]
+    def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:
+        """What the tokens' queries (n, H, 1, width), or `queries` (Q, width) for all windows, find in their window.
+
+        tokens: (n, H, 3 width), or with `queries` (n, H, 2 width), as of `Past.attend`.
+        """
+        query, both = rotated(tokens, queries, self._rotation, self._heads)
+        keys, values = both.unbind(-3)
+        if queries is None:
+            return attend(query.squeeze(2), keys, values, self._seen)[:, :, None]
+        last = query[-1]  # rotated to each index of the window, of which they ask from the last
+        return attend(last.expand(len(keys), -1, -1, -1), keys, values, self._seen)
 
 
 class ReencodingActorCritic(ActorCritic):

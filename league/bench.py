@@ -25,6 +25,7 @@ from league.config.models import Config
 from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
 from league.maths.ratings import bradley_terry
+from league.play.graphs import StepGraphs
 from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.pool import Pool
 from league.schema import MAX_ROWS, MAX_SEED, MAX_THREADS, check_number
@@ -262,6 +263,8 @@ def _parts(
     learner = Learner(policy, config.learner, np.random.default_rng(0), device)
     if config.learner.compile == "compile":
         learner.sequence = compiled(policy.sequence, warn)
+    elif device.type == "cuda" and config.learner.compile != "off":
+        learner.replay(StepGraphs(torch.Generator(device), "float32", warn))
     return collector, learner
 
 

@@ -111,10 +111,8 @@ class PolicyState:
 
         memory = self.memory
         if memory is not None:
-            keys, values = memory.keys[:, index], memory.values[:, index]
-            if rows is None:
-                keys, values = keys.clone(), values.clone()
-            memory = EncoderMemory(keys, values, pick(memory.count))
+            both = memory.both.clone() if rows is None else memory.both.index_select(2, rows)
+            memory = EncoderMemory(both, pick(memory.count))
         return PolicyState(pick(self.hidden), pick(self.cell), memory)
 
     def join(self, others: Sequence[PolicyState]) -> PolicyState:
@@ -128,9 +126,7 @@ class PolicyState:
         memory = None
         if memories:
             memory = EncoderMemory(
-                side_by_side([m.keys for m in memories], 1),
-                side_by_side([m.values for m in memories], 1),
-                side_by_side([m.count for m in memories]),
+                side_by_side([m.both for m in memories], 2), side_by_side([m.count for m in memories])
             )
         return PolicyState(side_by_side([s.hidden for s in states]), side_by_side([s.cell for s in states]), memory)
 
@@ -235,8 +231,9 @@ class ActorCritic(nn.Module):
         is_first: Tensor,
         mask: Tensor | None = None,
         watched: Watched | None = None,
+        most_begins: int | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """See `Policy.sequence`."""
+        """See `Policy.sequence` and `league.types.Capturable`."""
         if self.encoder is None:
             x = self.observe(obs.transpose(0, 1))
         else:
@@ -250,7 +247,7 @@ class ActorCritic(nn.Module):
             met = self.cross(seen, latents)
             x = torch.cat([seen.transpose(0, 1), met.transpose(0, 1)], -1)
         # The LSTM and the heads go step by step: (T, B, ...).
-        features = lstm_segment(x, state.hidden, state.cell, is_first.t(), self.lstm)
+        features = lstm_segment(x, state.hidden, state.cell, is_first.t(), self.lstm, most_begins)
         mask = None if mask is None else mask.transpose(0, 1)
         log_prob, entropy = self.head.evaluate(self.actor(features), action.transpose(0, 1), mask)
         value = self.critic(features)[..., 0].to(log_prob.dtype)

@@ -63,8 +63,11 @@ class Stream:
 class Past(Protocol):
     """What the tokens at hand may look back on: one token a row in play, a segment of T tokens a row in learning."""
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """What queries (..., Q, width), or (Q, width) for all, find; keys and values (..., width) are the tokens'."""
+    def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:
+        """What the tokens' queries, or `queries` (Q, width) for all of them, find: (..., Q, width).
+
+        tokens: their queries, keys and values side by side (..., 3 width); with `queries` the last two (..., 2 width).
+        """
 
 
 class Block(nn.Module):
@@ -79,8 +82,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, past: Past, layer: int) -> Tensor:
         """x (..., width) after attention over the layer's past and the feed-forward part."""
-        query, key, value = self.qkv(self.norm(x)).chunk(3, -1)
-        x = x + self.out(past.attend(layer, query[..., None, :], key, value)[..., 0, :])
+        x = x + self.out(past.attend(layer, self.qkv(self.norm(x))).squeeze(-2))
         result: Tensor = x + self.mlp(x)
         return result
 
@@ -112,9 +114,9 @@ class OpponentEncoder(nn.Module):
         like, kind = self.queries, self.queries.device.type
         is_low = kind != "cpu" and torch.is_autocast_enabled(kind)
         dtype = torch.get_autocast_dtype(kind) if is_low else like.dtype
-        shape = (len(self.blocks) + 1, num_rows, self.history, self.width)
+        shape = (2, len(self.blocks) + 1, num_rows, self.history, self.width)
         count = torch.zeros(num_rows, dtype=torch.int64, device=like.device)
-        return EncoderMemory(like.new_zeros(shape, dtype=dtype), like.new_zeros(shape, dtype=dtype), count)
+        return EncoderMemory(like.new_zeros(shape, dtype=dtype), count)
 
     def step(self, token: Tensor, memory: EncoderMemory, rows: Tensor | None) -> Tensor:
         """Latents (n, latents, width) after one token (n, token_size) a row; the memory is written in place."""
@@ -133,8 +135,7 @@ class OpponentEncoder(nn.Module):
         x = self.embed(tokens)
         for layer, block in enumerate(self.blocks):
             x = block(x, past, layer)
-        key, value = self.pool_kv(self.pool_norm(x)).chunk(2, -1)
         queries: Tensor = self.queries
         if queries.dim() == 3:  # of stacked nets: each row has those of its own
             queries = queries.repeat_interleave(len(tokens) // len(queries), 0)
-        return past.attend(len(self.blocks), queries, key, value)
+        return past.attend(len(self.blocks), self.pool_kv(self.pool_norm(x)), queries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -11,12 +11,22 @@ import torch
 from torch import Tensor
 
 from league.device import is_out_of_memory
-from league.play.opponents import RowGroup
 
 Result = TypeVar("Result")
-Nets = Callable[[list[RowGroup]], Result]
+Given = TypeVar("Given", bound="Changing")
 END_ALLOCATION = ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool")
 """What ends allocation to a graph's memory, in torch from 2.7 on and in 2.6."""
+
+
+MOST_KNOWN = 64
+"""Kinds of calls that are remembered; with more, all are forgotten."""
+
+
+class Changing(Protocol):
+    """What a call is given that may lie elsewhere at the next one."""
+
+    def tensors(self) -> Sequence[Tensor]:
+        """Its tensors, in an order that does not change."""
 
 
 class Recorder(Protocol):
@@ -77,17 +87,17 @@ class CudaRecorder:
 
 
 @dataclass
-class _Known(Generic[Result]):
+class _Known(Generic[Given, Result]):
     """A call that has been made before."""
 
-    groups: list[RowGroup]
+    given: list[Given]
     addresses: tuple[int, ...]
-    """Of all that it reads besides the groups."""
+    """Of all that it reads besides what it is given."""
     captured: tuple[Callable[[], None], Result] | None = None
 
 
-class StepGraphs(Generic[Result]):
-    """Calls a function of groups, and from the second call of one kind on replays what it did on the device.
+class StepGraphs(Generic[Given, Result]):
+    """Calls a function of tensors, and from the second call of one kind on replays what it did on the device.
 
     The function must do the same work at each call of one key whose tensors are where they were, and wait for nothing.
     A graph reads addresses, not tensors: it is replayed only while all that the function reads lies where it lay when
@@ -114,37 +124,41 @@ class StepGraphs(Generic[Result]):
             self._recorder = CudaRecorder(generator, precision)
         if self._recorder is None:
             say(f"learner.compile: {generator.device.type} has no CUDA graphs; steps run as they are")
-        self._known: dict[Hashable, _Known[Result]] = {}
+        self._known: dict[Hashable, _Known[Given, Result]] = {}
 
     def call(
-        self, key: Hashable, nets: Nets[Result], groups: list[RowGroup], reads: Iterable[Tensor]
-    ) -> tuple[Result, list[RowGroup]]:
-        """What `nets` returns for `groups`, and the groups at fixed addresses that stand for them from now on.
+        self, key: Hashable, work: Callable[[list[Given]], Result], given: list[Given], reads: Iterable[Tensor]
+    ) -> tuple[Result, list[Given]]:
+        """What `work` returns for what is `given`, and that at fixed addresses, which stands for it from now on.
 
         Args:
             key: calls of one key do the same work on tensors of the same sizes.
-            nets: the function.
-            groups: their `rows` may change from call to call.
+            work: the function.
+            given: tensors that may be others, of the same sizes, from call to call.
             reads: all other tensors that the function reads or writes and does not make.
         """
         if self._recorder is None:
-            return nets(groups), groups
+            return work(given), given
         addresses = tuple(tensor.data_ptr() for tensor in reads)
         known = self._known.get(key)
         if known is not None and known.addresses != addresses:
             self._drop({*known.addresses} - {*addresses})
             known = None
         if known is None:  # the first call warms up what capture must not
-            self._known[key] = _Known(groups, addresses)
-            return nets(groups), groups
-        fixed = known.groups
-        if fixed is not groups:
-            for there, now in zip(fixed, groups, strict=True):
-                if there is not now:
-                    there.rows.copy_(now.rows)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = _Known(given, addresses)
+            return work(given), given
+        fixed = known.given
+        pairs = zip(
+            (x for part in fixed for x in part.tensors()), (x for part in given for x in part.tensors()), strict=True
+        )
+        moved = [(there, now) for there, now in pairs if there is not now]
+        if moved:
+            torch._foreach_copy_(*(list(side) for side in zip(*moved, strict=True)))
         if known.captured is None:
             try:
-                known.captured = self._recorder.capture(lambda: nets(fixed))
+                known.captured = self._recorder.capture(lambda: work(fixed))
             except RuntimeError as error:
                 cause = _cause(error)
                 if is_out_of_memory(cause):
@@ -153,7 +167,7 @@ class StepGraphs(Generic[Result]):
                 self._known.clear()
                 reason = (str(cause).splitlines() or [type(cause).__name__])[0]
                 self._say(f"learner.compile: no CUDA graph can be made ({reason}); steps run as they are")
-                return nets(fixed), fixed
+                return work(fixed), fixed
         replay, result = known.captured
         replay()
         return result, fixed

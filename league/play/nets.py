@@ -51,7 +51,7 @@ class NetCalls:
     generator: torch.Generator
     precision: str = "float32"
     stack: PolicyStack | None = None
-    graphs: StepGraphs[LearnerStep | None] | None = None
+    graphs: StepGraphs[RowGroup, LearnerStep | None] | None = None
 
 
 class LaneNets:

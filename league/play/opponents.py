@@ -43,6 +43,10 @@ class RowGroup:
         """Calls of one shape do the same work on tensors of the same sizes."""
         return self.slot, self.num_slots, len(self.rows)
 
+    def tensors(self) -> list[Tensor]:
+        """What changes from step to step."""
+        return [self.rows]
+
 
 class Holder(Protocol):
     """Who holds the nets."""

@@ -27,7 +27,7 @@ from league.play.graphs import StepGraphs
 from league.play.lanes import Lane
 from league.play.moving import Taken, regrouped
 from league.play.nets import LaneNets, LearnerStep, NetCalls
-from league.play.opponents import Matchmaker, Opponents
+from league.play.opponents import Matchmaker, Opponents, RowGroup
 from league.play.randomness import take_generator
 from league.play.seats import short_name
 from league.play.strict import StrictMasks
@@ -295,7 +295,7 @@ def make_calls(
     say: is told what cannot be had.
     """
     has_graphs = config.compile == "graphs" or (generator.device.type == "cuda" and config.compile != "off")
-    graphs = StepGraphs[LearnerStep | None](generator, config.precision, say) if has_graphs else None
+    graphs = StepGraphs[RowGroup, LearnerStep | None](generator, config.precision, say) if has_graphs else None
     return NetCalls(generator, config.precision, stack, graphs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -13,10 +14,15 @@ from league.acts import act
 from league.config.models import LearnerConfig
 from league.device import autocast, products
 from league.errors import GuardError
+from league.play.graphs import StepGraphs
 from league.training.finite import Kept, bad_rollout, bad_weights, first_bad
-from league.training.losses import EvaluatedActions, PPOLoss, ppo
+from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo
+from league.training.minibatch import Lesson, Minibatch
 from league.training.returns import gae
 from league.types import Policy, Rollout
+
+PARTS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_share", "gradient_norm")
+"""What each minibatch tells, in this order."""
 
 
 class Learner:
@@ -32,22 +38,39 @@ class Learner:
     def __init__(self, policy: Policy, config: LearnerConfig, rng: np.random.Generator, device: torch.device) -> None:
         self.policy, self.config, self.device = policy, config, device
         self.sequence = policy.sequence
+        self.is_capturable = "most_begins" in inspect.signature(policy.sequence).parameters
+        """Whether the network is `league.types.Capturable`."""
         self._rng = rng
         self._parameters = list(policy.parameters())
         is_fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(
             self._parameters, lr=config.learning_rate, eps=config.adam_epsilon, fused=is_fused
         )
+        self._scheduled = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty((), device=device))
         self._kept = Kept(self._parameters, self.optimizer)
-        self.is_watched = device.type == "cpu"
-        """Whether each gradient is looked at before its step. Elsewhere that would wait for the device, so an update is
-        looked at as a whole, and made once more to see what is wrong in it."""
+        self._graphs: StepGraphs[Minibatch, Tensor] | None = None
+
+    def replay(self, graphs: StepGraphs[Minibatch, Tensor]) -> None:
+        """From now on minibatches are replayed as CUDA graphs, where the network is `league.types.Capturable`."""
+        if not self.is_capturable:
+            return
+        self._graphs = graphs
+        for group in self.optimizer.param_groups:
+            group["lr"] = torch.tensor(group["lr"], device=self.device)
+            group["capturable"] = self.device.type == "cuda"
 
     def reconfigure(self, config: LearnerConfig) -> None:
         """Makes its next update by other figures; moments and weights go on."""
         self.config = config
+        given = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty(()))
+        for there, now in zip(self._scheduled, given, strict=True):
+            there.copy_(now)
         for group in self.optimizer.param_groups:
-            group["lr"], group["eps"] = config.learning_rate, config.adam_epsilon
+            group["eps"] = config.adam_epsilon
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(config.learning_rate)
+            else:
+                group["lr"] = config.learning_rate
 
     @act("learn")
     def update(self, rollout: Rollout) -> dict[str, float]:
@@ -73,12 +96,13 @@ class Learner:
         )
         targets = advantages + rollout.value
         normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        lesson = Lesson(rollout, normalised, targets)
         try:
-            means = self._epochs(rollout, normalised, targets, is_watched=self.is_watched)
-            if not math.isfinite(means["gradient_norm"]):
+            means = self._epochs(lesson, is_watched=False)
+            if not math.isfinite(means["gradient_norm"]):  # once more, to see what is wrong
                 self._kept.restore()
                 self._rng.bit_generator.state = drawn
-                means = self._epochs(rollout, normalised, targets, is_watched=True)
+                means = self._epochs(lesson, is_watched=True)
             problem = bad_weights(self.policy.named_parameters())
             if problem:
                 raise self._sick(problem, rollout)
@@ -93,69 +117,75 @@ class Learner:
             "reward_per_step": float(rollout.reward.mean()),
         }
 
-    def _epochs(self, rollout: Rollout, advantages: Tensor, targets: Tensor, *, is_watched: bool) -> dict[str, float]:
+    def _epochs(self, lesson: Lesson, *, is_watched: bool) -> dict[str, float]:
         """All minibatches of an update; `is_watched`: each waits for its gradient's norm, and stops before a bad step.
 
         Returns:
             The means of the losses' parts and the gradient's norm, and the number of minibatches.
         """
         config = self.config
-        sums: dict[str, Tensor] = {}
+        sums = torch.zeros(len(PARTS), device=self.device)
         num_minibatches = 0
         for _ in range(config.epochs):
-            order, before = self._rng.permutation(rollout.obs.shape[1]), sums.get("approx_kl", 0.0)
-            for rows in np.split(order, config.minibatches):
-                chosen = torch.from_numpy(rows).to(self.device)
+            order, before = self._rng.permutation(lesson.rollout.obs.shape[1]), sums.clone()
+            for rows in torch.from_numpy(order).to(self.device).tensor_split(config.minibatches):
                 with products(config.precision):
-                    loss, norm = self._minibatch(rollout, advantages, targets, chosen, is_watched=is_watched)
+                    sums += self._minibatch(lesson, rows, is_watched=is_watched)
                 num_minibatches += 1
-                for name, value in _parts(loss, norm).items():
-                    sums[name] = sums.get(name, torch.zeros((), device=self.device)) + value.detach()
-            kl = (sums["approx_kl"] - before) / config.minibatches
-            if config.target_kl is not None and float(kl) > 1.5 * config.target_kl:
-                break
-        means = {name: float(total) / num_minibatches for name, total in sums.items()}
+            if config.target_kl is not None:
+                kl = (sums - before)[PARTS.index("approx_kl")] / config.minibatches
+                if float(kl) > 1.5 * config.target_kl:
+                    break
+        means = {name: total / num_minibatches for name, total in zip(PARTS, sums.tolist(), strict=True)}
         return means | {"minibatches": float(num_minibatches)}
 
-    def _minibatch(
-        self, rollout: Rollout, advantages: Tensor, targets: Tensor, rows: Tensor, *, is_watched: bool = True
-    ) -> tuple[PPOLoss, Tensor]:
-        """One optimiser step on `rows` (n,); returns the loss and the gradient's norm before clipping."""
+    def _minibatch(self, lesson: Lesson, rows: Tensor, *, is_watched: bool = False) -> Tensor:
+        """One optimiser step on `rows` (n,); returns what `PARTS` names."""
+        minibatch, most_begins = lesson.pick(rows), lesson.most_begins
+        if self._graphs is None or is_watched:
+            return self._improve(minibatch, most_begins, lesson.rollout if is_watched else None)
         config = self.config
+        fixed = config.value_coefficient, config.max_gradient_norm, config.adam_epsilon, config.precision
+        moments = [x for values in self.optimizer.state.values() for x in values.values()]
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        parts, _ = self._graphs.call(
+            (minibatch.shape, most_begins, fixed),
+            lambda given: self._improve(given[0], most_begins),
+            [minibatch],
+            [*self._parameters, *moments, *rates, *self._scheduled],
+        )
+        return parts
 
-        def pick(x: Tensor) -> Tensor:
-            return x.index_select(1, rows).transpose(0, 1)  # (n, T, ...)
+    def _improve(self, minibatch: Minibatch, most_begins: int, watched: Rollout | None = None) -> Tensor:
+        """One optimiser step; waits for nothing, and its shapes depend on those of its arguments alone.
 
+        watched: the rollout, where a gradient that is not finite is to be looked for.
+
+        Returns:
+            (P,), what `PARTS` names; the gradient's norm is that before clipping.
+        """
+        config, given = self.config, minibatch
+        bounds = (most_begins,) if self.is_capturable else ()
         with autocast(self.device, config.precision):
             log_prob, entropy, value = self.sequence(
-                pick(rollout.obs),
-                pick(rollout.action),
-                rollout.state.select(rows),
-                pick(rollout.is_first),
-                None if rollout.mask is None else pick(rollout.mask),
-                None if rollout.watched is None else rollout.watched.select(rows),
+                given.obs, given.action, given.state, given.is_first, given.mask, given.watched, *bounds
             )
-        loss = ppo(
-            EvaluatedActions(log_prob.float(), entropy.float(), value.float()),
-            pick(rollout.log_prob),
-            pick(advantages),
-            pick(targets),
-            clip=config.clip,
-            value_coefficient=config.value_coefficient,
-            entropy_coefficient=config.entropy_coefficient,
-        )
+        new = EvaluatedActions(log_prob.float(), entropy.float(), value.float())
+        scheduled, value_coefficient = self._scheduled, config.value_coefficient
+        loss = ppo(new, *given.figures, scheduled=scheduled, value_coefficient=value_coefficient)
         self.optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss.total)
+        by_output = [(x, gradient) for x, gradient in zip(new, loss.gradient, strict=True) if x.requires_grad]
+        torch.autograd.backward(*zip(*by_output, strict=True))
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
-        if is_watched and not math.isfinite(norm):
+        if watched is not None and not math.isfinite(norm):
             outputs = {"log-probabilities": log_prob, "entropies": entropy, "values": value}
             named = {name: p.grad for name, p in self.policy.named_parameters() if p.grad is not None}
             problem = first_bad("the network's", outputs) or first_bad("the gradient of", named)
-            raise self._sick(problem or "the gradient's norm is too large for float32", rollout, loss)
+            raise self._sick(problem or "the gradient's norm is too large for float32", watched, loss)
         nn.utils.clip_grads_with_norm_(self._parameters, config.max_gradient_norm, norm)
         self.optimizer.step()
-        return loss, norm
+        return torch.stack([loss.policy, loss.value, loss.entropy, loss.approx_kl, loss.clip_share, norm])
 
     def _sick(self, problem: str, rollout: Rollout, loss: PPOLoss | None = None) -> GuardError:
         """`problem` with the figures beside it, and what to try."""
@@ -190,17 +220,6 @@ class Learner:
         moments = {int(index): values for index, values in state["optimizer"].items()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self._rng.bit_generator.state = state["rng"]
-
-
-def _parts(loss: PPOLoss, norm: Tensor) -> dict[str, Tensor]:
-    return {
-        "policy_loss": loss.policy,
-        "value_loss": loss.value,
-        "entropy": loss.entropy,
-        "approx_kl": loss.approx_kl,
-        "clip_share": loss.clip_share,
-        "gradient_norm": norm,
-    }
 
 
 def _explained_variance(values: Tensor, targets: Tensor) -> float:

@@ -1,4 +1,6 @@
-"""PPO's loss. Pure functions; the slow twin is in the tests."""
+"""PPO's loss and its gradient. Pure functions; the slow twins are in the tests."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,11 +18,26 @@ class EvaluatedActions(NamedTuple):
     value: Tensor
 
 
+class Scheduled(NamedTuple):
+    """Figures that may change from update to update, 0-d tensors on the device: a CUDA graph reads what they are now."""
+
+    lowest: Tensor
+    """1 - clip"""
+    highest: Tensor
+    """1 + clip"""
+    clip: Tensor
+    entropy_coefficient: Tensor
+
+    @classmethod
+    def of(cls, clip: float, entropy_coefficient: float, like: Tensor) -> Scheduled:
+        """Of these figures, in the type and on the device of `like`."""
+        return cls(*like.new_tensor([1 - clip, 1 + clip, clip, entropy_coefficient]).unbind())
+
+
 @dataclass(frozen=True)
 class PPOLoss:
-    """The loss to minimise and its parts, all scalars (0-d tensors)."""
+    """The parts of the loss, all scalars (0-d tensors), and the gradient of the whole."""
 
-    total: Tensor
     policy: Tensor
     value: Tensor
     entropy: Tensor
@@ -28,30 +45,40 @@ class PPOLoss:
     """Estimate k3 of KL(old || new) (Schulman, "Approximating KL divergence", 2020), in nats."""
     clip_share: Tensor
     """Share of samples whose ratio left [1 - clip, 1 + clip]."""
+    gradient: EvaluatedActions
+    """Of the loss to minimise by each log-probability, entropy and value."""
 
 
+@torch.no_grad()
 def ppo(
     new: EvaluatedActions,
     old_log_prob: Tensor,
     advantage: Tensor,
     target: Tensor,
     *,
-    clip: float,
+    scheduled: Scheduled,
     value_coefficient: float,
-    entropy_coefficient: float,
 ) -> PPOLoss:
     """Clipped surrogate loss (Schulman et al. 2017, arXiv:1707.06347, eq. 7 and 9). All arrays of one shape.
 
     total = -mean(min(ratio A, clip(ratio) A)) + value_coefficient mean((V - target)^2) - entropy_coefficient mean(S)
+
+    Its gradient is written out, which takes a fifth of the operators of autograd's and gives the same numbers.
     """
+    size = advantage.numel()
     log_ratio = new.log_prob - old_log_prob
     ratio = log_ratio.exp()
-    surrogate = torch.min(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
-    policy_loss = -surrogate.mean()
-    value_loss = (new.value - target).square().mean()
-    mean_entropy = new.entropy.mean()
-    with torch.no_grad():
-        approx_kl = (ratio - 1 - log_ratio).mean()
-        clip_share = ((ratio - 1).abs() > clip).float().mean()
-    total = policy_loss + value_coefficient * value_loss - entropy_coefficient * mean_entropy
-    return PPOLoss(total, policy_loss, value_loss, mean_entropy, approx_kl, clip_share)
+    plain = ratio * advantage
+    clipped = ratio.clamp(scheduled.lowest, scheduled.highest) * advantage
+    error, change = new.value - target, ratio - 1
+    # Where the clipped one is less, the ratio does not count. What is no number is not less, and is seen.
+    by_log_prob = (advantage * (-1 / size) * ratio).masked_fill(clipped < plain, 0)
+    by_entropy = (scheduled.entropy_coefficient / -size).expand(new.entropy.shape)
+    return PPOLoss(
+        policy=-torch.min(plain, clipped).mean(),
+        value=error.square().mean(),
+        entropy=new.entropy.mean(),
+        approx_kl=(change - log_ratio).mean(),
+        clip_share=(change.abs() > scheduled.clip).to(ratio.dtype).mean(),
+        gradient=EvaluatedActions(by_log_prob, by_entropy, error * (2 * value_coefficient / size)),
+    )

@@ -20,6 +20,7 @@ from league.device import is_out_of_memory, prepare_training
 from league.errors import GuardError, LeagueError
 from league.play import randomness
 from league.play.evaluation import Summary
+from league.play.graphs import StepGraphs
 from league.play.moving import seed_after
 from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.payoff_games import measure_payoffs
@@ -65,6 +66,8 @@ class Training:
         self.learner = Learner(run.policy, config.learner, learner_rng, run.device)
         if config.learner.compile == "compile":
             self.learner.sequence = compiled(run.policy.sequence, run.watcher.say)
+        elif run.device.type == "cuda" and config.learner.compile != "off":
+            self.learner.replay(StepGraphs(torch.Generator(run.device), "float32", run.watcher.say))
         self.pool = run.make_pool(config.pool, run.shelf.load_policy, pool_rng, run.shelf.guests)
         self._state = state
         self._has_begun = False

@@ -434,6 +434,23 @@ class Policy(Protocol):
         """
 
 
+class Capturable(Protocol):
+    """A network whose `sequence` takes `most_begins` as well, which says that learning may be a CUDA graph: given it,
+    `sequence` waits for nothing on the device, and does the same work on segments of the same shapes."""
+
+    def sequence(
+        self,
+        obs: torch.Tensor,
+        action: torch.Tensor,
+        state: Any,
+        is_first: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        watched: Watched | None = None,
+        most_begins: int | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """As `Policy.sequence`; most_begins: of no row of `is_first` more matches begin after its first step."""
+
+
 @runtime_checkable
 class Stackable(Protocol):
     """A network of which several, frozen, can play in one call; one without this method plays by itself."""

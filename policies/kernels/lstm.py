@@ -9,11 +9,12 @@ multiply in bf16 then; elsewhere the products are in the state's type as well, i
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
+from torch.nn import functional
 
 from league.policies.kernels.linear import adds_freely, laid_out, linear, product
 from league.policies.kernels.switch import COMPILED, is_plain
@@ -22,6 +23,11 @@ lstm_gates = COMPILED["lstm_gates"]
 
 ROWS_AT_ONCE = 512
 """Rows of a product that reads the input's weights."""
+
+ALIGNED = 8
+"""Numbers that an input gets where the state is to be cleared, one of which is used: an odd width is slow on a GPU."""
+CLEARING = -1e4
+"""What is added to a gate that is to be 0: the exponential of its negative is infinite in float32 and float64."""
 
 WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 """Of an `nn.LSTM`, for its input and for its state. Of stacked nets not all are parameters."""
@@ -41,15 +47,20 @@ def lstm_cell(x: Tensor, hidden: Tensor, cell: Tensor, lstm: nn.LSTM) -> tuple[T
         return shown, after
     with _without_autocast(cell):
         gates = linear(x.to(cell.dtype), weight_x, bias_x) + linear(hidden, weight_h, bias_h)
-    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, -1)  # i, f, g, o
-    cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
-    return torch.sigmoid(output_gate) * torch.tanh(cell), cell
+    input_gate, forget_gate, _, output_gate = torch.sigmoid(gates).chunk(4, -1)  # i, f, g, o
+    candidate = torch.tanh(gates.chunk(4, -1)[2])
+    cell = torch.addcmul(input_gate * candidate, forget_gate, cell)
+    return output_gate * torch.tanh(cell), cell
 
 
-def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
+def lstm_segment(
+    x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM, most_begins: int | None = None
+) -> Tensor:
     """`lstm` over x (T, B, input) from (hidden, cell), each (B, H), cleared where a match begins: (T, B, H).
 
     is_first (T, B): a match begins at this step.
+    most_begins: the most matches that begin in a row after its first step, or a number above it; None: it is looked
+        up, which waits for the device.
     """
     if is_plain(hidden):
         kind = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
@@ -57,32 +68,52 @@ def lstm_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm
         weights = weight_x.to(kind), weight_h.to(kind), bias_x + bias_h
         found: Tensor = compiled_segment(x.to(kind), hidden, cell, is_first, *weights)[0]
         return found
-    return packed_segment(x, hidden, cell, is_first, lstm)
+    if most_begins is None:
+        most_begins = int(is_first[1:].sum(0).max()) if is_first.numel() else 0
+    return spaced_segment(x, hidden, cell, is_first, lstm, most_begins)
 
 
-def packed_segment(x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM) -> Tensor:
-    """The same in one call of `nn.LSTM`: every piece of a match is a sequence of its own, longest first.
+def spaced_segment(
+    x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, lstm: nn.LSTM, most_begins: int
+) -> Tensor:
+    """The same in one call of torch's LSTM, in shapes that depend on `most_begins` alone.
 
-    In the state's type, whatever x is in.
+    Before each match that begins after the first step a step is put in that clears the state: its input has one
+    number more, by whose weight the input, forget and output gates are 0, exactly, and so are their gradients. Rows
+    with fewer such steps than `most_begins` have the rest at their end. In the state's type, whatever x is in.
     """
-    steps, rows = is_first.shape
-    begins = is_first.t().clone()
-    begins[:, 0] = True
-    starts = begins.flatten().nonzero()[:, 0]  # counted row by row
-    lengths = torch.diff(starts, append=starts.new_tensor([rows * steps]))
-    order = lengths.argsort(descending=True, stable=True)
-    starts, lengths = starts[order], lengths[order]
-    row, first = starts // steps, starts % steps
-    time = torch.arange(steps, device=x.device)[:, None]
-    is_there = time < lengths  # (T, pieces)
-    places = ((first + time) * rows + row)[is_there]  # in x flattened
-    keep = (~is_first[first, row])[:, None]
-    state = [(s[row] * keep)[None] for s in (hidden, cell)]
-    packed = PackedSequence(x.flatten(0, 1)[places].to(cell.dtype), is_there.sum(1).cpu()[: int(lengths[0])])
+    steps, rows, size = *is_first.shape, x.shape[-1]
+    x, keep = x.to(cell.dtype), ~is_first[:1, :, None]
+    state = hidden * keep, cell * keep
+    weights = [getattr(lstm, name) for name in WEIGHTS]
+    if most_begins:
+        count = is_first[1:].cumsum(0)  # matches begun so far
+        step = torch.arange(rows * steps, device=x.device).view(steps, rows)
+        places = torch.cat([step[:1], torch.add(step[1:], count, alpha=rows)]).flatten()
+        cleared = x.new_zeros((steps + most_begins) * rows, size + ALIGNED)
+        cleared[:, size] = 1
+        x = cleared.index_copy(0, places, functional.pad(x.flatten(0, 1), (0, ALIGNED))).view(-1, rows, size + ALIGNED)
+        weights = _with_clearing(*weights)
     with _without_autocast(cell):
-        found, _ = lstm(packed, (state[0], state[1]))
-    out: Tensor = torch.empty_like(found.data).index_copy(0, places, found.data).view(steps, rows, -1)
-    return out
+        found, *_ = torch.lstm(x, state, weights, True, 1, 0.0, True, False, False)
+    if most_begins:
+        found = found.flatten(0, 1).index_select(0, places).view(steps, rows, -1)
+    return found
+
+
+def _with_clearing(weight_x: Tensor, weight_h: Tensor, bias_x: Tensor, bias_h: Tensor) -> list[Tensor]:
+    """The weights for inputs with `ALIGNED` numbers more, the first of which clears the state.
+
+    Parts of one tensor in cuDNN's order, which would else put them together at every call, with a warning.
+    """
+    outputs, size = weight_x.shape
+    clearing = weight_x.new_full((outputs, ALIGNED), CLEARING)
+    clearing[:, 1:], clearing[outputs // 2 : outputs * 3 // 4] = 0, 0  # the candidate is left as it is
+    wide = torch.cat([weight_x, clearing], 1)
+    together = torch.cat([x.flatten() for x in (wide, weight_h, bias_x, bias_h)])
+    shapes = (outputs, size + ALIGNED), weight_h.shape, bias_x.shape, bias_h.shape
+    parts = together.split([math.prod(shape) for shape in shapes])
+    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _without_autocast(x: Tensor) -> torch.autocast:

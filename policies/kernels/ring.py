@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from league.policies.kernels.attention import attend, hiding, rotated, rotation_at, split, widened
+from league.policies.kernels.attention import attend, parts_of, rotated, rotation_at, split, turning
 from league.policies.kernels.switch import COMPILED, is_plain
 
 ring_attention = COMPILED["ring_attention"]
@@ -18,45 +19,59 @@ ring_attention = COMPILED["ring_attention"]
 class EncoderMemory:
     """Ring buffers of N rows, one a layer plus one for the latents' attention (`layers` + 1 in all).
 
-    keys, values: (layers + 1, N, H, width), keys already rotated; token i of a match lies in slot i mod H.
+    both: (2, layers + 1, N, H, width), keys, already rotated, and values; token i of a match lies in slot i mod H.
     count: (N,) int64, tokens of the match so far; what lies in a slot that the match has not reached is never read.
     """
 
-    keys: Tensor
-    values: Tensor
+    both: Tensor
     count: Tensor
 
-    def positions(self, count: Tensor) -> Tensor:
-        """Place in its match of the newest token in each slot, negative where there is none yet: (n, H)."""
-        capacity = self.keys.shape[2]
-        slots = torch.arange(capacity, device=count.device)
-        newest = count[:, None] - 1
-        return newest - (newest - slots).remainder(capacity)
+    @property
+    def keys(self) -> Tensor:
+        """(layers + 1, N, H, width)"""
+        return self.both[0]
+
+    @property
+    def values(self) -> Tensor:
+        """(layers + 1, N, H, width)"""
+        return self.both[1]
+
+
+@functools.cache
+def _hiding(history: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(H, H): what is added to the scores of the slots of a ring, by the tokens before this one, at most H - 1 of them.
+
+    Made once for each device, in the first call there, so that later ones can be captured.
+    """
+    return torch.full((history, history), -torch.inf, dtype=dtype).triu(1).to(device)
 
 
 class Ring:
     """The memory at one step of play: each row's new token is written, then what the match has so far is attended."""
 
     def __init__(self, memory: EncoderMemory, count: Tensor, rows: Tensor | None, heads: int) -> None:
-        history, width = memory.keys.shape[2:]
+        history, width = memory.both.shape[3:]
         self._memory, self._rows, self._heads = memory, rows, heads
         self._places = torch.arange(len(count), device=count.device) if rows is None else rows
         self._slot = count % history
-        self._hiding = hiding(memory.positions(count + 1) >= 0, memory.keys.dtype)[:, None]  # (n, 1, H)
-        self._rotation = widened(rotation_at(count, width // heads, memory.keys.dtype))
+        hiding = _hiding(history, memory.both.dtype, count.device)
+        self._hiding = hiding.index_select(0, count.clamp_max(history - 1))[:, None]  # (n, 1, H)
+        self._rotation = turning(count, width // heads, memory.both.dtype)
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """What queries (n, Q, width), or (Q, width) for all, find once key and value (n, width) are in: (n, Q, width).
+    def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:
+        """What the tokens' queries, or `queries` (Q, width) for all of them, find once the tokens' keys and values are
+        in: (n, Q, width).
 
-        Queries and keys come without their rotation.
+        tokens: queries, keys and values side by side (n, 3 width), without their rotation; with `queries` the last two
+        alone (n, 2 width).
         """
-        heads, keys, values = self._heads, self._memory.keys[layer], self._memory.values[layer]
-        queries, key = (x.to(keys.dtype) for x in rotated(query, key, self._rotation, heads))
-        keys[self._places, self._slot] = key.flatten(-2)
-        values[self._places, self._slot] = value.to(values.dtype)
+        memory = self._memory.both[:, layer]  # (2, N, H, width)
+        query, both = (x.to(memory.dtype) for x in rotated(tokens, queries, self._rotation, self._heads))
+        memory[:, self._places, self._slot] = both.flatten(-2).transpose(0, 1)
         if self._rows is not None:
-            keys, values = keys.index_select(0, self._rows), values.index_select(0, self._rows)
-        return attend(queries, split(keys, heads), split(values, heads), self._hiding)
+            memory = memory.index_select(1, self._rows)
+        keys, values = split(memory, self._heads).unbind(0)
+        return attend(query, keys, values, self._hiding)
 
 
 class CompiledRing:
@@ -66,9 +81,9 @@ class CompiledRing:
         self._memory, self._count, self._rows, self._heads = memory, count, rows, heads
         self._rotation = rotation_at(count, memory.keys.shape[3] // heads, memory.keys.dtype)
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:
         """See `Ring.attend`."""
-        qkv, memory = (query.float(), key.float(), value.float()), self._memory
+        qkv, memory = parts_of(tokens.float(), queries), self._memory
         keys, values = memory.keys[layer], memory.values[layer]
         return attend_ring(*qkv, *self._rotation, self._count, self._rows, keys, values, self._heads)
 

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from league.policies.kernels.attention import attend, hiding, rotated, rotation_at, split, widened
+from league.policies.kernels.attention import attend, parts_of, rotated, rotation_at, split, turning
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.kernels.switch import COMPILED, is_plain
 
 segment_attention = COMPILED["segment_attention"]
 
 
-def positions_in(memory: EncoderMemory, is_first: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each token of a segment (B, T): its position in its match, and the step at which that began, -1 if before."""
-    time = torch.arange(is_first.shape[1], device=is_first.device)
-    began = torch.where(is_first, time, -1).cummax(1).values
-    return torch.where(began >= 0, time - began, memory.count[:, None] + time), began
+def begun(memory: EncoderMemory, is_first: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each token of a segment (B, T): its position in its match, and the step at which that began, negative if
+    before the segment."""
+    time = _times(is_first.shape[1], is_first.device)
+    began = torch.where(is_first, time, -memory.count[:, None]).cummax(1).values
+    return time - began, began
+
+
+@functools.cache
+def _times(steps: int, device: torch.device) -> Tensor:
+    """(T,): the steps. Made once for each device, in the first call there, so that later ones can be captured."""
+    return torch.arange(steps, device=device)
+
+
+@functools.cache
+def _later(history: int, steps: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(T, H + T): what is added to scores, minus infinity for what is later than the query; made once, as `_times`."""
+    return torch.full((steps, history + steps), -torch.inf, dtype=dtype).triu(history + 1).to(device)
 
 
 class Segment:
@@ -29,33 +43,36 @@ class Segment:
 
     def __init__(self, memory: EncoderMemory, is_first: Tensor, heads: int) -> None:
         self._memory, self._heads = memory, heads
-        history, width = memory.keys.shape[2:]
-        positions, began = positions_in(memory, is_first)
-        self._rotation = widened(rotation_at(positions, width // heads, memory.keys.dtype))
-        stored = memory.positions(memory.count)[:, None]  # (B, 1, H)
-        in_memory = (stored >= 0) & (positions[:, :, None] - stored < history) & (began < 0)[:, :, None]
-        time = torch.arange(is_first.shape[1], device=is_first.device)
-        ago = time[:, None] - time
-        in_segment = (ago >= 0) & (ago < history) & (began[:, :, None] == began[:, None])
-        self._seen = torch.cat([in_memory, in_segment], -1)  # (B, T, H + T)
+        history, width = memory.both.shape[3:]
+        device, rows, steps = is_first.device, *is_first.shape
+        positions, began = begun(memory, is_first)
+        self._rotation = turning(positions, width // heads, memory.both.dtype)
+        time, slots = _times(steps, device), _times(history, device)
+        # The step of each key, those in the memory before 0; a slot not yet used seems earlier than its match.
+        stored = -1 - (memory.count[:, None] - 1 - slots).remainder(history)
+        keys = torch.cat([stored, time.expand(rows, -1)], 1)
+        self._hidden = keys[:, None] < torch.maximum(began, time - (history - 1))[..., None]  # (B, T, H + T)
         self._hiding: Tensor | None = None
-        """Of the seen ones, in the type that is attended in."""
+        """What is added to the scores, in the type that is attended in."""
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """What queries (B, T, Q, width), or (Q, width) for all tokens, find among the keys and values (B, T, width).
+    def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:
+        """What the tokens' queries, or `queries` (Q, width) for all of them, find among their keys and values:
+        (B, T, Q, width).
 
-        Queries and keys come without their rotation; the result is (B, T, Q, width).
+        tokens: queries, keys and values side by side (B, T, 3 width), without their rotation; with `queries` the last
+        two alone (B, T, 2 width).
         """
-        keys, values = (split(x[layer], self._heads) for x in (self._memory.keys, self._memory.values))
-        queries, own = (x.to(key.dtype) for x in rotated(query, key, self._rotation, self._heads))
-        key = torch.cat([keys.to(key.dtype), own], 1)
-        value = torch.cat([values.to(value.dtype), split(value, self._heads)], 1)
-        num_queries = queries.shape[2]
-        if self._hiding is None or self._hiding.dtype != key.dtype:
-            self._hiding = hiding(self._seen, key.dtype)
+        rows, history, width = self._memory.both.shape[2:]
+        dtype, steps = tokens.dtype, tokens.shape[1]
+        query, own = (x.to(dtype) for x in rotated(tokens, queries, self._rotation, self._heads))
+        stored = split(self._memory.both[:, layer], self._heads).permute(1, 2, 0, 3, 4)  # (B, H, 2, heads, d)
+        keys, values = torch.cat([stored.to(dtype), own], 1).unbind(2)
+        if self._hiding is None or self._hiding.dtype != dtype:
+            later = _later(history, steps, dtype, tokens.device)
+            self._hiding = later.masked_fill(self._hidden, -torch.inf)
+        num_queries = query.shape[2]
         mask = self._hiding[:, :, None].expand(-1, -1, num_queries, -1).flatten(1, 2)
-        found = attend(queries.flatten(1, 2), key, value, mask)
-        return found.view(*self._seen.shape[:2], num_queries, -1)
+        return attend(query.flatten(1, 2), keys, values, mask).view(rows, steps, num_queries, width)
 
 
 class CompiledSegment:
@@ -63,14 +80,14 @@ class CompiledSegment:
 
     def __init__(self, memory: EncoderMemory, is_first: Tensor, heads: int) -> None:
         self.memory, self.is_first, self.heads = memory, is_first.contiguous(), heads
-        positions, _ = positions_in(memory, is_first)
+        positions, _ = begun(memory, is_first)
         self.rotation = rotation_at(positions, memory.keys.shape[3] // heads, memory.keys.dtype)
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:
         """See `Segment.attend`."""
         memory = self.memory
         fixed = memory.count, self.is_first, memory.keys[layer], memory.values[layer], self.heads
-        found: Tensor = attend_segment(query.float(), key.float(), value.float(), *self.rotation, *fixed)[0]
+        found: Tensor = attend_segment(*parts_of(tokens.float(), queries), *self.rotation, *fixed)[0]
         return found
 
 

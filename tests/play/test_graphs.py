@@ -172,7 +172,7 @@ def test_a_tensor_that_moved_drops_every_graph_that_read_it() -> None:
     """What is not read any more is held by no graph; calls whose tensors lie where they lay are replayed."""
     generator = torch.Generator()
     double = Double(generator)
-    graphs: StepGraphs[Any] = StepGraphs(generator, "float32", print, double)
+    graphs: StepGraphs[Any, Any] = StepGraphs(generator, "float32", print, double)
     shared, own = [torch.ones(3)], torch.ones(3)
 
     def either(groups: list[RowGroup]) -> list[Tensor]:
@@ -280,7 +280,7 @@ def test_a_capture_that_fails_leaves_plain_calls_that_work(failing_cuda: None, f
     """Draws go on as if no capture had been tried, on the stream of before; one line tells the cause."""
     said: list[str] = []
     generator, plain = (Philox().manual_seed(3) for _ in range(2))
-    graphs: StepGraphs[Any] = StepGraphs(generator, "float32", said.append, CudaRecorder(generator, "float32"))
+    graphs: StepGraphs[Any, Any] = StepGraphs(generator, "float32", said.append, CudaRecorder(generator, "float32"))
 
     def nets(groups: list[RowGroup]) -> list[Tensor]:
         drawn = [generator.draw(4)]
@@ -301,7 +301,7 @@ def test_a_capture_that_fails_leaves_plain_calls_that_work(failing_cuda: None, f
 def test_a_capture_without_memory_leaves_a_generator_to_save(failing_cuda: None) -> None:
     """Out of memory is raised, and what is saved then is the state before the step."""
     generator = Philox().manual_seed(3)
-    graphs: StepGraphs[Any] = StepGraphs(generator, "float32", print, CudaRecorder(generator, "float32"))
+    graphs: StepGraphs[Any, Any] = StepGraphs(generator, "float32", print, CudaRecorder(generator, "float32"))
 
     def nets(groups: list[RowGroup]) -> list[Tensor]:
         drawn = [generator.draw(4)]

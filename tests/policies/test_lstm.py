@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 import league.policies.kernels.lstm as module
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.policies.kernels.lstm import lstm_cell, lstm_segment, packed_segment
+from league.policies.kernels.lstm import lstm_cell, lstm_segment, spaced_segment
 from league.policies.stacked import StackedPolicy
 from league.types import ActionSpec
 from tests.helpers.ways import WAYS, choose
@@ -46,25 +46,26 @@ SHAPES = [(1, 1, 3), (4, 9, 5), (3, 20, 16), (5, 7, 40), (200, 6, 8)]  # the las
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
-@pytest.mark.parametrize("form", [*WAYS, "packed"])
+@pytest.mark.parametrize("form", [*WAYS, "spaced", "spaced further"])
 def test_a_segment_is_its_steps(
     shape: tuple[int, int, int], share: float, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Outputs and every gradient equal the twin's in float64: packed to its rounding, compiled to that of its way."""
+    """Outputs and every gradient equal the twin's in float64: spaced to its rounding, compiled to that of its way."""
     lstm, (x, hidden, cell, is_first) = segment(*shape, share)
     x.requires_grad_()
     wanted = step_by_step(x, hidden, cell, is_first, lstm)
     upstream = torch.randn_like(wanted)
     gradients = torch.autograd.grad(wanted, [x, *lstm.parameters()], upstream)
-    if form != "packed":
+    if not form.startswith("spaced"):
         choose(form, monkeypatch)
         lstm, x = lstm.float(), x.detach().float().requires_grad_()
         hidden, cell, upstream = hidden.float(), cell.float(), upstream.float()
         assert module.is_plain(hidden)
         found = lstm_segment(x, hidden, cell, is_first, lstm)
     else:
-        found = packed_segment(x, hidden, cell, is_first, lstm)
-    tolerance = {"packed": 1e-12, "tiles": 1e-4}.get(form, 1e-5)
+        most_begins = int(is_first[1:].sum(0).max()) if len(x) > 1 else 0
+        found = spaced_segment(x, hidden, cell, is_first, lstm, most_begins + 3 * form.endswith("further"))
+    tolerance = {"spaced": 1e-12, "spaced further": 1e-12, "tiles": 1e-4}.get(form, 1e-5)
     for ours, theirs in zip(
         [found, *torch.autograd.grad(found, [x, *lstm.parameters()], upstream)], [wanted, *gradients], strict=True
     ):
@@ -72,7 +73,7 @@ def test_a_segment_is_its_steps(
         assert (ours - theirs).abs().max() < tolerance * max(1.0, float(theirs.detach().abs().max()))
 
 
-def test_what_is_not_plain_is_packed() -> None:
+def test_what_is_not_plain_is_spaced() -> None:
     """float64 goes through `nn.LSTM`, to its full precision."""
     lstm, (x, hidden, cell, is_first) = segment(4, 9, 5, 0.2)
     found = lstm_segment(x, hidden, cell, is_first, lstm)
@@ -148,9 +149,9 @@ def test_gates_and_state_of_learning_are_float32_under_autocast() -> None:
     lstm, (x, hidden, cell, is_first) = segment(4, 9, 32, 0.2)
     lstm, x, hidden, cell = lstm.float(), x.float(), hidden.float(), cell.float()
     with torch.autocast("cpu", torch.bfloat16), Gates() as gates:
-        found = packed_segment(x.bfloat16(), hidden, cell, is_first, lstm)
+        found = spaced_segment(x.bfloat16(), hidden, cell, is_first, lstm, 9)
     assert found.dtype == torch.float32 and set.union(*gates.types.values()) == {torch.float32}
-    assert torch.equal(found, packed_segment(x.bfloat16().float(), hidden, cell, is_first, lstm))
+    assert torch.equal(found, spaced_segment(x.bfloat16().float(), hidden, cell, is_first, lstm, 9))
 
 
 @pytest.mark.parametrize("size", [9, 16, 33])

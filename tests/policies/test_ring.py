@@ -9,8 +9,7 @@ from league.policies.kernels.ring import CompiledRing, EncoderMemory, Ring, ring
 
 def memory_of(rows: int, history: int, width: int) -> EncoderMemory:
     """Two layers of a ring, with rows at many places of their matches."""
-    keys, values = torch.randn(2, 2, rows, history, width)
-    return EncoderMemory(keys, values, torch.arange(rows) * 3 % (3 * history))
+    return EncoderMemory(torch.randn(2, 2, rows, history, width), torch.arange(rows) * 3 % (3 * history))
 
 
 @pytest.mark.parametrize(
@@ -32,19 +31,20 @@ def test_the_compiled_ring_is_the_ring(
     torch.manual_seed(history + heads)
     width = heads * head_width
     mine = memory_of(12, history, width)
-    twin = EncoderMemory(mine.keys.double(), mine.values.double(), mine.count)
+    twin = EncoderMemory(mine.both.double(), mine.count)
     places = None if rows is None else torch.tensor(rows)
     count = mine.count if places is None else mine.count[places]
     n = len(count)
-    qkv = torch.randn(n, 3 * width)
-    query, key, value = qkv.chunk(3, -1)
-    query = torch.randn(num_queries, width) if is_shared else query[:, None]
-    query = query * scale
+    tokens = torch.randn(n, (2 if is_shared else 3) * width)
+    queries = torch.randn(num_queries, width) * scale if is_shared else None
+    if queries is None:
+        tokens[:, :width] *= scale
     with torch.no_grad():
         ring = ring_of(mine, count, places, heads)
         assert isinstance(ring, CompiledRing)
-        found = ring.attend(1, query, key, value)
-        wanted = Ring(twin, count, places, heads).attend(1, query.double(), key.double(), value.double())
+        found = ring.attend(1, tokens, queries)
+        exact = None if queries is None else queries.double()
+        wanted = Ring(twin, count, places, heads).attend(1, tokens.double(), exact)
     assert found.shape == wanted.shape == (n, num_queries, width)
     assert (found.double() - wanted).abs().max() < 1e-5 * scale
     assert (mine.keys.double() - twin.keys).abs().max() < 1e-5 and torch.equal(mine.values, twin.values.float())
@@ -58,7 +58,7 @@ def test_the_rest_goes_through_torch(what: str) -> None:
     memory = memory_of(3, history, 16)
     rows = torch.tensor([], dtype=torch.int64) if what == "no rows" else None
     if what == "float64":
-        memory = EncoderMemory(memory.keys.double(), memory.values.double(), memory.count)
+        memory = EncoderMemory(memory.both.double(), memory.count)
     with torch.set_grad_enabled(what == "gradients"):
         count = memory.count[:0] if what == "no rows" else memory.count
         assert isinstance(ring_of(memory, count, rows, 2), Ring)

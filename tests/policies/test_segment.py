@@ -9,8 +9,8 @@ from league.policies.kernels.segment import CompiledSegment, Segment, segment_of
 
 def memory_of(rows: int, history: int, width: int) -> EncoderMemory:
     """Two layers of a memory in float64, with rows at many places of their matches, the first at its start."""
-    keys, values = torch.randn(2, 2, rows, history, width, dtype=torch.float64)
-    return EncoderMemory(keys, values, torch.arange(rows) * 3 % (3 * history))
+    both = torch.randn(2, 2, rows, history, width, dtype=torch.float64)
+    return EncoderMemory(both, torch.arange(rows) * 3 % (3 * history))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_the_compiled_segment_is_the_segment(
     torch.manual_seed(history + heads + num_queries)
     rows, width = 7, heads * head_width
     memory = memory_of(rows, history, width)
-    single = EncoderMemory(memory.keys.float(), memory.values.float(), memory.count)
+    single = EncoderMemory(memory.both.float(), memory.count)
     is_first = torch.rand(rows, steps) < share
     qkv = torch.randn(rows, steps, 3 * width, dtype=torch.float64)
     shared = torch.randn(num_queries, width, dtype=torch.float64) * scale
@@ -37,8 +37,10 @@ def test_the_compiled_segment_is_the_segment(
 
     def attend(segment: Segment | CompiledSegment, dtype: torch.dtype) -> list[torch.Tensor]:
         both, queries = qkv.to(dtype).requires_grad_(), shared.to(dtype).requires_grad_()
-        query, key, value = both.chunk(3, -1)
-        found = segment.attend(1, query[:, :, None] if num_queries == 1 else queries, key, value)
+        if num_queries == 1:
+            found = segment.attend(1, both)
+        else:
+            found = segment.attend(1, both[..., width:], queries)
         inputs = [both] if num_queries == 1 else [both, queries]
         return [found.detach(), *torch.autograd.grad(found, inputs, upstream.to(dtype))]
 
@@ -59,6 +61,6 @@ def test_the_rest_goes_through_torch(what: str) -> None:
     """What the compiled form cannot do it does not try, and what it can it does."""
     memory = memory_of(3, 4, 16)
     if what != "float64":
-        memory = EncoderMemory(memory.keys.float(), memory.values.float(), memory.count)
+        memory = EncoderMemory(memory.both.float(), memory.count)
     is_first = torch.zeros(3, 0 if what == "no steps" else 5, dtype=torch.bool)
     assert isinstance(segment_of(memory, is_first, 2), CompiledSegment if what == "plain" else Segment)

@@ -58,7 +58,7 @@ def test_off_means_plain_torch_everywhere() -> None:
     """No compiled form and no oneDNN serves, whatever the processor."""
     code = (
         "import torch; from league.policies.kernels import linear, lstm, ring, segment, switch;"
-        "m = ring.EncoderMemory(torch.zeros(1, 2, 3, 8), torch.zeros(1, 2, 3, 8), torch.zeros(2, dtype=torch.int64));"
+        "m = ring.EncoderMemory(torch.zeros(2, 1, 2, 3, 8), torch.zeros(2, dtype=torch.int64));"
         "torch.set_grad_enabled(False); first = torch.zeros(2, 4, dtype=torch.bool);"
         "print(switch.IS_ON, linear.USES_ONEDNN, linear.has_tiles(), switch.is_plain(m.keys),"
         "type(ring.ring_of(m, m.count, None, 2)).__name__, type(segment.segment_of(m, first, 2)).__name__)"

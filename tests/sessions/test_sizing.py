@@ -20,6 +20,7 @@ from league.errors import ConfigError
 from league.sessions import settling, sizing
 from league.sessions.settling import settle
 from league.store.store import Store
+from league.training.minibatch import Lesson
 from league.types import GameSpec
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -74,8 +75,7 @@ def test_parts_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...
     rows = torch.arange(4)
     weights = list(learner.policy.parameters())
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
-        loss, _ = learner._minibatch(rollout, rollout.reward, rollout.value, rows)
-    del loss
+        learner._minibatch(Lesson(rollout, rollout.reward, rollout.value), rows)
     lane = collector.lanes[0]
     states = [
         x for state in (lane.nets.state, lane.nets.opponent_state, rollout.state) for x in state.tensors().values()

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from league.training.losses import EvaluatedActions, ppo
+from league.training.losses import EvaluatedActions, Scheduled, ppo
 from league.training.returns import gae
 
 T, B = 13, 4
@@ -85,14 +85,9 @@ def test_ppo_equals_its_definition() -> None:
     new, old, advantage, entropy, value, target = (
         torch.randn(3, 5, generator=generator, dtype=torch.float64) for _ in range(6)
     )
+    scheduled = Scheduled.of(0.2, 0.03, new)
     loss = ppo(
-        EvaluatedActions(new, entropy, value),
-        old,
-        advantage,
-        target,
-        clip=0.2,
-        value_coefficient=0.7,
-        entropy_coefficient=0.03,
+        EvaluatedActions(new, entropy, value), old, advantage, target, scheduled=scheduled, value_coefficient=0.7
     )
     policy = square = clipped = 0.0
     for n, o, a, v, g in zip(*(x.flatten().tolist() for x in (new, old, advantage, value, target)), strict=True):
@@ -103,23 +98,41 @@ def test_ppo_equals_its_definition() -> None:
     assert loss.policy.item() == pytest.approx(policy)
     assert loss.value.item() == pytest.approx(square)
     assert loss.clip_share.item() == pytest.approx(clipped)
-    assert loss.total.item() == pytest.approx(policy + 0.7 * square - 0.03 * entropy.mean().item())
+    assert loss.entropy.item() == pytest.approx(entropy.mean().item())
     assert loss.approx_kl.item() >= 0
+
+
+def test_the_gradient_of_ppo_is_autograds() -> None:
+    """In float32, by one bit in the last place at most: of the loss as its equation has it, clipped samples or not."""
+    generator = torch.Generator().manual_seed(2)
+    new, old, advantage, entropy, value, target = (0.3 * torch.randn(6, 40, generator=generator)).unbind()
+    advantage[3] = 0
+    new[5] = old[5]
+    new, entropy, value = (x.requires_grad_() for x in (new.clone(), entropy.clone(), value.clone()))
+    ratio = (new - old).exp()
+    policy = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
+    total = policy + 0.5 * (value - target).square().mean() - 0.01 * entropy.mean()
+    wanted = torch.autograd.grad(total, [new, entropy, value])
+    scheduled = Scheduled.of(0.2, 0.01, target)
+    found = ppo(
+        EvaluatedActions(new, entropy, value), old, advantage, target, scheduled=scheduled, value_coefficient=0.5
+    )
+    assert (wanted[0] == 0).sum() > 3
+    for ours, theirs in zip(found.gradient, wanted, strict=True):
+        assert torch.allclose(ours, theirs, rtol=2.0**-22, atol=0)
+
+
+def test_what_is_no_number_reaches_the_gradient() -> None:
+    """A log-probability that is not a number is not taken for a clipped one."""
+    one = torch.ones(2)
+    new = EvaluatedActions(torch.tensor([float("nan"), 0.0]), one, one)
+    found = ppo(new, 0 * one, one, one, scheduled=Scheduled.of(0.2, 0.0, one), value_coefficient=0.5)
+    assert found.gradient.log_prob[0].isnan() and found.gradient.log_prob[1].isfinite()
 
 
 def test_clipped_samples_push_no_further() -> None:
     """A good action whose ratio is past the clip, and a bad one below it, get no gradient."""
-    log_prob = torch.tensor([0.5, -0.5, 0.0], requires_grad=True)
-    zeros = torch.zeros(3)
-    loss = ppo(
-        EvaluatedActions(log_prob, zeros, zeros),
-        zeros,
-        torch.tensor([1.0, -1.0, 1.0]),
-        zeros,
-        clip=0.2,
-        value_coefficient=0.5,
-        entropy_coefficient=0.0,
-    )
-    loss.total.backward()
-    assert log_prob.grad is not None
-    assert log_prob.grad.tolist() == pytest.approx([0.0, 0.0, -1 / 3])
+    zeros, advantage = torch.zeros(3), torch.tensor([1.0, -1.0, 1.0])
+    new = EvaluatedActions(torch.tensor([0.5, -0.5, 0.0]), zeros, zeros)
+    loss = ppo(new, zeros, advantage, zeros, scheduled=Scheduled.of(0.2, 0.0, zeros), value_coefficient=0.5)
+    assert loss.gradient.log_prob.tolist() == pytest.approx([0.0, 0.0, -1 / 3])
