@@ -1,7 +1,7 @@
 """Operators, bytes, waits and allocations of play, learning, evaluation, a snapshot: `python -m benchmarks.launches`.
 
 A GPU is bound by launches and by waiting where a call is small, and both can be counted on a CPU. All runs in plain
-torch (`LEAGUE_KERNELS=off`), as on a GPU. Views launch nothing and are left out; so is making an empty tensor, which is
+torch (`LEAGUE_KERNELS=off`) and the learner plays in the stack of the frozen nets, as on a GPU. Views launch nothing and are left out; so is making an empty tensor, which is
 an allocation alone. A wait is an operator whose result the host needs before it can go on: `item` and what is like it,
 and what has as many elements as the data say. Copies between the host and a GPU are not seen here.
 
@@ -27,6 +27,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+import league.play.rollout as rollout_module
 from league import bench
 from league.acts import listening
 from league.arena.games import load_settings
@@ -42,15 +43,12 @@ WAITS = {
     *("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive"),
 }
 """Operators that wait for the device; `repeat_interleave` and an index of booleans do so as well."""
-EMPTY = (
-    "aten::_unsafe_view",
-    "aten::promote_types",
-    "aten::empty",
-    "aten::new_empty",
-    "aten::empty_like",
-    "aten::empty_strided",
-    "aten::new_empty_strided",
-)
+EMPTY = {
+    *("aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty_strided"),
+    *("aten::_unsafe_view", "aten::promote_types"),
+    *("profiler::_record_function_enter_new", "profiler::_record_function_exit"),
+}
+"""What launches nothing, beside views."""
 PLAYED = 8
 """Steps of play that are counted."""
 
@@ -141,11 +139,13 @@ def _waits(name: str, given: list[Tensor]) -> bool:
 
 
 def count(config: Config) -> dict[str, Any]:
-    """Counts each part: `play`, `learner`, `frozen` of it, `minibatch` and its parts, `evaluation`, `snapshot`."""
+    """Counts each part: `play`, the nets' part of it, `minibatch` and its parts, `evaluation`, `snapshot`."""
     spec = registry.spec(config.env.name, config.env.options)
+    rollout_module.joins_learner = lambda device: True
     collector, learner = bench._parts(config, spec, torch.device("cpu"))
     collector.one_by_one()
     rollout = collector.collect(config.learner.rollout_steps, 1, config.learner.segments)
+    rollout.is_first[len(rollout.is_first) // 2, ::3] = True  # where no match begins less is to be done
     playing, learning = Counting(), Counting()
     with playing, listening(playing):
         collector.collect(PLAYED, 2)
@@ -157,8 +157,7 @@ def count(config: Config) -> dict[str, Any]:
     whole = playing.total(*playing.found)
     return {
         "play": whole.each(PLAYED),
-        "play, the learner": playing.total("play_net").each(PLAYED),
-        "play, frozen nets": playing.total("frozen_nets").each(PLAYED),
+        "play, all nets": playing.total("play_net").each(PLAYED),
         "minibatch": learning.total(*parts).each(minibatches),
         **{f"minibatch, {part}": learning.total(part).each(minibatches) for part in parts},
         "update, beside its minibatches": learning.total(*(learning.found.keys() - {*parts})).each(1),

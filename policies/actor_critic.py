@@ -102,6 +102,11 @@ class PolicyState:
         if self.memory is not None:
             self.memory.count[rows] = 0
 
+    def part(self, rows: slice) -> PolicyState:
+        """See `league.types.Divisible`."""
+        memory = None if self.memory is None else self.memory.part(rows)
+        return PolicyState(self.hidden[rows], self.cell[rows], memory)
+
     def select(self, rows: Tensor | None) -> PolicyState:
         """A copy of `rows` (None: of all)."""
         index = slice(None) if rows is None else rows

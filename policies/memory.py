@@ -34,6 +34,10 @@ class Memory:
         for tensor in self._tensors.values():
             tensor[rows] = 0
 
+    def part(self, rows: slice) -> Memory:
+        """See `league.types.Divisible`."""
+        return Memory(**{name: x[rows] for name, x in self._tensors.items()})
+
     def select(self, rows: Tensor | None) -> Memory:
         """See `PolicyState.select`."""
         return Memory(**{name: x.clone() if rows is None else x[rows] for name, x in self._tensors.items()})

@@ -94,11 +94,11 @@ class StackedPolicy:
 
     def put(self, slot: int, policy: Policy) -> None:
         """See `PolicyStack.put`."""
-        for name, weight in policy.state_dict().items():
-            if name in self._packed:
-                pack(weight.t(), self._weights[name][slot])
-            else:
-                self._weights[name][slot].copy_(weight)
+        given = policy.state_dict()
+        for name in self._packed:
+            pack(given[name].t(), self._weights[name][slot])
+        plain = [name for name in given if name not in self._packed]
+        torch._foreach_copy_([self._weights[name][slot] for name in plain], [given[name] for name in plain])
 
     @torch.no_grad()
     def step(

@@ -150,12 +150,10 @@ class StepGraphs(Generic[Given, Result]):
             self._known[key] = _Known(given, addresses)
             return work(given), given
         fixed = known.given
-        pairs = zip(
-            (x for part in fixed for x in part.tensors()), (x for part in given for x in part.tensors()), strict=True
-        )
-        moved = [(there, now) for there, now in pairs if there is not now]
+        there, now = ([x for part in side for x in part.tensors()] for side in (fixed, given))
+        moved = [i for i, (x, y) in enumerate(zip(there, now, strict=True)) if x is not y]
         if moved:
-            torch._foreach_copy_(*(list(side) for side in zip(*moved, strict=True)))
+            torch._foreach_copy_([there[i] for i in moved], [now[i] for i in moved])
         if known.captured is None:
             try:
                 known.captured = self._recorder.capture(lambda: work(fixed))

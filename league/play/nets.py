@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,12 +46,14 @@ class NetCalls:
     precision: as `learner.precision`.
     stack: plays the frozen nets in one call; without it each plays its rows in a call of its own.
     graphs: replays the nets' step as CUDA graphs; needs a `stack`, without which no two steps are alike.
+    joins: the learner plays in that call, too, where its memory can be part of theirs (`league.types.Divisible`).
     """
 
     generator: torch.Generator
     precision: str = "float32"
     stack: PolicyStack | None = None
     graphs: StepGraphs[RowGroup, LearnerStep | None] | None = None
+    joins: bool = False
 
 
 class LaneNets:
@@ -75,16 +77,22 @@ class LaneNets:
         device, num_rows, spec = calls.generator.device, batch.num_rows, batch.spec
         self.view = SeatView(batch, device)
         with autocast(device, calls.precision):
-            self.state: PolicyState = policy.initial_state(num_rows)
             # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
-            self.opponent_state: PolicyState = policy.initial_state(num_rows + 1)
+            self._whole: Any = None
+            if frozen.is_joined:
+                whole: Any = policy.initial_state(2 * num_rows + 1)
+                states, self._whole = [whole.part(slice(0, num_rows)), whole.part(slice(num_rows, None))], whole
+            else:
+                states = [policy.initial_state(num_rows), policy.initial_state(num_rows + 1)]
+            self.state: PolicyState = states[0]
+            self.opponent_state: PolicyState = states[1]
             self._guest_states = {
                 FIRST_GUEST - i: frozen.guest(FIRST_GUEST - i).initial_state(num_rows)
                 for i in range(len(frozen.guests))
             }
         # The learner's seats, counted through all seats of all rows.
         self._own = torch.zeros(num_rows, dtype=torch.int64, device=device)
-        self._slots = np.full(num_rows, NO_SLOT)
+        self._seats, self._slots = np.arange(num_rows) * SEATS, np.full(num_rows, NO_SLOT)
         self._groups: dict[bytes, list[RowGroup]] = {}
         self._others = _Others(
             torch.zeros(num_rows + 1, spec.obs_size, device=device),
@@ -92,8 +100,8 @@ class LaneNets:
             torch.zeros(num_rows + 1, spec.action.num_parts, dtype=self.view.actions.dtype, device=device),
             torch.ones(num_rows + 1, dtype=torch.bool, device=device),
         )
-        states = [tensor for state in (self.state, self.opponent_state) for tensor in state.tensors().values()]
-        self._reads = [self._own, *self._others, *self.view.tensors(), *states, *policy.parameters()]
+        memories = [tensor for state in states for tensor in state.tensors().values()]
+        self._reads = [self._own, *self._others, *self.view.tensors(), *memories, *policy.parameters()]
 
     @property
     def device(self) -> torch.device:
@@ -118,7 +126,7 @@ class LaneNets:
         """Tells the device who sits where: the learner's seats (B,), and the opponents' slots (B,)."""
         own = np.arange(len(seats)) * SEATS + seats
         self._own.copy_(torch.from_numpy(own), non_blocking=True)
-        self._slots = slots.copy()
+        self._seats, self._slots = own, slots.copy()
         self._groups.clear()
 
     def step(self, acting: BoolArray | None = None) -> LearnerStep:
@@ -126,7 +134,7 @@ class LaneNets:
 
         acting: (B,), where the opponent is to act as well; None: everywhere.
         """
-        step = self._call("step", self._step, acting)
+        step = self._call("step", self._decide if self.frozen.is_joined else self._step, acting)
         assert step is not None
         return step
 
@@ -143,10 +151,12 @@ class LaneNets:
         self.view.pull()
         rows = np.arange(len(seats))
         groups = self._groups_of(watching[rows, 1 - seats])
-        if groups:
-            self._others.obs[:-1], _ = self.view.see(self._own ^ 1)
         for group in groups:
-            self.frozen.watch(group, self._others.obs[group.rows], self._memory(group))
+            if group.seats is not None:
+                self.frozen.watch(group, self.view.see(group.seats)[0], self._whole)
+            else:
+                self._others.obs[:-1], _ = self.view.see(self._own ^ 1)
+                self.frozen.watch(group, self._others.obs[group.rows], self._memory(group))
         own = np.flatnonzero(watching[rows, seats])
         if not len(own):
             return None
@@ -160,7 +170,7 @@ class LaneNets:
     ) -> LearnerStep | None:
         """Calls `nets` for the opponents that are acting (B,); the actions are on their way to the batch."""
         self.view.pull()
-        groups = self._groups_of(acting)
+        groups = self._groups_of(acting, with_learner=name == "step")
         if self.graphs is None:
             result = nets(groups)
         else:
@@ -175,14 +185,39 @@ class LaneNets:
         self.view.push()
         return result
 
-    def _groups_of(self, acting: BoolArray | None) -> list[RowGroup]:
-        """The calls that play the opponents' nets in the rows where they are acting (B,), or in all."""
-        key = b"" if acting is None else acting.tobytes()
+    def _groups_of(self, acting: BoolArray | None, *, with_learner: bool = False) -> list[RowGroup]:
+        """The calls that play the opponents' nets in the rows where they are acting (B,), or in all.
+
+        with_learner: where it plays in one call with them, it does so in this one.
+        """
+        key = bytes([with_learner]) + (b"" if acting is None else acting.tobytes())
         if key not in self._groups:
             if len(self._groups) >= MAX_GROUPINGS:
                 self._groups.clear()
-            self._groups[key] = self.frozen.groups(np.where(True if acting is None else acting, self._slots, NO_SLOT))
+            slots = np.where(True if acting is None else acting, self._slots, NO_SLOT)
+            if self.frozen.is_joined:
+                self._groups[key] = self.frozen.joined(slots, self._seats, with_learner=with_learner)
+            else:
+                self._groups[key] = self.frozen.groups(slots)
         return self._groups[key]
+
+    def _decide(self, groups: list[RowGroup]) -> LearnerStep:
+        """As `_step`, where the learner plays in one call with the frozen nets, its rows first."""
+        obs, mask, action, log_prob, value = self._joined(groups[0])
+        self._reply(groups[1:])
+        own = slice(0, len(self._own))
+        seen = None if mask is None else mask[own]
+        return LearnerStep(obs[own], seen, action[own], log_prob[own].float(), value[own].float())
+
+    def _joined(self, group: RowGroup) -> tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor]:
+        """One call for both sides: what each entry (n, ...) saw and did; seats that nobody plays get any action."""
+        assert group.seats is not None and group.where is not None
+        view = self.view
+        obs, mask = view.see(group.seats)
+        with act("play_net"):
+            action, log_prob, value = self.frozen.decide(group, obs, self._whole, mask, self._generator)
+        view.act_all(action.index_select(0, group.where), torch.isfinite(log_prob).index_select(0, group.where))
+        return obs, mask, action, log_prob, value
 
     def _step(self, groups: list[RowGroup]) -> LearnerStep:
         """Reads and writes only tensors of `_reads`, the groups and the nets' weights, so that it can be captured."""
@@ -196,6 +231,13 @@ class LaneNets:
 
     def _reply(self, groups: list[RowGroup]) -> None:
         """The opponents' part of a step, under the same rule as `_step`."""
+        if groups and groups[0].seats is not None:
+            self._joined(groups[0])
+            groups = groups[1:]
+        if self.frozen.is_joined:
+            for group in groups:
+                self._guest(group)
+            return
         if not groups:  # bots alone
             return
         view = self.view
@@ -211,6 +253,14 @@ class LaneNets:
             self._others.action[group.rows] = chosen.to(self._others.action.dtype)
             self._others.is_finite[group.rows] = is_finite
         view.act(others, self._others.action[:-1], self._others.is_finite[:-1])  # where a bot plays, it is ignored
+
+    def _guest(self, group: RowGroup) -> None:
+        """A guest's decision in its rows."""
+        seats = (self._own ^ 1).index_select(0, group.rows)
+        obs, mask = self.view.see(seats)
+        with act("frozen_nets"):
+            chosen, is_finite = self.frozen.step(group, obs, self._memory(group), mask, self._generator)
+        self.view.act(seats, chosen, is_finite)
 
     @torch.no_grad()
     def foresee(self, generator: torch.Generator) -> LearnerStep:

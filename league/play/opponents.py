@@ -37,6 +37,11 @@ class RowGroup:
     """(n,) into the lane's rows, on the device; padded entries hold its number of rows, the spare one's index."""
     num_slots: int = 0
     """Of a stacked group: how many slots it has rows for, n / num_slots each."""
+    seats: Tensor | None = None
+    """(n,) where the learner plays in the stack too: whose observation each entry is, counted through all seats; the
+    rows are then those of both sides, the learner's first."""
+    where: Tensor | None = None
+    """(B * S,), the entry that plays each seat; any for a seat that none plays."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -45,7 +50,7 @@ class RowGroup:
 
     def tensors(self) -> list[Tensor]:
         """What changes from step to step."""
-        return [self.rows]
+        return [x for x in (self.rows, self.seats, self.where) if x is not None]
 
 
 class Holder(Protocol):
@@ -75,10 +80,21 @@ class Opponents:
         pool: holds the nets.
         stack: plays them in one call; None plays them net by net.
         device: where the nets are.
+        learner: plays in the stack, too, all rows of a lane; its weights are those of the last `refresh`.
+        num_rows: of a lane.
     """
 
-    def __init__(self, pool: Holder, stack: PolicyStack | None, device: torch.device) -> None:
+    def __init__(
+        self,
+        pool: Holder,
+        stack: PolicyStack | None,
+        device: torch.device,
+        learner: Policy | None = None,
+        num_rows: int = 0,
+    ) -> None:
         self._pool, self._stack, self._device = pool, stack, device
+        self._learner = None if stack is None else learner
+        self._places = Places(num_rows, 1 if stack is None else stack.num_slots)
         self.agents: list[str] = []
         """Slot -> agent id of the net in it; empty where no row plays it any more."""
         self._num_rows: list[int] = []
@@ -87,6 +103,19 @@ class Opponents:
     def guests(self) -> Sequence[str]:
         """Who plays with a memory of its own."""
         return self._pool.guests
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the learner plays in one call with them."""
+        return self._learner is not None
+
+    def refresh(self) -> None:
+        """Writes the learner's weights into its slots of the stack; it has others after each update."""
+        if self._learner is None or self._stack is None:
+            return
+        self._stack.reserve(num_slots_for(self._places.of_learner))
+        for place in range(self._places.of_learner):
+            self._stack.put(place, self._learner)
 
     @property
     def is_stacked(self) -> bool:
@@ -113,26 +142,25 @@ class Opponents:
             self._num_rows[slot] -= 1
             if not self._num_rows[slot]:
                 self.agents[slot] = ""
+                self._places.leave(slot)
 
     def restore(self, agents: Sequence[str], slots: npt.NDArray[np.int64]) -> None:
         """Takes over `agents`, and the `slots` of all rows that play them."""
         self.agents = list(agents)
+        self._places.clear()
         self._num_rows = np.bincount(slots[slots > NO_SLOT], minlength=len(agents)).tolist()
         for slot in range(len(self.agents)):
             self._fill(slot)
 
     def _fill(self, slot: int) -> None:
-        """Stacks the net in `slot`."""
-        if self._stack is not None and self.agents[slot]:
+        """Stacks the net in `slot`; where the learner plays, too, a net is stacked as its rows need it."""
+        if self._stack is not None and not self.is_joined and self.agents[slot]:
             self._stack.reserve(num_slots_for(slot + 1))
             self._stack.put(slot, self._pool.policy(self.agents[slot]))
 
     def groups(self, slots: npt.NDArray[np.int64]) -> list[RowGroup]:
         """The calls that play the rows of a lane, whose slots (n,) these are."""
-        guests = [
-            RowGroup(slot, self._to_device(np.flatnonzero(slots == slot)))
-            for slot in np.unique(slots[slots < NO_SLOT]).tolist()
-        ]
+        guests = self._guests(slots)
         rows = np.argsort(slots, kind="stable")
         rows = rows[slots[rows] > NO_SLOT]
         counts = np.bincount(slots[rows], minlength=1)
@@ -147,6 +175,51 @@ class Opponents:
         within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
         padded[slots[rows], within] = rows
         return [RowGroup(NO_SLOT, self._to_device(padded.ravel()), num_slots), *guests]
+
+    def joined(
+        self, slots: npt.NDArray[np.int64], seats: npt.NDArray[np.int64], *, with_learner: bool
+    ) -> list[RowGroup]:
+        """The calls that play the rows of a lane where the learner's net plays in the stack, too.
+
+        Args:
+            slots: (B,), as for `groups`.
+            seats: (B,), the learner's, counted through all seats.
+            with_learner: whether it decides, too; else its entries play the spare row.
+        """
+        assert self._stack is not None
+        num_rows, width = len(slots), self._places.width
+        entries: list[npt.NDArray[np.int64]] = [np.arange(num_rows)] if with_learner else []
+        places = [list(range(self._places.of_learner))] if with_learner else []
+        for slot in np.unique(slots[slots > NO_SLOT]).tolist():
+            rows = np.flatnonzero(slots == slot)
+            taken, new = self._places.take(slot, len(rows))
+            for place in new:
+                self._stack.reserve(num_slots_for(place + 1))
+                self._stack.put(place, self._net(slot))
+            entries.append(num_rows + rows)
+            places.append(taken)
+        guests = self._guests(slots)
+        if not entries:
+            return guests
+        num_slots = num_slots_for(1 + max(max(each) for each in places))
+        self._stack.reserve(num_slots)
+        padded = np.full((num_slots, width), 2 * num_rows)
+        for rows, each in zip(entries, places, strict=True):
+            whole = np.full(len(each) * width, 2 * num_rows)
+            whole[: len(rows)] = rows
+            padded[each] = whole.reshape(-1, width)
+        flat = padded.ravel()
+        both = np.concatenate([seats, seats ^ 1, [0]])  # a row's two seats follow one another, the first an even one
+        where, is_played = np.zeros(2 * num_rows + 1, np.int64), flat < 2 * num_rows
+        where[both[flat[is_played]]] = np.flatnonzero(is_played)
+        rows_there, *others = (self._to_device(x) for x in (flat, both[flat], where[:-1]))
+        return [RowGroup(NO_SLOT, rows_there, num_slots, *others), *guests]
+
+    def _guests(self, slots: npt.NDArray[np.int64]) -> list[RowGroup]:
+        return [
+            RowGroup(slot, self._to_device(np.flatnonzero(slots == slot)))
+            for slot in np.unique(slots[slots < NO_SLOT]).tolist()
+        ]
 
     def guest(self, slot: int) -> Policy:
         """The guest of that number."""
@@ -176,12 +249,24 @@ class Opponents:
 
         Beside them whether their probabilities are finite numbers, (n,).
         """
+        action, log_prob, _ = self.decide(group, obs, state, mask, generator, greedy=greedy)
+        return action, torch.isfinite(log_prob)
+
+    def decide(
+        self,
+        group: RowGroup,
+        obs: Tensor,
+        state: PolicyState,
+        mask: Tensor | None,
+        generator: torch.Generator,
+        *,
+        greedy: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `Policy.step` for the entries of a group."""
         given: dict[str, Any] = {"mask": mask, "rows": group.rows, "generator": generator, "greedy": greedy}
         if group.slot != NO_SLOT or self._stack is None:
-            action, log_prob, _ = self._net(group.slot).step(obs, state, **given)
-        else:
-            action, log_prob, _ = self._stack.step(obs, state, num_slots=group.num_slots, **given)
-        return action, torch.isfinite(log_prob)
+            return self._net(group.slot).step(obs, state, **given)
+        return self._stack.step(obs, state, num_slots=group.num_slots, **given)
 
     def watch(self, group: RowGroup, obs: Tensor, state: PolicyState) -> None:
         """Shows a group's nets obs (n, obs_size), while they wait."""
@@ -192,6 +277,46 @@ class Opponents:
 
     def _to_device(self, rows: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(rows).to(self._device, non_blocking=True)
+
+
+class Places:
+    """Which slots of a stack each net fills where the learner plays in it, too: as many as its rows need.
+
+    So entries are at most about twice the rows, however these fall to the nets.
+
+    Args:
+        num_rows: B, of a lane; the learner plays all of them.
+        num_nets: frozen nets that may be live at once.
+    """
+
+    def __init__(self, num_rows: int, num_nets: int) -> None:
+        self.width = _round_up(max(1, 2 * num_rows // num_nets), ROW_STEP)
+        """Rows of a slot: half of the live nets are targets, which have most of the rows."""
+        self.of_learner = -(-num_rows // self.width)
+        """The learner's slots, the first ones."""
+        self._taken: dict[int, list[int]] = {}
+
+    def take(self, slot: int, num_rows: int) -> tuple[list[int], list[int]]:
+        """The stack's slots that the net of number `slot` needs for so many rows, and which of them are new to it."""
+        mine = self._taken.setdefault(slot, [])
+        used = {place for places in self._taken.values() for place in places}
+        new: list[int] = []
+        place = self.of_learner
+        while len(mine) * self.width < num_rows:
+            while place in used:
+                place += 1
+            mine.append(place)
+            new.append(place)
+            used.add(place)
+        return mine[: -(-num_rows // self.width)], new
+
+    def leave(self, slot: int) -> None:
+        """No row plays the net any more."""
+        self._taken.pop(slot, None)
+
+    def clear(self) -> None:
+        """No net is there."""
+        self._taken.clear()
 
 
 def stacked_shape(num_nets: int, most_rows: int, device: torch.device) -> tuple[int, int]:

@@ -32,6 +32,7 @@ from league.play.randomness import take_generator
 from league.play.seats import short_name
 from league.play.strict import StrictMasks
 from league.types import (
+    Divisible,
     GameSpec,
     MatchBatch,
     MatchResult,
@@ -72,10 +73,11 @@ class Collector:
     ) -> None:
         self.policy, self.pool, self.origin = policy, pool, origin
         self.generator, self.precision = calls.generator, calls.precision
-        self.nets = Opponents(pool, calls.stack, self.device)
+        width = batches[0].num_rows
+        joins = calls.joins and isinstance(policy.initial_state(1), Divisible)
+        self.nets = Opponents(pool, calls.stack, self.device, policy if joins else None, width)
         self.finished: list[MatchResult] = []
         """Matches that ended in the rollout under way, or in the last one."""
-        width = batches[0].num_rows
         self.lanes = [
             Lane(
                 batch,
@@ -154,6 +156,7 @@ class Collector:
                 found something; the collector has `finished` and is of no more use.
         """
         self.finished = []
+        self.nets.refresh()
         for lane in self.lanes:
             lane.matches.ordinals[:] = 0
         try:
@@ -287,6 +290,11 @@ def num_lanes(config: Config, device: torch.device) -> int:
     return 2 if wanted and config.env.rows % 2 == 0 else 1
 
 
+def joins_learner(device: torch.device) -> bool:
+    """Whether the learner plays in one call with stacked nets: where launches are what a step costs."""
+    return device.type == "cuda"
+
+
 def make_calls(
     config: LearnerConfig, generator: torch.Generator, stack: PolicyStack | None, say: Callable[[str], None]
 ) -> NetCalls:
@@ -296,7 +304,7 @@ def make_calls(
     """
     has_graphs = config.compile == "graphs" or (generator.device.type == "cuda" and config.compile != "off")
     graphs = StepGraphs[RowGroup, LearnerStep | None](generator, config.precision, say) if has_graphs else None
-    return NetCalls(generator, config.precision, stack, graphs)
+    return NetCalls(generator, config.precision, stack, graphs, joins=joins_learner(generator.device))
 
 
 def make_collector(

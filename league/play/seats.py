@@ -86,6 +86,11 @@ class SeatView:
         if is_finite is not None:
             self.is_finite.view(-1).index_copy_(0, seats, is_finite)
 
+    def act_all(self, actions: Tensor, is_finite: Tensor) -> None:
+        """Writes the actions (B * S, A) of all seats, and `is_finite` (B * S,)."""
+        self.actions.view(actions.shape).copy_(actions)
+        self.is_finite.view(-1).copy_(is_finite)
+
     def push(self) -> None:
         """Begins to copy the actions to the batch."""
         if not self._is_here:

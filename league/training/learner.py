@@ -174,8 +174,8 @@ class Learner:
         scheduled, value_coefficient = self._scheduled, config.value_coefficient
         loss = ppo(new, *given.figures, scheduled=scheduled, value_coefficient=value_coefficient)
         self.optimizer.zero_grad(set_to_none=True)
-        by_output = [(x, gradient) for x, gradient in zip(new, loss.gradient, strict=True) if x.requires_grad]
-        torch.autograd.backward(*zip(*by_output, strict=True))
+        told = [i for i, x in enumerate(new) if x.requires_grad]
+        torch.autograd.backward([new[i] for i in told], [loss.gradient[i] for i in told])
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         if watched is not None and not math.isfinite(norm):

@@ -19,7 +19,7 @@ class EvaluatedActions(NamedTuple):
 
 
 class Scheduled(NamedTuple):
-    """Figures that may change from update to update, 0-d tensors on the device: a CUDA graph reads what they are now."""
+    """Figures that may change from update to update, 0-d tensors on the device: a CUDA graph reads them."""
 
     lowest: Tensor
     """1 - clip"""
@@ -71,9 +71,9 @@ def ppo(
     plain = ratio * advantage
     clipped = ratio.clamp(scheduled.lowest, scheduled.highest) * advantage
     error, change = new.value - target, ratio - 1
-    # Where the clipped one is less, the ratio does not count. What is no number is not less, and is seen.
-    by_log_prob = (advantage * (-1 / size) * ratio).masked_fill(clipped < plain, 0)
-    by_entropy = (scheduled.entropy_coefficient / -size).expand(new.entropy.shape)
+    # Where the clipped one is less, the ratio does not count. What is no number times 0 is none still, and is seen.
+    by_log_prob = advantage * (-1 / size) * ratio * (clipped >= plain)
+    by_entropy = (scheduled.entropy_coefficient / -size).expand(new.entropy.shape).contiguous()
     return PPOLoss(
         policy=-torch.min(plain, clipped).mean(),
         value=error.square().mean(),

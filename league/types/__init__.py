@@ -330,6 +330,14 @@ class PolicyState(Protocol):
         """Overwrites this state with what `tensors()` gave."""
 
 
+@runtime_checkable
+class Divisible(Protocol):
+    """What a `PolicyState` has as well whose learner may play in one call with the frozen nets."""
+
+    def part(self, rows: slice) -> Any:
+        """The state of some rows, at the same addresses: what is written to either is in both."""
+
+
 @dataclass(frozen=True)
 class Watched:
     """What the learner's seats saw while they waited, in a game in turns: W views a row, its earliest first.

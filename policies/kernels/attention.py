@@ -82,9 +82,9 @@ def rotated(
     tokens (..., 3 width), or with `queries` (Q, width), which all tokens share, (..., 2 width); rotation: `turning`.
     """
     if queries is None:
-        query, both = rotate(tokens.view(*tokens.shape[:-1], 3, heads, -1), rotation).split([1, 2], -3)
+        query, both = rotate(tokens.view(*tokens.shape[:-1], 3, heads, -1), rotation).split_with_sizes([1, 2], -3)
         return query, both
-    (cos, cos_both), (sin, sin_both) = (x.split([1, 2], -3) for x in rotation)
+    (cos, cos_both), (sin, sin_both) = (x.split_with_sizes([1, 2], -3) for x in rotation)
     both = rotate(tokens.view(*tokens.shape[:-1], 2, heads, -1), (cos_both, sin_both))
     return rotate(split(queries, heads), (cos, sin)), both
 

@@ -112,7 +112,7 @@ def _with_clearing(weight_x: Tensor, weight_h: Tensor, bias_x: Tensor, bias_h: T
     wide = torch.cat([weight_x, clearing], 1)
     together = torch.cat([x.flatten() for x in (wide, weight_h, bias_x, bias_h)])
     shapes = (outputs, size + ALIGNED), weight_h.shape, bias_x.shape, bias_h.shape
-    parts = together.split([math.prod(shape) for shape in shapes])
+    parts = together.split_with_sizes([math.prod(shape) for shape in shapes])
     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 

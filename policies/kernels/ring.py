@@ -36,6 +36,10 @@ class EncoderMemory:
         """(layers + 1, N, H, width)"""
         return self.both[1]
 
+    def part(self, rows: slice) -> EncoderMemory:
+        """That of some rows, at the same addresses."""
+        return EncoderMemory(self.both[:, :, rows], self.count[rows])
+
 
 @functools.cache
 def _hiding(history: int, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -40,6 +40,7 @@ def make_collector(
     seed: int = 0,
     lanes: int = 1,
     stack: bool = False,
+    joins: bool = False,
     precision: str = "float32",
     make_net: Callable[[str, dict[str, Any], int], Any] = network,
     guests: Mapping[str, Any] | None = None,
@@ -47,7 +48,7 @@ def make_collector(
 ) -> Collector:
     """A collector with a learner, three frozen nets, a bot and `guests` in its pool, started.
 
-    make_net: makes the nets. guests: by name, met in half of the matches.
+    joins: the learner plays in the stack, too. make_net: makes the nets. guests: by name, met in half of the matches.
     """
     guests = guests or {}
     options = {**(BRAWL if game == "brawl" else {}), **options}
@@ -64,7 +65,12 @@ def make_collector(
         [registry.make(game, rows=rows // lanes, threads=1, options=options) for _ in range(lanes)],
         make_net(game, options, seed),
         pool,
-        NetCalls(torch.Generator().manual_seed(seed), precision, StackedPolicy(nets["net-0"], 1) if stack else None),
+        NetCalls(
+            torch.Generator().manual_seed(seed),
+            precision,
+            StackedPolicy(nets["net-0"], 4) if stack or joins else None,
+            joins=joins,
+        ),
         weights=WEIGHTS,
         origin=Origin("me", "g"),
     )

@@ -258,10 +258,12 @@ def test_overlapped_play_is_play_in_turn(stack: bool) -> None:
     assert not torch.equal(one_lane.obs, a.obs), "it is not what one lane plays: matches have other seeds"
 
 
-@pytest.mark.parametrize("lanes, stack", [(2, False), (1, True), (2, True)])
-def test_lanes_and_stacks_replay_and_resume(lanes: int, stack: bool) -> None:
+@pytest.mark.parametrize(
+    "lanes, stack, joins", [(2, False, False), (1, True, False), (2, True, False), (2, True, True)]
+)
+def test_lanes_and_stacks_replay_and_resume(lanes: int, stack: bool, joins: bool) -> None:
     """In each form the log-probabilities are those of a replay, and a restored collector plays on bit for bit."""
-    first = make_collector(lanes=lanes, stack=stack)
+    first = make_collector(lanes=lanes, stack=stack, joins=joins)
     first.collect(17, 1)
     state, pool = copy.deepcopy(first.state_dict()), first.pool.state_dict()
     rollout = first.collect(40, 2)
@@ -270,23 +272,27 @@ def test_lanes_and_stacks_replay_and_resume(lanes: int, stack: bool) -> None:
     with torch.no_grad():
         log_prob, _, _ = first.policy.sequence(obs, action, rollout.state, is_first, mask)
     assert rollout.ends[:-1].any() and (log_prob.T - rollout.log_prob).abs().max() < 1e-5
-    second = make_collector(seed=5, lanes=lanes, stack=stack)
+    second = make_collector(seed=5, lanes=lanes, stack=stack, joins=joins)
     second.policy.load_state_dict(first.policy.state_dict())
     second.pool.load_state_dict(pool)
     second.load_state_dict(state)
     assert same(second.collect(40, 2), rollout)
 
 
-def test_stacked_opponents_are_the_nets_that_rows_play() -> None:
+@pytest.mark.parametrize("joins", [False, True])
+def test_stacked_opponents_are_the_nets_that_rows_play(joins: bool) -> None:
     """In a real rollout every row's frozen net wrote the memory that this net alone writes from what it saw."""
-    collector = make_collector(stack=True)
+    collector = make_collector(stack=True, joins=joins, rows=12)
     collector.collect(30, 1)
     lane = collector.lanes[0]
-    before = lane.nets.opponent_state.select(None)
+    before, own = lane.nets.opponent_state.select(None), lane.nets.state.select(None)
     view, opponents = lane.nets.view.obs.clone(), list(lane.matches.opponents)
     slots = lane.matches.slots.copy()
-    lane.nets.step()
+    step = lane.nets.step()
     checked = set()
+    _, _, value = collector.policy.step(view[np.arange(12), lane.matches.seats], own, greedy=True)
+    assert (value - step.value).abs().max() < 1e-6 and (own.hidden - lane.nets.state.hidden).abs().max() < 1e-6
+    assert np.array_equal(lane.batch.actions[np.arange(12), lane.matches.seats], step.action)
     for row in np.flatnonzero(slots != NO_SLOT):
         seen = view[row, 1 - lane.matches.seats[row]][None]
         net = collector.pool.policy(opponents[row])

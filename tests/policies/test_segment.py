@@ -37,10 +37,8 @@ def test_the_compiled_segment_is_the_segment(
 
     def attend(segment: Segment | CompiledSegment, dtype: torch.dtype) -> list[torch.Tensor]:
         both, queries = qkv.to(dtype).requires_grad_(), shared.to(dtype).requires_grad_()
-        if num_queries == 1:
-            found = segment.attend(1, both)
-        else:
-            found = segment.attend(1, both[..., width:], queries)
+        tokens = (both,) if num_queries == 1 else (both[..., width:], queries)
+        found = segment.attend(1, *tokens)
         inputs = [both] if num_queries == 1 else [both, queries]
         return [found.detach(), *torch.autograd.grad(found, inputs, upstream.to(dtype))]
 
