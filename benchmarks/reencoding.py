@@ -233,8 +233,14 @@ class Memory:
         self._frozen[agent_id] = copy.deepcopy(policy).requires_grad_(False)
         return agent_id
 
+    def settle(self, *, wait: bool = True) -> None:
+        """Nothing is on its way to a disk."""
+
     def save_state(self, state: dict[str, Any]) -> None:
         """Ignored: nothing goes on from it."""
+
+    def close(self) -> None:
+        """The snapshots are kept."""
 
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Ignored."""

@@ -18,7 +18,7 @@ from torch import nn
 from league.errors import LeagueError, SnapshotError, UsageError, one_line, plain
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.schema import MAX_HISTORY, MAX_LAYERS, MAX_SEED
-from league.snapshots.io import load
+from league.snapshots.io import Frozen, load
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
 from league.types import ActionSpec, GameSpec, Policy
 
@@ -31,7 +31,7 @@ _ARCHITECTURE = TypeAdapter(Architecture)
 
 
 def load_policy(
-    folder: str | Path,
+    folder: str | Path | Frozen,
     device: str | torch.device = "cpu",
     agent_id: str | None = None,
     make: Callable[[Manifest, OwnPolicy], Callable[[], Policy]] | None = None,
@@ -39,7 +39,7 @@ def load_policy(
     """The frozen network of a snapshot or export, its weights checked against the manifest's hash.
 
     Args:
-        folder: the snapshot's.
+        folder: the snapshot's, or the snapshot in memory.
         device: where it shall be.
         agent_id: whose it must be; anybody's if not given.
         make: what makes a policy of one's own, with any weights; without it none is opened.
@@ -49,7 +49,7 @@ def load_policy(
             it is a policy of one's own, whose code does not lie in it.
         UsageError: this machine has no such device.
     """
-    manifest, tensors = load(Path(folder))
+    manifest, tensors = load(folder)
     if agent_id not in (None, manifest.agent_id):
         raise SnapshotError(
             f"{folder} holds another agent ({manifest.agent_id[:16]}..., not {agent_id[:16]}...); restore its own files"

@@ -2,6 +2,7 @@
 
 Both files are written and synced in a temporary folder beside the target, which is then renamed. A kill at any moment
 leaves the old state, at worst with a temporary folder that `clean` removes. Nothing here can run code from a file.
+In memory a snapshot is the bytes of these files (`Frozen`), so that what is loaded from it passes the same checks.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import safetensors.torch
@@ -38,6 +40,18 @@ DTYPES = frozenset(
 """What a tensor of a snapshot may hold."""
 
 
+@dataclass(frozen=True)
+class Frozen:
+    """A snapshot in memory: what its two files hold, or will hold once they are written."""
+
+    manifest: Manifest
+    data: bytes
+    """The weights file."""
+
+    def __str__(self) -> str:
+        return f"snapshot {self.manifest.agent_id[:16]}... in memory"
+
+
 def content_hash(tensors: Mapping[str, torch.Tensor]) -> str:
     """The agent id that these weights have: sha256, in hex, of the weights file; the order of names is no matter.
 
@@ -47,27 +61,47 @@ def content_hash(tensors: Mapping[str, torch.Tensor]) -> str:
     return _sha256(_weights_bytes(tensors))
 
 
+def freeze(tensors: Mapping[str, torch.Tensor], about: About) -> Frozen:
+    """A snapshot of these weights, in memory.
+
+    Args:
+        tensors: name -> weights, of any device and layout; copies are kept.
+        about: The rest of the manifest.
+
+    Raises:
+        SnapshotError: a value is not finite.
+    """
+    data = _weights_bytes(tensors)
+    return Frozen(Manifest(agent_id=_sha256(data), **dict(about)), data)
+
+
 def save(folder: str | Path, tensors: Mapping[str, torch.Tensor], about: About) -> Manifest:
+    """`freeze` and `write`, one after the other.
+
+    Raises:
+        SnapshotError: as these two.
+    """
+    return write(folder, freeze(tensors, about))
+
+
+def write(folder: str | Path, frozen: Frozen) -> Manifest:
     """Writes a snapshot; one with the same weights that is already there is left as it is and its manifest returned.
 
     Args:
         folder: The snapshot's own folder; its parents are made.
-        tensors: name -> weights, of any device and layout; copies are written.
-        about: The rest of the manifest.
+        frozen: What is written.
 
     Raises:
-        SnapshotError: a value is not finite, another or a damaged agent is there, or the disk refuses.
+        SnapshotError: another or a damaged agent is there, or the disk refuses.
     """
-    folder = Path(folder)
-    data = _weights_bytes(tensors)
-    manifest = Manifest(agent_id=_sha256(data), **dict(about))
+    folder, manifest = Path(folder), frozen.manifest
     if folder.exists():
         return _same_agent(folder, manifest)
     temporary = temporary_beside(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
-        write_synced(temporary / WEIGHTS, data)
+        write_synced(temporary / WEIGHTS, frozen.data)
         write_synced(temporary / MANIFEST, (manifest.model_dump_json(indent=2) + "\n").encode())
         sync_folder(temporary)
         os.rename(temporary, folder)
@@ -81,18 +115,16 @@ def save(folder: str | Path, tensors: Mapping[str, torch.Tensor], about: About) 
     return manifest
 
 
-def load(folder: str | Path) -> tuple[Manifest, dict[str, torch.Tensor]]:
-    """The manifest and the weights, on the CPU, after every check.
+def load(source: str | Path | Frozen) -> tuple[Manifest, dict[str, torch.Tensor]]:
+    """The manifest and the weights of a folder or of what is in memory, on the CPU, after every check.
 
     Raises:
         SnapshotError: a file is missing, too large, damaged or foreign, or a value is not finite.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise SnapshotError(f"no snapshot at {folder}; give a folder with {WEIGHTS} and {MANIFEST}")
-    manifest = parse(_read(folder / MANIFEST, MAX_MANIFEST_BYTES), str(folder / MANIFEST))
-    path = folder / WEIGHTS
-    data = _read(path, MAX_WEIGHTS_BYTES)
+    if isinstance(source, Frozen):
+        manifest, data, path = source.manifest, source.data, str(source)
+    else:
+        manifest, data, path = _read_both(Path(source))
     found = _sha256(data)
     if found != manifest.agent_id:
         raise SnapshotError(
@@ -110,8 +142,17 @@ def load(folder: str | Path) -> tuple[Manifest, dict[str, torch.Tensor]]:
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise SnapshotError(f"{path} is no safetensors file ({reason}); take the snapshot again") from None
-    _need_finite(tensors, str(path))
+    _need_finite(tensors, path)
     return manifest, tensors
+
+
+def _read_both(folder: Path) -> tuple[Manifest, bytes, str]:
+    """The manifest, the weights file and its path."""
+    if not folder.is_dir():
+        raise SnapshotError(f"no snapshot at {folder}; give a folder with {WEIGHTS} and {MANIFEST}")
+    manifest = parse(_read(folder / MANIFEST, MAX_MANIFEST_BYTES), str(folder / MANIFEST))
+    path = folder / WEIGHTS
+    return manifest, _read(path, MAX_WEIGHTS_BYTES), str(path)
 
 
 def _weights_bytes(tensors: Mapping[str, torch.Tensor]) -> bytes:
@@ -127,7 +168,9 @@ def _need_finite(tensors: Mapping[str, torch.Tensor], where: str) -> None:
             raise SnapshotError(
                 f"{where}: {name} is {tensor.dtype}; a weight is a float of 16 bits or more or an integer"
             )
-        count = int((~torch.isfinite(tensor)).sum()) if tensor.is_floating_point() else 0
+        if not tensor.is_floating_point() or torch.isfinite(tensor.sum()):  # a sum is finite of finite values alone
+            continue
+        count = int((~torch.isfinite(tensor)).sum())  # none where only the sum is too large
         if count:
             raise SnapshotError(
                 f"{where}: {name} has {count} of {tensor.numel()} values that are not finite; take an earlier snapshot"

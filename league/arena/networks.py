@@ -21,6 +21,7 @@ from league.policies.policy_checks import METHODS
 from league.policies.stacked import stack_of
 from league.schema import PartSource
 from league.snapshots.agent import load_policy
+from league.snapshots.io import Frozen
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
 from league.types import GameSpec, Policy, PolicyStack, Stackable
 
@@ -65,14 +66,15 @@ def described(config: Config, spec: GameSpec, policy: Policy) -> tuple[dict[str,
 
 
 def load_net(
-    folder: Path,
+    folder: Path | Frozen,
     device: torch.device | str = "cpu",
     agent_id: str | None = None,
     *,
     given: Given = Given(),
     say: Say | None = None,
 ) -> tuple[Manifest, Policy]:
-    """The frozen network in a folder (`league.snapshots.agent.load_policy`), a policy of one's own found again.
+    """The frozen network in a folder, or in memory, as `league.snapshots.agent.load_policy` gives it; a policy of one's
+    own is found again.
 
     given: what the user names now. say: hears where its code is not what it was.
 

@@ -18,8 +18,9 @@ from league.errors import StoreError, UsageError, nearest
 from league.maths.davidson import Prior
 from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
 from league.schema import check_number
-from league.store import connection
+from league.store.aside import Reckoning
 from league.store.liveness import run_status
+from league.store.reading import Reader
 from league.store.rows import RatingRow, RunRow, Sampling, SnapshotRow
 from league.store.store import Store
 from league.types import BOT_PREFIX
@@ -36,6 +37,9 @@ LEAST_PRIOR, MAX_PRIOR = 1e-3, 1e6
 second are ever played."""
 NUM_SURPRISES = 10
 """The most surprising pairs that a board lists."""
+
+_Games = tuple[PairCounts, list[list[str]], str | None]
+"""Counts of games, lineages and the anchor, as `rate_counts` takes them."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +239,7 @@ def rate(store: Store, game_id: str, sampling: Sampling = "sample") -> Ratings:
     return rate_counts(*_games_of(store, game_id, sampling))
 
 
-def _games_of(store: Store, game_id: str, sampling: Sampling) -> tuple[PairCounts, list[list[str]], str | None]:
+def _games_of(store: Reader, game_id: str, sampling: Sampling) -> _Games:
     """What the ratings of a game are worked out from."""
     with store.reading():
         counts, lineages = store.pair_counts(game_id, sampling=sampling), store.lineages(game_id)
@@ -248,17 +252,18 @@ def rate_evaluation(store: Store, run: str, game_id: str, update: int, agents: C
     Where the store is busy there are no rows of this update: ratings are worked out from matches, never from that
     table.
     """
-    try:
-        with store.writing(connection.PATIENCE_SECONDS):
-            store.flush(force=True)
-            found, games = _games_of(store, game_id, "sample"), store.training_games(run)
-    except StoreError:
-        return
-    ratings = rate_counts(*found)
-    elo = elo_series((run, opponent, score) for opponent, score in games)[0].get(run, ELO_START)
-    rows = [row for row in _rating_rows(ratings, game_id, "sample") if row.agent_id in agents]
-    learner = RatingRow(run, update, "elo", run, elo, None, None, len(games), game_id)
-    store.add_ratings([learner, *(replace(row, run=run, update=update) for row in rows)])
+
+    def read(reader: Reader) -> tuple[_Games, list[tuple[str, float]]]:
+        return _games_of(reader, game_id, "sample"), reader.training_games(run)
+
+    def work_out(found: tuple[_Games, list[tuple[str, float]]]) -> list[RatingRow]:
+        ratings, games = rate_counts(*found[0]), found[1]
+        elo = elo_series((run, opponent, score) for opponent, score in games)[0].get(run, ELO_START)
+        rows = [row for row in _rating_rows(ratings, game_id, "sample") if row.agent_id in agents]
+        learner = RatingRow(run, update, "elo", run, elo, None, None, len(games), game_id)
+        return [learner, *(replace(row, run=run, update=update) for row in rows)]
+
+    store.add_ratings_of(Reckoning(read, work_out))
 
 
 def _keep(store: Store, board: Board, ratings: Ratings, earlier: Sequence[RatingRow]) -> None:

@@ -23,7 +23,7 @@ from league.boards.standings import rate_evaluation
 from league.config.models import Config
 from league.device import describe_device, products_of
 from league.envs import registry
-from league.errors import StoreError, UsageError
+from league.errors import SnapshotError, StoreError, UsageError
 from league.play.evaluation import Summary
 from league.play.opponents import num_slots_for
 from league.policies.kernels import switch
@@ -187,10 +187,13 @@ class Session:
                     locks.enter_context(alone(learner.plan.row.run, learner.plan.shelf.folder))
                 self._look(learner)
             self._locks = locks.pop_all()
+        self._store.writes_aside = True
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._locks.close()
+        with self._locks:
+            self._store.writes_aside = False
+            self._store.settle()
 
     @property
     def is_finished(self) -> bool:
@@ -363,6 +366,8 @@ class Session:
 
     def _note(self, learner: _Learner, status: RunStatus) -> None:
         counters, learner.status = learner.counters, status
+        with suppress(SnapshotError):  # what the run ended with has told it
+            learner.plan.shelf.settle()
         self._store.update_run(learner.plan.row.run, status=status, steps=counters.steps, update=counters.update)
         self._store.flush_or_keep()
 

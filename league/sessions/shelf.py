@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ from league.sessions.guests import folder_of as guest_folder
 from league.sessions.guests import keep, names
 from league.signals import Interrupted, received
 from league.snapshots import io as snapshot_files
+from league.snapshots.io import Frozen
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
+from league.snapshots.writer import SnapshotWriter
 from league.store.connection import StoreBusy
 from league.store.rows import AgentRow, LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store
@@ -60,6 +63,7 @@ class FileShelf:
         self.spec = registry.spec(config.env.name, config.env.options)
         self._device = device
         self._paths = dict(elsewhere or {})
+        self._writer = SnapshotWriter()
         options = registry.check_options(config.env.name, config.env.options)
         self._game = GameRecord.of(self.spec, row.game_id, options, row.source)
         self._lessons = {
@@ -126,6 +130,8 @@ class FileShelf:
     def load_policy(self, agent_id: str) -> Policy:
         """The frozen policy of an agent id, or a bot in Python, on the device.
 
+        What was just saved comes from memory, where it is kept for a while, and is checked as a file is.
+
         Raises:
             SnapshotError: it is not there, or damaged.
         """
@@ -134,6 +140,9 @@ class FileShelf:
             bot = thing_of("bot", name, self.config.parts.bots[name])
             return BotPolicy(name, bot, choices_of(self.spec.action), self._device)
         run, again = self.row.run, command("resume", self.row.run, store=self.store.path)
+        recent = self._writer.recent(agent_id)
+        if recent is not None:
+            return load_net(recent, self._device, agent_id)[1]
         if agent_id in self.guests:
             self._paths[agent_id] = self._guest(agent_id)
         elif agent_id not in self._paths:
@@ -149,7 +158,13 @@ class FileShelf:
             raise SnapshotError(f"{error}; then {again}") from None
 
     def add_snapshot(self, policy: Policy, counters: Counters) -> str:
-        """Writes the policy as it is now, and its row; returns its agent id."""
+        """Freezes the policy as it is now and returns its agent id; its files are written by another thread.
+
+        Its row follows once they are there (`settle`).
+
+        Raises:
+            SnapshotError: a weight is not finite.
+        """
         path = self.folder / "snapshots" / f"{counters.steps:010d}"
         architecture, history_tokens = described(self.config, self.spec, policy)
         about = About(
@@ -166,19 +181,36 @@ class FileShelf:
             parent=counters.newest or None,
             extra={"bits": settings.BITS},
         )
-        tensors = policy.state_dict()
-        _take_back(path, tensors)
-        manifest = snapshot_files.save(path, tensors, about)
-        self._publish(snapshot_row(self.store, manifest.run, path, manifest))
-        self._paths[manifest.agent_id] = path
-        return manifest.agent_id
+        frozen = snapshot_files.freeze(policy.state_dict(), about)
+        self._writer.add(frozen, partial(_write, path, frozen))
+        self._paths[frozen.manifest.agent_id] = path
+        return frozen.manifest.agent_id
+
+    def settle(self, *, wait: bool = True) -> None:
+        """Gives the store the rows of the snapshots whose files are on the disk by now.
+
+        wait: until those of all are.
+
+        Raises:
+            SnapshotError: the disk refuses one; it is kept in memory, and tried again at the next call.
+        """
+        while (manifest := self._writer.take_written(wait=wait)) is not None:
+            path = self.folder / "snapshots" / f"{manifest.step:010d}"
+            self._publish(snapshot_row(self.store, manifest.run, path, manifest))
+
+    def close(self) -> None:
+        """Waits for what is being written, and lets go of what is in memory beside it."""
+        with suppress(SnapshotError):  # it was told where somebody could do something about it
+            self.settle()
+        self._writer.forget()
 
     def save_state(self, state: dict[str, Any]) -> None:
-        """Writes what a restart needs; the state before it is kept.
+        """Writes what a restart needs, once all snapshots are on the disk; the state before it is kept.
 
         Raises:
             SnapshotError: the disk refuses.
         """
+        self.settle()
         try:
             save_state(self.folder / "state", state)
         except SnapshotError as error:
@@ -288,13 +320,14 @@ class LeagueShelf(FileShelf):
         self._unpublished.append(row)
 
 
-def _take_back(snapshot: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Gives a snapshot that was set aside its name again, if it is whole and these are its weights."""
-    for aside in sorted(snapshot.parent.glob(f"{snapshot.name}{ASIDE}*")):
+def _write(folder: Path, frozen: Frozen) -> Manifest:
+    """Writes a snapshot; one that was set aside gets its name again, if it is whole and has these weights."""
+    for aside in sorted(folder.parent.glob(f"{folder.name}{ASIDE}*")):
         with suppress(SnapshotError):
-            if snapshot_files.load(aside)[0].agent_id == snapshot_files.content_hash(tensors):
-                aside.rename(snapshot)
-                return
+            if snapshot_files.load(aside)[0].agent_id == frozen.manifest.agent_id:
+                aside.rename(folder)
+                break
+    return snapshot_files.write(folder, frozen)
 
 
 def snapshot_row(store: Store, run: str, folder: Path, manifest: Manifest, is_historical: bool = True) -> SnapshotRow:

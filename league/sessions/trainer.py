@@ -271,6 +271,7 @@ class Trainer:
 
         Raises:
             UsageError: a rollout waits to be learned from.
+            SnapshotError: the disk refused it; it is in memory, and each later act tries to write it again.
         """
         self._need_no_rollout("snapshot()")
         with self._acting() as training:
@@ -281,6 +282,7 @@ class Trainer:
             elif joins and agent_id not in training.pool.snapshots:
                 training.snapshot()
                 self._by_hand.mark("snapshots join the pool out of their schedule")
+            self._shelf.settle()
         return agent_id
 
     def evaluate(self, *, newest: bool = False) -> dict[str, Summary]:

@@ -72,6 +72,8 @@ class Connection:
         self.path, self.say = path, say
         self.before_write: Callable[[Cursor], None] = lambda con: None
         """Is called with the file, just opened to be written, before anything else is done with it."""
+        self.before_open: Callable[[], None] = lambda: None
+        """Is called before the file is opened, however that ends."""
         self._shared: Cursor | None = None
         """Of the `reading` or `writing` that is under way."""
         self._can_write = False
@@ -134,6 +136,7 @@ class Connection:
             with self._explained():
                 yield self._shared
             return
+        self.before_open()
         wait = LOCK_SECONDS if wait is None else wait
         deadline = time.monotonic() + wait
         if not _process_lock.acquire(timeout=wait):
@@ -145,6 +148,11 @@ class Connection:
                 yield con
         finally:
             _process_lock.release()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a `reading` or `writing` is under way."""
+        return self._shared is not None
 
     def is_waited_for(self) -> bool:
         """Whether a process has waited to write for a while."""

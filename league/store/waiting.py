@@ -74,6 +74,17 @@ class Waiting:
         for gate, came_to in self._gates.items():
             _end_gate(con, gate, came_to)
 
+    def extend(self, later: Waiting) -> None:
+        """Takes in what was added to another one since; a row replaces one of its key."""
+        for table, rows in later._rows.items():
+            for row in rows.values():
+                self.add(table, row)
+        for run, noted in later._progress.items():
+            known = self._progress.setdefault(run, dict(noted))
+            known.update({name: value for name, value in noted.items() if value is not None})
+        for gate, came_to in later._gates.items():
+            self._gates.setdefault(gate, came_to)
+
     def clear(self) -> None:
         """Nothing waits any more."""
         for rows in self._rows.values():

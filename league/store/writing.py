@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from league.acts import act
 from league.errors import StoreError, UsageError, command
-from league.store import connection as files
 from league.store.codec import naive, to_columns
-from league.store.connection import Connection, Cursor, StoreBusy, committed
+from league.store.flushing import Flusher
 from league.store.importing import Earlier, MatchFile, delete_import, write_import
-from league.store.keeping import Keeper, keep
-from league.store.reading import Reader, count_rows
 from league.store.rows import (
     AgentRow,
     GameRow,
@@ -30,13 +25,9 @@ from league.store.rows import (
     now,
 )
 from league.store.sql import sql
-from league.store.waiting import Waiting, write_batch
+from league.store.waiting import write_batch
 from league.types import MatchResult, Source
 
-FLUSH_SECONDS = 5.0
-"""The least time between two writes that can be put off."""
-MAX_RETRY_SECONDS = 60.0
-"""The most that is waited before the next try where such writes fail again and again; each failure is said."""
 _DELETES_AFTER = (
     "delete_metrics_after",
     "delete_events_after",
@@ -47,36 +38,8 @@ _DELETES_AFTER = (
 """Of a run, past an update, beside its matches; agents go while their snapshots tell whose they are."""
 
 
-class Writer(Reader):
+class Writer(Flusher):
     """A store that is written, too. What `add_*` and `update_run` are given waits in memory until `flush`."""
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
-        self._keeper = Keeper(connection.path, connection.say)
-        connection.before_write = self._keeper.take_in
-        self._has_kept = False
-        """Whether rows were kept since the file could be written last."""
-        self._waiting = Waiting()
-        self._status: dict[str, RunStatus] = {}
-        self._next_flush = 0.0
-        self._retry_seconds = FLUSH_SECONDS
-
-    @property
-    def num_waiting(self) -> int:
-        """Rows in memory that are not in the file yet."""
-        return len(self._waiting)
-
-    @contextmanager
-    def writing(self, wait: float | None = None) -> Iterator[None]:
-        """Within it all that reads and writes shares one opening of the file. Keep it short: nobody else can read.
-
-        wait: seconds for another process to let go of the file, `LOCK_SECONDS` if not given.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
-        with self.connection.writing(wait):
-            yield
 
     def add_matches(self, matches: Iterable[MatchResult]) -> None:
         """Buffers finished matches; one replaces an earlier one of the same (run, kind, update, row, ordinal).
@@ -121,12 +84,6 @@ class Writer(Reader):
     def add_snapshot(self, snapshot: SnapshotRow) -> None:
         """Buffers a snapshot, which becomes an agent named RUN@STEP; it replaces an earlier one of its run and step."""
         self._waiting.add("snapshot", to_columns(snapshot))
-
-    def add_ratings(self, ratings: Iterable[RatingRow]) -> None:
-        """Buffers ratings as they stood; one replaces an earlier one of its run, update, game, board and agent."""
-        rated_at = now()
-        for rating in ratings:
-            self._waiting.add("rating", to_columns(rating, rated_at=rated_at))
 
     def replace_board(self, game_id: str, sampling: Sampling, prior: float, ratings: Sequence[RatingRow]) -> bool:
         """Writes a board's ratings in the place of those that it had, if the store can be written at this moment.
@@ -332,89 +289,6 @@ class Writer(Reader):
                     f"store {self.path}: you may not write {path}; see to its rights, or pass another --store"
                 )
 
-    def take_in(self) -> None:
-        """Takes in the rows that lie beside the store, if it can be written now; else says that they wait."""
-        if not self._keeper.has_files:
-            return
-        try:
-            with self.connection.opened(read_only=False, wait=files.PATIENCE_SECONDS):
-                pass
-        except StoreError as error:
-            self.connection.say(f"rows that are kept beside the store wait on: {error}")
-
-    def flush(self, force: bool = False, *, is_wanted: bool = False) -> bool:
-        """Writes everything that waits, in one transaction.
-
-        Without `force` it does nothing within 5 seconds of the last time, unless it `is_wanted`, and a store that
-        cannot be written is only warned about: the rows stay in memory for the next time, which comes later with every
-        failure. With `force` it writes now or raises; the rows stay in memory all the same.
-
-        Returns:
-            Whether nothing waits any more.
-
-        Raises:
-            StoreBusy: with `force`, another process kept the store for `LOCK_SECONDS`.
-            StoreError: with `force`, the store cannot be written.
-        """
-        if not self.num_waiting:
-            return True
-        if not (force or is_wanted) and time.monotonic() < self._next_flush:
-            return False
-        try:
-            return self._flush_now(None if force else files.PATIENCE_SECONDS)
-        except StoreError as error:
-            if force:
-                raise
-            self._next_flush = time.monotonic() + self._retry_seconds
-            self.connection.say(
-                f"{self.num_waiting} rows wait in memory, tried again in {self._retry_seconds:g} s: {error}"
-            )
-            self._retry_seconds = min(2 * self._retry_seconds, MAX_RETRY_SECONDS)
-            return False
-
-    def flush_or_keep(self) -> bool:
-        """Writes everything that waits now, or keeps it in a file beside the store, which the next write takes in.
-
-        For what would be lost otherwise, since its process ends.
-
-        Returns:
-            Whether it was written; if not, it is kept, which is said.
-
-        Raises:
-            StoreError: the store cannot be written for another reason than that it is busy; what waits is kept, or
-                cannot be kept either.
-        """
-        try:
-            return self._flush_now(files.PATIENCE_SECONDS if self._has_kept else None)
-        except BaseException as error:
-            self._keep(error)
-            if not isinstance(error, StoreBusy):
-                raise
-            return False
-
-    def checkpoint(self, run: str, update: int, *, keeps: bool = False) -> dict[str, list[int]]:
-        """Writes everything that waits, and DuckDB's log into the file itself, so that nothing is left in the log.
-
-        keeps: as in `flush_or_keep` what waits is kept where the store is busy.
-
-        Returns:
-            `row_counts` of the run; empty where what waits is kept, since they are not known then.
-
-        Raises:
-            StoreError: as `flush` with `force`.
-        """
-        try:
-            with self.connection.opened(read_only=False) as con:
-                if self.num_waiting:
-                    self._write(con)
-                con.execute("CHECKPOINT")
-                return count_rows(con, run, update)
-        except StoreBusy as error:
-            if not keeps:
-                raise
-            self._keep(error)
-            return {}
-
     @act("delete what came after")
     def delete_after(self, run: str, update: int) -> int:
         """Forgets what a run's training wrote past `update`, in the file and in memory, in one transaction.
@@ -435,33 +309,3 @@ class Writer(Reader):
                 con.execute(sql(name), given)
         self._waiting.forget_after(run, update)
         return int(num_matches)
-
-    def _flush_now(self, wait: float | None) -> bool:
-        if self.num_waiting:
-            with self.connection.opened(read_only=False, wait=wait) as con:
-                self._write(con)
-        return True
-
-    def _keep(self, reason: BaseException) -> None:
-        """Moves what waits to a file beside the store; says so, or why it waits on."""
-        if not self.num_waiting:
-            return
-        try:
-            path = keep(self.path, self._waiting)
-        except StoreError as error:
-            self.connection.say(f"{self.num_waiting:,} rows could not be kept either: {error}")
-            return
-        why = f": {reason}" if isinstance(reason, StoreBusy) else ""
-        self.connection.say(
-            f"{self.num_waiting:,} rows wait in {path.name} beside the store, and the next command that may write the"
-            f" store takes them in{why}"
-        )
-        self._waiting.clear()
-        self._has_kept = True
-
-    def _write(self, con: Cursor) -> None:
-        with committed(con):
-            self._waiting.write(con)
-        self._waiting.clear()
-        self._next_flush, self._retry_seconds = time.monotonic() + FLUSH_SECONDS, FLUSH_SECONDS
-        self._has_kept = False

@@ -58,7 +58,7 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
     with on_signal(interrupt):
         results = play(run.make_batch, pairings, origin, update=counters.update, precision=config.learner.precision)
     results = [replace(result, row=result.row + first_row) for result in results] if first_row else results
-    run.store.add_matches(results)
+    run.add_evaluation(results)
     run.rate(counters.update, {agent for result in results for agent in result.agents})
     alarms: list[Alarm] = []
     summaries = summaries_of(results, agent_id, nets, [opponent.agent_id for opponent in opponents])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -15,7 +15,7 @@ from league.pool.pool import Pool
 from league.store.rows import RewardTerm
 from league.store.store import Store
 from league.training.guards import Guards
-from league.types import GameSpec, MatchBatch, Policy, PolicyStack
+from league.types import GameSpec, MatchBatch, MatchResult, Policy, PolicyStack
 
 
 @dataclass
@@ -43,6 +43,25 @@ class Counters:
             TypeError: it has other fields.
         """
         vars(self).update(vars(Counters(**state)))
+
+
+@dataclass
+class Met:
+    """The run's own evaluation games, as the store has them, so that it is read once."""
+
+    games: dict[tuple[int, int, int], tuple[tuple[str, str], int]] | None = None
+    """(update, row, ordinal) -> the agents by seat, and the outcome for the first; None: not read yet."""
+
+    def read(self, store: Store, run: str) -> None:
+        """Reads them, the first time."""
+        if self.games is None:
+            self.games = {}
+            self.add(store.matches(run, "evaluation"))
+
+    def add(self, results: Iterable[MatchResult]) -> None:
+        """Games that the store is given; one replaces one of its key."""
+        if self.games is not None:
+            self.games |= {(x.update, x.row, x.ordinal): (x.agents, x.outcome_of(x.agents[0])) for x in results}
 
 
 @dataclass(frozen=True)
@@ -89,10 +108,22 @@ class Shelf(Protocol):
         """The frozen policy of an agent id, on the run's device."""
 
     def add_snapshot(self, policy: Policy, counters: Counters) -> str:
-        """Stores the policy as it is now and returns its agent id."""
+        """Freezes the policy as it is now and returns its agent id; it may be written meanwhile (`settle`)."""
+
+    def settle(self, *, wait: bool = True) -> None:
+        """Before rows that name a snapshot go to the store: its own row is there first, and before it its files.
+
+        wait: until that is so of all; else only of those that are written by now.
+
+        Raises:
+            SnapshotError: one cannot be written; nothing of it is lost, and it is tried again at the next call.
+        """
 
     def save_state(self, state: dict[str, Any]) -> None:
-        """Stores what a restart needs."""
+        """Stores what a restart needs, after the snapshots that it names."""
+
+    def close(self) -> None:
+        """Lets go of what is in memory; no other call may follow but of a training that goes on from a state."""
 
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Writes a file of what a guard found, and returns words of what shows it."""
@@ -151,6 +182,17 @@ class Run:
     """What training rows play instead of the run's own game, which evaluations always play; the earliest first."""
     counters: Counters = field(default_factory=Counters)
     guards: Guards = field(default_factory=Guards)
+    met: Met = field(default_factory=Met)
+
+    def add_evaluation(self, results: Sequence[MatchResult]) -> None:
+        """Gives the store games of an evaluation, once the snapshots that played them are there.
+
+        Raises:
+            SnapshotError: a snapshot cannot be written.
+        """
+        self.shelf.settle()
+        self.store.add_matches(results)
+        self.met.add(results)
 
     def lesson_at(self, steps: int) -> Lesson:
         """What a rollout that begins after so many steps plays."""

@@ -46,7 +46,8 @@ class SaveClock:
 
 
 def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> bool:
-    """Writes what waits for the store, then the state: a restart never goes on from a state whose matches are lost.
+    """Writes the snapshots, what waits for the store, then the state: a restart never goes on from a state whose
+    snapshots or matches are lost.
 
     The state holds how many match rows the store has then, so that a restart sees whether it has lost some. Where it
     `must_succeed` and the store is busy, what waits is kept beside it, and the state has no such counts.
@@ -58,6 +59,7 @@ def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> bool:
         StoreError, SnapshotError: `must_succeed`, and the store or the disk refused.
     """
     try:
+        run.shelf.settle()
         rows = run.store.checkpoint(run.name, run.counters.update, keeps=must_succeed)
         run.shelf.save_state({**state, "rows": rows})
     except (StoreError, SnapshotError) as error:

@@ -222,6 +222,7 @@ class Training:
         """Plays a rollout against opponents that the pool draws: `learner.segments` segments, which stand beside each
         other, of `learner.rollout_steps` steps of every row."""
         counters = self.counters
+        self.run.shelf.settle(wait=False)
         lesson = self.run.lesson_at(counters.steps)
         if lesson.number != self.lesson.number:
             self._begin_lesson(lesson)
@@ -241,7 +242,9 @@ class Training:
         Returns:
             The metrics.
         """
-        run, counters, started = self.run, self.counters, time.perf_counter()
+        run, counters = self.run, self.counters
+        run.shelf.settle()  # before the update: an error of the disk leaves the run between two of them
+        started = time.perf_counter()
         metrics: dict[str, float] = self.learner.update(rollout)
         learned, num_steps = time.perf_counter() - started, rollout.reward.numel()
         counters.update += 1
@@ -263,8 +266,9 @@ class Training:
         return metrics
 
     def close(self) -> None:
-        """Lets go of what play holds beside memory, such as worker processes; no act may follow."""
+        """Lets go of what play holds beside memory, such as worker processes, and of the shelf; no act may follow."""
         self.collector.close()
+        self.run.shelf.close()
 
     def reconfigure(self, config: Config) -> None:
         """Goes on with other figures of learning or of [run] (`league.Trainer.change`)."""

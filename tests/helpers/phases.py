@@ -2,7 +2,7 @@
 
 Each entry into one of `PHASES` writes its name and the monotonic time as a line to that pipe, and leaving it those of
 the one around it after `BACK`. In the phase that is held it waits, the first time and before it does anything, to be
-interrupted.
+interrupted. A phase of another thread than the main one has `ASIDE` after its name; held, it waits to be killed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ PHASES = {
     "wire",
     "write the run",
     "snapshot",
+    "write a snapshot",
     "evaluate",
     "play",
     "learn",
@@ -43,6 +44,7 @@ PHASES = {
 }
 """The acts of the engine (`league.acts`) that are told."""
 BACK = "back to "
+ASIDE = " aside"
 
 
 class Told:
@@ -99,7 +101,12 @@ def _tell(pipe: Descriptor, words: list[str], hold: str) -> None:
         os.write(pipe.number, f"{phase} {time.monotonic()}\n".encode())
 
     def heard(phase: str, begins: bool) -> None:
-        if phase not in PHASES or threading.current_thread() is not threading.main_thread():
+        if phase not in PHASES:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            tell(phase + ASIDE if begins else BACK + around[-1])
+            while begins and phase + ASIDE == hold:
+                time.sleep(0.01)
             return
         if not begins:
             return leave()

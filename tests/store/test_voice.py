@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from league import cli
-from league.store import connection, writing
+from league.store import connection, flushing
 from league.store.store import Store
 from tests.helpers import processes
 from tests.helpers.cases import cases
@@ -115,5 +115,5 @@ def test_rows_that_wait_are_told_to_the_watcher(store: Store, caplog: pytest.Log
             opened.add_matches([make_match()])
             assert not opened.flush()
     (line,), (record,) = said, caplog.records
-    assert line.startswith(f"1 rows wait in memory, tried again in {writing.FLUSH_SECONDS:g} s: store {store.path} is")
+    assert line.startswith(f"1 rows wait in memory, tried again in {flushing.FLUSH_SECONDS:g} s: store {store.path} is")
     assert record.getMessage().startswith("1 rows wait in memory") and record.name == "league.store.store"
