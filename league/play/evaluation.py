@@ -3,9 +3,11 @@ short ones are not over-counted, and random numbers of their own, so that evalua
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +38,24 @@ MAX_PAIRS = 32
 MAX_PADDING = 1.25
 """On a CPU nets are stacked where that plays at most so many times their rows, each slot having as many as the fullest
 net. A stacked row takes 0.7 to 0.8 of the time (docs/lab/performance.md); on CUDA rows count for less than calls."""
+MAX_ENTRIES = 2
+"""On CUDA a stacked step has at most so many times the rows that are played, but for rounding to its shapes."""
 MAX_STEPS = 1_000_000
 """Of a match; of brawl they are 28 hours."""
+
+
+Nets = Callable[[list[RowGroup]], Any]
+
+
+class Graphs(Protocol):
+    """Replays what a call did on the device (`league.play.graphs.StepGraphs`)."""
+
+    def call(self, key: Hashable, nets: Nets, groups: list[RowGroup], reads: Iterable[torch.Tensor], /) -> Any:
+        """Does what `nets` does."""
+
+
+MakeStack = Callable[[Policy], PolicyStack | None]
+MakeGraphs = Callable[[torch.Generator], Graphs | None]
 
 
 @dataclass(frozen=True)
@@ -86,7 +104,8 @@ def play(
     update: int,
     greedy: bool = False,
     precision: str = "float32",
-    make_stack: Callable[[Policy], PolicyStack | None] | None = None,
+    make_stack: MakeStack | None = None,
+    make_graphs: MakeGraphs | None = None,
 ) -> list[MatchResult]:
     """Plays all pairings side by side in one batch, as evaluation rows sorted by (row, ordinal).
 
@@ -104,6 +123,7 @@ def play(
         greedy: both sides play their likeliest action, instead of sampling as in training.
         precision: as `learner.precision`.
         make_stack: what plays several nets like this one in one call; None, or a None from it, plays net by net.
+        make_graphs: replays the steps of nets that are stacked, which draw from the generator; None: plain calls.
 
     Raises:
         UsageError: a pairing's games are odd or not positive, or a match does not end.
@@ -125,7 +145,8 @@ def play(
         seats = _Seats(batch)
         played, steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
         sums = np.zeros(batch.reward_terms.shape, np.float64)
-        families = _families(pairings, plan, view, generator, greedy, make_stack)
+        calls = _Calls(generator, greedy, make_stack, make_graphs(generator) if make_graphs else None)
+        families = _families(pairings, plan, view, calls)
         while (playing := played < plan.quota).any():
             acting = seats.acting(playing)
             view.pull()
@@ -260,35 +281,47 @@ class _Plan:
         self.agents = [ids[k] if row % SEATS == 0 else ids[k][::-1] for row, k in enumerate(self.pairing.tolist())]
 
 
-def _families(
-    pairings: Sequence[Pairing],
-    plan: _Plan,
-    view: SeatView,
-    generator: torch.Generator,
-    greedy: bool,
-    make_stack: Callable[[Policy], PolicyStack | None] | None,
-) -> list[_Family]:
+@dataclass(frozen=True)
+class _Calls:
+    """How nets are called: arguments of `play`, and what they draw from."""
+
+    generator: torch.Generator
+    greedy: bool
+    make_stack: MakeStack | None
+    graphs: Graphs | None
+
+
+def _families(pairings: Sequence[Pairing], plan: _Plan, view: SeatView, calls: _Calls) -> list[_Family]:
     """The nets of all pairings by their architecture."""
     nets: dict[Hashable, dict[str, Policy]] = {}
     for who in (who for pairing in pairings for who in (pairing.a, pairing.b)):
         if who.policy is not None:
             nets.setdefault(who.agent_id if who.family is None else who.family, {})[who.agent_id] = who.policy
-    return [_Family(members, plan, view, generator, greedy, make_stack) for members in nets.values()]
+    return [_Family(members, plan, view, calls) for members in nets.values()]
+
+
+def shares(counts: Sequence[int], device: torch.device) -> list[int]:
+    """Into how many slots of a stack each of several nets goes, whose rows these are.
+
+    On CUDA a net that has most of the rows fills several, the fewest with which a stacked step has at most
+    `MAX_ENTRIES` times the rows; a slot has as many as the fullest. On a CPU each has one: there rows count for more
+    than calls, and nets that do not fit each other play by themselves.
+    """
+    if device.type != "cuda":
+        return [1] * len(counts)
+    width = max(counts)
+    while True:
+        slots = [-(-count // width) for count in counts]
+        if sum(slots) * width <= MAX_ENTRIES * sum(counts):
+            return slots
+        width -= 1
 
 
 class _Family:
     """Nets of one architecture. They share one memory, with a row for every seat that one of them plays."""
 
-    def __init__(
-        self,
-        nets: dict[str, Policy],
-        plan: _Plan,
-        view: SeatView,
-        generator: torch.Generator,
-        greedy: bool,
-        make_stack: Callable[[Policy], PolicyStack | None] | None,
-    ) -> None:
-        self._nets, self._view, self._generator, self._greedy = nets, view, generator, greedy
+    def __init__(self, nets: dict[str, Policy], plan: _Plan, view: SeatView, calls: _Calls) -> None:
+        self._view, self._generator, self._greedy = view, calls.generator, calls.greedy
         found = [
             (row, seat, agent)
             for row, agents in enumerate(plan.agents)
@@ -296,11 +329,25 @@ class _Family:
             if agent in nets
         ]
         like, num_places, device = next(iter(nets.values())), len(found), view.device
-        agents = [agent for _, _, agent in found]
-        slots, width = stacked_shape(len(nets), max(map(agents.count, nets)), device)
-        is_even = len(nets) > 1 and (device.type == "cuda" or slots * width <= MAX_PADDING * num_places)
-        self._played = Opponents(self, make_stack(like) if make_stack and is_even else None, device)
-        self._slots = np.array([self._played.enter(agent) for agent in agents])
+        counts = Counter(agent for _, _, agent in found)
+        parts = dict(zip(counts, shares([*counts.values()], device), strict=True))
+        slots, width = stacked_shape(
+            sum(parts.values()), max(-(-counts[agent] // parts[agent]) for agent in counts), device
+        )
+        is_even = device.type == "cuda" or slots * width <= MAX_PADDING * num_places
+        is_even = is_even and (len(nets) > 1 or calls.graphs is not None)
+        stack = calls.make_stack(like) if calls.make_stack and is_even else None
+        self._graphs = calls.graphs if stack is not None else None
+        self._played = Opponents(self, stack, device)
+        self._parts: dict[str, Policy] = {}
+        """Part of a net that has a slot of its own -> the net."""
+        met = Counter[str]()
+        self._slots = np.zeros(num_places, np.int64)
+        for place, (_, _, agent) in enumerate(found):
+            part = f"{agent}#{met[agent] % parts[agent]}" if stack is not None else agent
+            met[agent] += 1
+            self._parts[part] = nets[agent]
+            self._slots[place] = self._played.enter(part)
         # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
         self._place_rows = np.array([row for row, _, _ in found])
         self._place_seats = np.array([seat for _, seat, _ in found])
@@ -310,18 +357,35 @@ class _Family:
         self._chosen = torch.zeros(num_places + 1, view.actions.shape[-1], dtype=view.actions.dtype, device=device)
         self._finite = torch.ones(num_places + 1, dtype=torch.bool, device=device)
         self._groups: dict[bytes, list[RowGroup]] = {}
+        self._fixed: dict[Hashable, tuple[list[RowGroup], list[RowGroup]]] = {}
+        """Shape -> the groups whose tensors graphs read, and those that they hold now."""
 
     guests: Sequence[str] = ()
     """See `league.play.opponents.Holder`; a net of another architecture is of another family."""
 
     def policy(self, agent_id: str) -> Policy:
-        """The net of that id."""
-        return self._nets[agent_id]
+        """The net of that part."""
+        return self._parts[agent_id]
 
     def act(self, acting: BoolArray) -> None:
         """Writes the actions of its seats that are `acting` (B, S)."""
+        groups = self._groups_of(acting)
+        if self._graphs is None or not groups:
+            self._act(groups)
+            return
+        key = (id(self), *(group.shape for group in groups))
+        fixed, held = self._fixed.get(key) or ([replace(group, rows=group.rows.clone()) for group in groups], groups)
+        if held is not groups:
+            for there, now in zip(fixed, groups, strict=True):
+                there.rows.copy_(now.rows)
+        self._fixed[key] = fixed, groups
+        own = [self._seats, self._chosen, self._finite, *self._view.tensors(), *self._state.tensors().values()]
+        self._graphs.call(key, self._act, fixed, [*own, *self._played.weights(fixed)])
+
+    def _act(self, groups: list[RowGroup]) -> None:
+        """Reads and writes only tensors that `act` names, so that it can be captured."""
         view = self._view
-        for group in self._groups_of(acting):
+        for group in groups:
             obs, mask = view.see(self._seats[group.rows])
             action, is_finite = self._played.step(group, obs, self._state, mask, self._generator, greedy=self._greedy)
             self._chosen[group.rows] = action.to(self._chosen.dtype)

@@ -302,9 +302,17 @@ def make_calls(
 
     say: is told what cannot be had.
     """
-    has_graphs = config.compile == "graphs" or (generator.device.type == "cuda" and config.compile != "off")
-    graphs = StepGraphs[RowGroup, LearnerStep | None](generator, config.precision, say) if has_graphs else None
+    graphs = make_graphs(config, generator, say=say)
     return NetCalls(generator, config.precision, stack, graphs, joins=joins_learner(generator.device))
+
+
+def make_graphs(config: LearnerConfig, generator: torch.Generator, *, say: Callable[[str], None]) -> Any:
+    """`StepGraphs` that draw from a generator; None where the settings have none on its device.
+
+    say: as for `make_calls`.
+    """
+    has_graphs = config.compile == "graphs" or (generator.device.type == "cuda" and config.compile != "off")
+    return StepGraphs[RowGroup, LearnerStep | None](generator, config.precision, say) if has_graphs else None
 
 
 def make_collector(

@@ -409,6 +409,7 @@ def wire(plan: Plan) -> Run:
         spec=shelf.spec,
         make_batch=partial(make_batch, config),
         make_stack=partial(make_stack, policy, config),
+        stack_for=partial(networks.make_stack, num_slots=1, precision=config.learner.precision),
         shelf=shelf,
         store=shelf.store,
         watcher=plan.watcher,

@@ -10,14 +10,13 @@ import numpy as np
 from league.acts import act
 from league.config.models import AGENT_PREFIX
 from league.errors import SnapshotError
-from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
+from league.play.evaluation import Contestant, Pairing, Summary, summarise
 from league.pool.pool import Pool
-from league.signals import interrupt, on_signal
 from league.training.guards import Alarm
 from league.training.ladder import FIRST_ROW
 from league.training.run import Run
 from league.training.telling import tell
-from league.types import BOT_PREFIX, MatchResult, Origin
+from league.types import BOT_PREFIX, MatchResult
 
 
 @act("evaluate")
@@ -41,10 +40,10 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
     opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
     for net in [agent for agent in nets if agent != agent_id]:
         try:
-            opponents.append(Contestant(net, run.shelf.load_policy(net)))
+            opponents.append(run.contestant(net))
         except SnapshotError as error:
             run.watcher.say(f"evaluating without {nets[net]}: {error}")
-    contestant = Contestant(agent_id, run.shelf.load_policy(agent_id))
+    contestant = run.contestant(agent_id)
     seeds = np.random.SeedSequence([run.seed, counters.update]).generate_state(len(opponents)).tolist()
     games = dict.fromkeys([opponent.agent_id for opponent in opponents], config.run.evaluate_games)
     anchor = BOT_PREFIX + (run.spec.anchor or "")
@@ -54,9 +53,7 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
         Pairing(contestant, opponent, games[opponent.agent_id], seed)
         for opponent, seed in zip(opponents, seeds, strict=True)
     ]
-    origin = Origin(run.name, run.game_id)
-    with on_signal(interrupt):
-        results = play(run.make_batch, pairings, origin, update=counters.update, precision=config.learner.precision)
+    results = run.play(pairings)
     results = [replace(result, row=result.row + first_row) for result in results] if first_row else results
     run.add_evaluation(results)
     run.rate(counters.update, {agent for result in results for agent in result.agents})

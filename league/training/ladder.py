@@ -17,10 +17,9 @@ from league.acts import act
 from league.errors import SnapshotError
 from league.maths.ratings import PairCounts, Ratings, bradley_terry
 from league.maths.scheduling import narrowest
-from league.play.evaluation import Contestant, Pairing, play
-from league.signals import interrupt, on_signal
+from league.play.evaluation import Contestant, Pairing
 from league.training.run import Run
-from league.types import BOT_PREFIX, SEATS, MatchResult, Origin
+from league.types import BOT_PREFIX, SEATS, MatchResult
 
 FIRST_ROW = 1 << 25
 """Number of the first match row of these games: an evaluation may be at the same update, and has fewer rows."""
@@ -57,10 +56,10 @@ def climb(run: Run, snapshots: Sequence[str]) -> list[MatchResult]:
     contestants = {agent: Contestant(agent) for agent in chosen if agent.startswith(BOT_PREFIX)}
     for agent in [agent for agent in chosen if agent not in contestants]:
         try:
-            contestants[agent] = Contestant(agent, run.shelf.load_policy(agent))
+            contestants[agent] = run.contestant(agent)
         except SnapshotError as error:
             run.watcher.say(f"climbing the ladder without {agent[:12]}: {error}")
-    learner = Contestant(newest, run.shelf.load_policy(newest))
+    learner = run.contestant(newest)
     seeds = np.random.SeedSequence([run.seed, counters.update, FIRST_ROW]).generate_state(len(contestants)).tolist()
     pairings = [
         Pairing(learner, other, SEATS * chosen[agent], seed)
@@ -68,9 +67,7 @@ def climb(run: Run, snapshots: Sequence[str]) -> list[MatchResult]:
     ]
     if not pairings:  # every one of them is damaged
         return []
-    origin = Origin(run.name, run.game_id)
-    with on_signal(interrupt):
-        results = play(run.make_batch, pairings, origin, update=counters.update, precision=run.config.learner.precision)
+    results = run.play(pairings)
     results = [replace(result, row=result.row + FIRST_ROW) for result in results]
     counters.ladder_games += len(results)
     counters.ladder_steps += sum(result.steps for result in results)

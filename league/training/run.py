@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
 
 from league.config.models import Config, PoolConfig
-from league.play.evaluation import Summary
+from league.play.evaluation import Contestant, MakeStack, Pairing, Summary, play
+from league.play.rollout import make_graphs
 from league.pool.pool import Pool
+from league.signals import interrupt, on_signal
 from league.store.rows import RewardTerm
 from league.store.store import Store
 from league.training.guards import Guards
-from league.types import GameSpec, MatchBatch, MatchResult, Policy, PolicyStack
+from league.types import GameSpec, MatchBatch, MatchResult, Origin, Policy, PolicyStack
 
 
 @dataclass
@@ -170,6 +173,8 @@ class Run:
     store: Store
     watcher: Watcher
     make_pool: PoolMaker = Pool
+    stack_for: MakeStack = field(default=lambda like: None)
+    """The same for the nets like this one that meet in an evaluation, with room for one, which grows."""
     products: str = "float32"
     """What matrix products are on the device, as `league.device.products_of` has it."""
     rate: Callable[[int, set[str]], None] = field(default=lambda update, agents: None)
@@ -183,6 +188,33 @@ class Run:
     counters: Counters = field(default_factory=Counters)
     guards: Guards = field(default_factory=Guards)
     met: Met = field(default_factory=Met)
+
+    def play(self, pairings: Sequence[Pairing]) -> list[MatchResult]:
+        """The games of an evaluation, by the run's own nets in one call and through graphs where training plays so.
+
+        Raises:
+            Interrupted: a signal broke the games off.
+        """
+        learner = self.config.learner
+        with on_signal(interrupt):
+            return play(
+                self.make_batch,
+                pairings,
+                Origin(self.name, self.game_id),
+                update=self.counters.update,
+                precision=learner.precision,
+                make_stack=self.stack_for,
+                make_graphs=partial(make_graphs, learner, say=lambda line: None),  # the collector has said it
+            )
+
+    def contestant(self, agent_id: str) -> Contestant:
+        """An agent that the shelf has; those of the learner's architecture, which all are but guests, are one family.
+
+        Raises:
+            SnapshotError: it is missing or damaged.
+        """
+        is_guest = agent_id in self.shelf.guests or agent_id in self.shelf.bots
+        return Contestant(agent_id, self.shelf.load_policy(agent_id), None if is_guest else "own")
 
     def add_evaluation(self, results: Sequence[MatchResult]) -> None:
         """Gives the store games of an evaluation, once the snapshots that played them are there.

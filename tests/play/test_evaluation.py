@@ -14,11 +14,15 @@ from scipy.stats import binomtest
 from league.envs import registry
 from league.errors import UsageError
 from league.maths.record import wilson
-from league.play.evaluation import MAX_PAIRS, Contestant, Pairing, play, summarise
+from league.play import evaluation, opponents
+from league.play.evaluation import MAX_PAIRS, Contestant, Pairing, play, shares, summarise
+from league.play.graphs import StepGraphs
+from league.play.opponents import stacked_shape as opponents_shape
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy
 from league.store.store import Store
 from league.types import DRAW, MatchBatch, MatchResult, Origin
+from tests.play.test_graphs import COMPILED, Double
 
 SHORT: dict[str, Any] = {"time_limit_seconds": 5.0, "stocks": 1}
 BASED, RANDOM = Contestant("bot:based"), Contestant("bot:random")
@@ -163,6 +167,79 @@ def test_stacked_nets_play_the_same_games() -> None:
     assert len(stacks) == 1
     play_all([Pairing(a, BASED, 12, 1), Pairing(b, c, 2, 2)], greedy=True, make_stack=make_stack)
     assert len(stacks) == 1, "12 rows of one net would make 12 of each"
+
+
+class _Counting(StepGraphs[Any]):
+    """Graphs of a double that runs on a CPU."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self.double = Double(generator)
+        recorder: Any = self.double
+        super().__init__(generator, "float32", print, recorder)
+
+
+@pytest.fixture
+def as_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nets play by torch's own operations, split over slots and padded as on CUDA."""
+    cuda = torch.device("cuda")
+    for module in (opponents, evaluation):
+        monkeypatch.setattr(module, "stacked_shape", lambda nets, rows, _: opponents_shape(nets, rows, cuda))
+    monkeypatch.setattr(evaluation, "shares", lambda counts, _: shares(counts, cuda))
+    monkeypatch.setattr(evaluation, "MAX_PADDING", 4.0)
+    for name in COMPILED:
+        monkeypatch.setattr(f"league.policies.kernels.{name}.is_plain", lambda *tensors: False)
+
+
+def crowded() -> list[Pairing]:
+    """One net against a bot and two nets, one of which has few rows: it fills several slots of a stack."""
+    a, b, c = nets(3)
+    return [Pairing(a, BASED, 24, 1), Pairing(a, b, 8, 2), Pairing(a, c, 2, 3)]
+
+
+def test_a_net_that_has_most_rows_fills_several_slots(as_on_cuda: None) -> None:
+    """On CUDA's shapes the games are those of net by net; no step has more than twice the rows, but for rounding."""
+    stacks: list[_PreciseStack] = []
+    steps: list[tuple[int, int]] = []
+
+    class Watched(_PreciseStack):
+        def step(self, obs: torch.Tensor, *arguments: Any, num_slots: int, **options: Any) -> Any:
+            steps.append((len(obs), num_slots))
+            return super().step(obs, *arguments, num_slots=num_slots, **options)
+
+    def make_stack(like: Any) -> _PreciseStack:
+        stacks.append(Watched(like.net, 1))
+        return stacks[-1]
+
+    assert play_all(crowded(), greedy=True, make_stack=make_stack) == play_all(crowded(), greedy=True)
+    assert len(stacks) == 1 and max(slots for _, slots in steps) > 3
+    most = 2 * (34 + 8 + 2) + max(slots for _, slots in steps) * opponents.ROW_STEP
+    assert max(entries for entries, _ in steps) <= most
+
+
+@pytest.mark.parametrize("counts", [[320, 64], [2048, 1, 1, 1, 1, 1], [7], [1] * 17, [1000, 3, 999, 1], [64] * 16])
+def test_padding_is_at_most_twice_the_rows(counts: list[int]) -> None:
+    """With the fewest slots that do: with one fewer for the crowded nets there would be more padding."""
+    slots = shares(counts, torch.device("cuda"))
+    width = max(-(-count // parts) for count, parts in zip(counts, slots, strict=True))
+    assert sum(slots) * width <= 2 * sum(counts) and all(parts >= 1 for parts in slots)
+    if max(slots) > 1:
+        wider = width + 1
+        assert sum(-(-count // wider) for count in counts) * wider > 2 * sum(counts)
+    assert shares(counts, torch.device("cpu")) == [1] * len(counts)
+
+
+def test_graphs_play_what_plain_calls_play(as_on_cuda: None) -> None:
+    """Sampled games through graphs are bit for bit those of the same steps as they are, though groups come again."""
+    made: list[_Counting] = []
+
+    def make_graphs(generator: torch.Generator) -> _Counting:
+        made.append(_Counting(generator))
+        return made[-1]
+
+    options: dict[str, Any] = {"make_stack": lambda like: _PreciseStack(like.net, 1)}
+    plain = play_all(crowded(), **options)
+    assert play_all(crowded(), **options, make_graphs=make_graphs) == plain
+    assert made[0].double.replays > 4 * made[0].double.captures > 0
 
 
 def test_a_rows_next_match_begins_without_memory() -> None:

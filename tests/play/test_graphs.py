@@ -72,7 +72,7 @@ class Double:
             with Watching() as now:
                 again = work()
             assert now.before.keys() == captured.before.keys(), "what a graph reads has moved since its capture"
-            for there, new in zip(result, again, strict=True):
+            for there, new in zip(result or (), again or (), strict=True):
                 if there is not None:
                     there.copy_(new)
             self.replays += 1

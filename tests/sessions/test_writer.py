@@ -61,8 +61,8 @@ def test_a_disk_that_never_answers_holds_state_and_rows_back(tmp_path: Path) -> 
     """While the first snapshot's files are on their way, nothing that names it is written; killed there, it begins."""
     life = Told(*arguments(CASE, "it"), cwd=tmp_path, hold="write a snapshot" + ASIDE)
     assert life.until("evaluate")
-    time.sleep(1.0)
-    assert life.kill() == "evaluate", "it waits there, before it writes who played"
+    time.sleep(2.0)
+    assert life.kill() and "play" not in life.seen, "it waits before it writes who played"
     store = Store.open(tmp_path / "runs/league.duckdb")
     assert not store.snapshots("it") and not store.matches("it", "evaluation") and not on_disk(tmp_path)
     assert not (tmp_path / "runs/it/state").exists()
