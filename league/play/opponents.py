@@ -23,6 +23,8 @@ FIRST_GUEST = -2
 SLOT_STEP, ROW_STEP = 4, 8
 """On CUDA, stacked play is padded to multiples of these, so that its shape, which a CUDA graph is made for, seldom
 changes. Fewer slots than the first are not padded."""
+MAX_ENTRIES = 2
+"""On CUDA stacked play has at most so many times its rows, but for rounding: nets that have too many play apart."""
 MAX_GROUPINGS = 64
 """Sets of rows whose calls are kept; games in turns meet few, again and again."""
 
@@ -170,11 +172,16 @@ class Opponents:
             parts = np.split(rows, counts.cumsum()[:-1])
             nets = [RowGroup(slot, self._to_device(part)) for slot, part in enumerate(parts) if len(part)]
             return nets + guests
+        apart = crowded(counts, self._device)
+        alone = [RowGroup(slot, self._to_device(_padded(rows[slots[rows] == slot], len(slots)))) for slot in apart]
+        rows, counts[apart] = rows[~np.isin(slots[rows], apart)], 0
+        if not len(rows):
+            return [*alone, *guests]
         num_slots, width = stacked_shape(len(counts), int(counts.max()), self._device)
         padded = np.full((num_slots, width), len(slots))
         within = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
         padded[slots[rows], within] = rows
-        return [RowGroup(NO_SLOT, self._to_device(padded.ravel()), num_slots), *guests]
+        return [RowGroup(NO_SLOT, self._to_device(padded.ravel()), num_slots), *alone, *guests]
 
     def joined(
         self, slots: npt.NDArray[np.int64], seats: npt.NDArray[np.int64], *, with_learner: bool
@@ -230,10 +237,9 @@ class Opponents:
 
     def weights(self, groups: Sequence[RowGroup]) -> list[Tensor]:
         """All that the nets of these groups read."""
-        if self._stack is not None:
-            return [*self._stack.tensors()] if groups else []
-        policies = [self._net(group.slot) for group in groups]
-        return [parameter for policy in policies for parameter in policy.parameters()]
+        stacked = self._stack.tensors() if self._stack is not None and groups else ()
+        policies = [self._net(group.slot) for group in groups if group.slot != NO_SLOT]
+        return [*stacked, *(parameter for policy in policies for parameter in policy.parameters())]
 
     def step(
         self,
@@ -325,6 +331,23 @@ def stacked_shape(num_nets: int, most_rows: int, device: torch.device) -> tuple[
         return num_nets, most_rows
     slots = num_nets if num_nets < SLOT_STEP else _round_up(num_nets, SLOT_STEP)
     return slots, _round_up(most_rows, ROW_STEP)
+
+
+def crowded(counts: npt.NDArray[np.int64], device: torch.device) -> list[int]:
+    """The slots, of those that have `counts` rows, whose nets play apart from the stack; the fullest go first.
+
+    So many that the rest has at most `MAX_ENTRIES` entries a row. None on a CPU.
+    """
+    left, found = counts.copy(), list[int]()
+    while device.type == "cuda" and len(left) * left.max() > MAX_ENTRIES * left.sum():
+        found.append(int(left.argmax()))
+        left[found[-1]] = 0
+    return found
+
+
+def _padded(rows: npt.NDArray[np.int64], spare: int) -> npt.NDArray[np.int64]:
+    """Rows (n,) and as often the spare one as makes their number seldom change."""
+    return np.concatenate([rows, np.full(-len(rows) % ROW_STEP, spare)])
 
 
 def num_slots_for(num_nets: int) -> int:

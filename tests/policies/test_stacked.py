@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from league import config as settings
-from league.play.opponents import NO_SLOT, Opponents, stacked_shape
+from league.play import opponents as module
+from league.play.opponents import NO_SLOT, Opponents, crowded, stacked_shape
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
@@ -41,9 +42,10 @@ def opponents(policies: dict[str, ActorCritic], is_stacked: bool) -> Opponents:
     return Opponents(pool, StackedPolicy(policies["net-0"], 1) if is_stacked else None, CPU)
 
 
-def uneven(played: Opponents) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Slots of rows of which net-0 plays eleven, net-1 one, net-2 five and a bot the rest, all mixed up."""
-    names = ["net-0"] * 11 + ["net-1"] + ["net-2"] * 5 + ["bot:x"] * 6
+def uneven(played: Opponents, counts: tuple[int, int, int] = (11, 1, 5)) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Slots of rows of which net-0, net-1 and net-2 play so many and a bot the rest, all mixed up."""
+    names = [f"net-{i}" for i, count in enumerate(counts) for _ in range(count)]
+    names += ["bot:x"] * (ROWS - len(names))
     order = np.random.default_rng(5).permutation(ROWS)
     slots = np.full(ROWS, NO_SLOT)
     for row in order:
@@ -52,9 +54,11 @@ def uneven(played: Opponents) -> np.ndarray[Any, np.dtype[np.int64]]:
     return slots
 
 
-def play(played: Opponents, state: PolicyState, obs: Tensor, mask: Tensor | None) -> tuple[Tensor, Any]:
+def play(
+    played: Opponents, state: PolicyState, obs: Tensor, mask: Tensor | None, *counts: tuple[int, int, int]
+) -> tuple[Tensor, Any]:
     """The likeliest actions (T, ROWS, A) on obs (T, ROWS + 1, 12), each step's from the memory of those before it."""
-    slots, actions = uneven(played), []
+    slots, actions = uneven(played, *counts), []
     for t in range(len(obs)):
         chosen = torch.full((ROWS + 1, played._pool.policy("net-0").architecture.action.num_parts), -1)
         for group in played.groups(slots):
@@ -91,6 +95,31 @@ def test_stacked_nets_play_what_each_plays_alone(
     for name, expected in states.items():
         assert (expected - stacked_states[name]).abs().max() < tolerance, name
     assert states["hidden"][slots != NO_SLOT].abs().amin() > 0
+
+
+def test_a_net_that_has_most_of_the_rows_plays_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On CUDA it does not pad the others: at most twice the rows but for rounding, and what is played is the same."""
+    cuda, policies = torch.device("cuda"), nets("keys", True, torch.float64)
+    monkeypatch.setattr(module, "crowded", lambda counts, _: crowded(counts, cuda))
+    obs, found = torch.randn(8, ROWS + 1, 12, dtype=torch.float64), []
+    for is_stacked in (False, True):
+        state, played = policies["net-0"].initial_state(ROWS + 1), opponents(policies, is_stacked)
+        found.append(play(played, state, obs, None, (14, 2, 2))[0])
+    assert torch.equal(*found)
+    groups = played.groups(uneven(played, (14, 2, 2)))
+    assert [(group.slot, group.num_slots, len(group.rows)) for group in groups] == [(NO_SLOT, 3, 6), (0, 0, 16)]
+    weights = {x.data_ptr() for x in played.weights(groups)}
+    assert weights == {x.data_ptr() for x in (*played._stack.tensors(), *policies["net-0"].parameters())}
+
+
+@pytest.mark.parametrize(
+    ("counts", "apart"),
+    [([5], []), ([0, 0, 0, 5], [3]), ([2048, 1, 1, 1, 1, 1], [0]), ([4, 4, 4], []), ([900, 3, 1, 300], [0, 3, 1, 2])],
+)
+def test_who_plays_apart(counts: list[int], apart: list[int]) -> None:
+    """The fullest first, until what is left has at most two entries a row; nobody on a CPU."""
+    assert crowded(np.array(counts), torch.device("cuda")) == apart
+    assert crowded(np.array(counts), CPU) == []
 
 
 def test_log_probabilities_and_values_are_those_of_the_nets() -> None:
