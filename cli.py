@@ -22,6 +22,7 @@ from league.printing import (
     print_holdings,
     print_json,
     print_payoff,
+    print_played,
     print_ratings,
     print_table,
     print_tournament,
@@ -562,14 +563,20 @@ def exploit(
 
 @app.command()
 def watch(
-    agent: Annotated[str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder; seat 0.")],
-    against: Annotated[str, typer.Option(metavar="B", help="The same; seat 1.")],
-    out: Annotated[Path, typer.Option(help="A new file: .gif for the match, .png for its last frame.")],
+    agent: Annotated[
+        str, typer.Argument(metavar="A", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder; or a .replay file.")
+    ],
+    b: Annotated[str | None, typer.Argument(metavar="[B]", help="The same; seat 1. None with a replay.")] = None,
+    against: Annotated[str | None, typer.Option(metavar="B", help="The same as B.", hidden=True)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A new file: .replay for the match itself, .gif, .png for its last frame.")
+    ] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Seconds of the match to draw, at most 300; all if not given.")
     ] = None,
     boxes: Annotated[bool, typer.Option("--boxes", help="Also draw hit boxes and hurt boxes.")] = False,
     seed: PlaySeedOption = 0,
+    kept: Annotated[bool, typer.Option("--kept", help="Their newest match that the store keeps; play none.")] = False,
     greedy: GreedyOption = False,
     env: BotsGameOption = None,
     bot: BotOption = None,
@@ -579,16 +586,17 @@ def watch(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Play A against B once and draw it; needs Pillow."""
+    """Play A against B once, or play a replay back, and draw it."""
     from league.arena.watching import watch
 
     shot = watch(
         agent,
-        against,
+        b if against is None else against,
         out,
         seconds=seconds,
         boxes=boxes,
         seed=seed,
+        kept=kept,
         greedy=greedy,
         env=env,
         bots=bot,
@@ -775,7 +783,9 @@ def events(
 
 @app.command()
 def replay(
-    file: Annotated[Path, typer.Argument(help="A file of RUN/failures, written when a guard stopped a run.")],
+    file: Annotated[
+        Path, typer.Argument(help="A .replay, or a file of RUN/failures, written when a guard stopped a run.")
+    ],
     out: Annotated[
         Path | None, typer.Option(help="A new file: .png draws the match there, .gif also the step before.")
     ] = None,
@@ -784,13 +794,16 @@ def replay(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Rebuild a match with wrong masks, observations or actions and show what differs."""
-    from league.sessions.failures import replay
+    """Play a replay back, bit for bit; or rebuild a match with wrong masks, observations or actions."""
+    from league.sessions.failures import Finding, replay
 
     del store  # the file has all that is needed
     result = replay(file, out, env=env, say=lambda message: say(message, quiet))
     if as_json:
         print_json(result)
+        return
+    if not isinstance(result, Finding):
+        print_played(result)
         return
     show(result.message)
     for line in (*result.differences, *result.illegal):
@@ -861,7 +874,7 @@ def query(
     sql: Annotated[
         str,
         typer.Argument(
-            help="One SELECT. Tables: run, agent, snapshot, match, rating, metric, event, gate, import, learner."
+            help="One SELECT. Tables: run, agent, snapshot, match, replay, rating, metric, event, gate, import, learner."
         ),
     ],
     store: StoreOption = STORE,

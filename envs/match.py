@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
+from league.envs.drawing import Drawing
 from league.envs.mixtures import choices_of
 from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
 from league.envs.rows import make_batch
@@ -124,6 +125,10 @@ class Match:
         """A picture (height, width, 3) uint8 of the match as it stands, for games that can be drawn."""
         raise NotImplementedError
 
+    def drawing(self) -> Drawing:
+        """The match as it stands as shapes (`league.envs.drawing`), for games that can be drawn so."""
+        raise NotImplementedError
+
     def end(self, winner: int | None, reason: str | None = None, *, cut: bool | tuple[bool, bool] = False) -> None:
         """Ends the match with the step under way.
 
@@ -210,6 +215,8 @@ class MatchGame:
         self.KEYS = tuple(match.keys)
         if match.render is not Match.render:
             self.render = _render
+        if match.drawing is not Match.drawing:
+            self.drawing = _drawing
 
     @property
     def DEFAULTS(self) -> Mapping[str, Any]:
@@ -340,3 +347,9 @@ def _render(batch: Any, row: int, **appearance: Any) -> npt.NDArray[np.uint8]:
     """The picture of a row's match, which is drawn in one way."""
     del appearance
     return np.ascontiguousarray(batch.matches[row].render(), np.uint8)
+
+
+def _drawing(batch: Any, row: int) -> Drawing:
+    """A row's match as shapes."""
+    drawing: Drawing = batch.matches[row].drawing()
+    return drawing

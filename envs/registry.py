@@ -2,7 +2,8 @@
 
 A game is a module (or any object) with three attributes: `Options`, a frozen pydantic model that forbids unknown
 keys, whose values are checked strictly (neither a string nor a bool is a number); `spec(options) -> GameSpec`;
-`make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be drawn; `KEYS`, which names
+`make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be
+drawn; `drawing`, if it gives itself as shapes; `KEYS`, which names
 the keys of its actions; `tree(options) -> GameTree`, if it is small enough to be solved; `slow() -> str`, which says
 what makes it slow on this machine; `DEFAULTS`, sections of settings as `[game.NAME]` of the hyperparameter source has
 them; `PYTHON_BOTS`, bots in Python by name (docs/parts.md). Modules are imported when they are first used.
@@ -27,6 +28,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from league.envs import entry_points
+from league.envs.drawing import Drawing
 from league.envs.finding import Game, as_game, checked, spec_of
 from league.envs.lastaction import shows_last_action, with_last_action, wrap
 from league.envs.options import COMMON_ENV_KEYS, resolve
@@ -61,6 +63,13 @@ class Render(Protocol):
             show_boxes: show also what the rules see and players do not.
             names: of the seats.
         """
+
+
+class Draw(Protocol):
+    """The `drawing` of a game that gives itself as shapes."""
+
+    def __call__(self, batch: MatchBatch, row: int) -> Drawing:
+        """A row as it stands."""
 
 
 @dataclass(frozen=True)
@@ -280,6 +289,15 @@ def renderer(name: str) -> Render | None:
         ConfigError: no game has this name.
     """
     return getattr(_game(name), "render", None)
+
+
+def drawer(name: str) -> Draw | None:
+    """The game's `drawing`; None where it gives no shapes.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    return getattr(_game(name), "drawing", None)
 
 
 def slow(name: str) -> str:

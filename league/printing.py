@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from league.arena.gating import GateResult
+    from league.arena.replays import Played
     from league.arena.tournaments import TournamentResult
     from league.arena.watching import Film
     from league.boards.payoff import Payoff
@@ -123,12 +124,24 @@ def print_exploit(r: Exploit) -> None:
         )
 
 
+def print_played(p: Played) -> None:
+    """What a replay came to when it was played back."""
+    end = "a draw" if p.winner == "draw" else f"won by {p.winner}"
+    show(f"{p.path}: {p.game}, {p.agents[0]} against {p.agents[1]}, {end} ({p.end_reason}), {p.steps:,} steps")
+    if p.is_exact:
+        show("played back bit for bit: every number that the game wrote is the same")
+    else:
+        show("played back to the same end, but some numbers that the game wrote are not the same bit for bit here")
+
+
 def print_film(f: Film) -> None:
     """What a film shows, how much of the match it leaves out, and who won."""
     from league.arena.film import MAX_SECONDS
 
     shown, whole = f"{f.seconds:.1f}", f"{f.match_seconds:.1f}"
-    if f.path.endswith(".png"):
+    if f.path.endswith(".replay"):
+        part = f"all {whole} s to be played back"
+    elif f.path.endswith(".png"):
         part = f"{shown} s into a match of {whole} s"
     elif f.seconds < f.match_seconds:
         longer = "leave --seconds out" if f.match_seconds <= MAX_SECONDS else f"--seconds {MAX_SECONDS} is the most"

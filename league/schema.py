@@ -48,6 +48,8 @@ MAX_LEARNERS = 64
 """Of a league; AlphaStar's had 12."""
 MAX_GAMES = 10**6
 """Of a pair, or of a gate: a score is then known to a thousandth, and its rows take a gigabyte."""
+MAX_REPLAYS = 64
+"""Matches of a pair in one evaluation that are kept whole: as many as it plays side by side."""
 MAX_SECONDS = 365 * 86_400
 """Of anything that is waited for: a year."""
 MAX_ADDRESS = 2**13

@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from league.envs.brawl.moves import NAMES, STRIKES
 from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, Rules
 from league.envs.brawl.twin import TwinBatch, ticks_a_second
+from league.envs.drawing import Drawing
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "make", "render", "rules_of", "spec"]
+__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "drawing", "make", "render", "rules_of", "spec"]
 
 HALF = 32
 VERSION = 2
@@ -195,6 +196,13 @@ def _form() -> Any:
     except ModuleNotFoundError:
         return TwinBatch
     return BrawlBatch
+
+
+def drawing(batch: Any, row: int) -> Drawing:
+    """A row of a brawl batch as it stands, as shapes."""
+    from league.envs.brawl.drawing import drawing
+
+    return drawing(batch.record(row), batch.rules)
 
 
 def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import ceil, cos, hypot, pi, sin
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,10 @@ from league.envs.brawl.moves import NAMES, NONE, STRIKES, TAUNT, WEAPONS
 from league.envs.brawl.rules import TICK_RATE, Rules
 from league.errors import UsageError
 
-try:
-    from PIL import Image, ImageDraw, ImageFont
-except ModuleNotFoundError:
-    raise UsageError("drawing brawl needs Pillow, which is not installed; run `pip install pillow`") from None
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from league.envs.drawing import Drawing
 
 Colour = tuple[int, ...]
 """Red, green, blue and, where it is not opaque, alpha."""
@@ -63,21 +63,25 @@ def frame(
     """
     if size[0] < MIN_SIZE[0] or size[1] < MIN_SIZE[1]:
         raise UsageError(f"size={tuple(size)}: a picture must be at least {MIN_SIZE[0]} x {MIN_SIZE[1]} pixels")
+    try:
+        import PIL  # noqa: F401
+    except ModuleNotFoundError:
+        raise UsageError("drawing brawl needs Pillow, which is not installed; run `pip install pillow`") from None
     canvas = Canvas(_stage(rules, tuple(size)).copy(), rules)
-    fighters = [_named(fighter) for fighter in record["fighters"]]
+    fighters = [named(fighter) for fighter in record["fighters"]]
     present = [(f, SEATS[seat]) for seat, f in enumerate(fighters) if f.respawn == 0 and f.stocks > 0]
     for seat, fighter in enumerate(fighters):
         _draw_panel(canvas, seat, fighter, names[seat] or f"seat {seat}", rules)
-    _draw_platform(canvas, float(record["platform_y"]), rules)
-    for item in map(_named, record["items"]):
+    draw_platform(canvas, float(record["platform_y"]), rules)
+    for item in map(named, record["items"]):
         if item.kind:
-            _draw_item(canvas, item, rules)
+            draw_item(canvas, item, rules)
     for fighter, _ in present:
-        _draw_blow(canvas, fighter)
+        draw_blow(canvas, fighter)
     for fighter, colour in present:
-        _draw_fighter(canvas, fighter, colour, rules)
+        draw_fighter(canvas, fighter, colour, rules)
         if show_boxes:
-            _draw_boxes(canvas, fighter, rules)
+            draw_boxes(canvas, fighter, rules)
     for fighter, colour in present:
         _draw_pointer(canvas, fighter, colour, rules)
     left = ceil(max(0, rules.time_limit - int(record["tick"])) / TICK_RATE)
@@ -89,6 +93,8 @@ class Canvas:
     """A picture measured in the world's units: x from the middle to the right, y up from the grounds' tops."""
 
     def __init__(self, image: Image.Image, rules: Rules) -> None:
+        from PIL import ImageDraw
+
         self.image = image
         self.draw = ImageDraw.Draw(image, "RGBA")
         width, height = 2 * rules.blast_side, rules.blast_top - rules.blast_bottom
@@ -151,6 +157,8 @@ class Canvas:
 
 @lru_cache(maxsize=64)
 def _font(size: int) -> Any:
+    from PIL import ImageFont
+
     return ImageFont.load_default(size)
 
 
@@ -168,6 +176,8 @@ def _cut(text: str, size: int, most: float) -> str:
 @lru_cache(maxsize=8)
 def _stage(rules: Rules, size: tuple[int, int]) -> Image.Image:
     """What never moves: sky, grounds, the edges of the blast zone."""
+    from PIL import Image
+
     height = FINE * size[1]
     share = np.linspace(0, 1, height)[:, None, None]
     sky = (np.array(SKY_TOP) * (1 - share) + np.array(SKY_LOW) * share).round().astype(np.uint8)
@@ -182,25 +192,27 @@ def _stage(rules: Rules, size: tuple[int, int]) -> Image.Image:
     for side in (-1, 1):
         inner = side * (rules.edge_inner + rules.body_half_width)
         outer = side * (rules.edge_outer - rules.body_half_width)
-        canvas.box(*_corners((inner, canvas.low), (outer, 0.0)), fill=STONE)
-        canvas.box(*_corners((inner, -0.22), (outer, 0.0)), fill=TURF)
+        canvas.box(*corners((inner, canvas.low), (outer, 0.0)), fill=STONE)
+        canvas.box(*corners((inner, -0.22), (outer, 0.0)), fill=TURF)
     return canvas.image
 
 
-def _corners(a: Point, b: Point) -> tuple[Point, Point]:
+def corners(a: Point, b: Point) -> tuple[Point, Point]:
+    """The lower left and the upper right corner of a rectangle between two points."""
     return (min(a[0], b[0]), min(a[1], b[1])), (max(a[0], b[0]), max(a[1], b[1]))
 
 
-def _named(record: Any) -> Any:
+def named(record: Any) -> Any:
     """A record with its fields as attributes, Python numbers: ten times quicker to read than numpy's."""
     return SimpleNamespace(**dict(zip(record.dtype.names, record.item(), strict=True)))
 
 
-def _draw_platform(canvas: Canvas, y: float, rules: Rules) -> None:
+def draw_platform(canvas: Canvas | Drawing, y: float, rules: Rules) -> None:
+    """The platform, its top at `y`."""
     canvas.box((-rules.edge_inner, y - 0.3), (rules.edge_inner, y), fill=PLANK, line=INK)
 
 
-def _draw_item(canvas: Canvas, item: Any, rules: Rules) -> None:
+def draw_item(canvas: Canvas | Drawing, item: Any, rules: Rules) -> None:
     """A weapon that lies on its ground, in a glow that shrinks as its time runs out."""
     share = min(1.0, item.ticks / rules.item_ticks)
     canvas.oval((item.x, 0.45), (0.95, 0.75), fill=(*GLOW, 40))
@@ -209,7 +221,7 @@ def _draw_item(canvas: Canvas, item: Any, rules: Rules) -> None:
     _draw_weapon(canvas, item.kind, (item.x - half * 0.8, 0.45 - half * 0.3), (item.x + half * 0.8, 0.45 + half * 0.3))
 
 
-def _draw_weapon(canvas: Canvas, kind: int, butt: Point, tip: Point) -> None:
+def _draw_weapon(canvas: Canvas | Drawing, kind: int, butt: Point, tip: Point) -> None:
     dx, dy = tip[0] - butt[0], tip[1] - butt[1]
     length = hypot(dx, dy)
     dx, dy = dx / length, dy / length
@@ -225,7 +237,7 @@ def _draw_weapon(canvas: Canvas, kind: int, butt: Point, tip: Point) -> None:
         canvas.polygon([point(0.1, 0.42), point(0.1, -0.42), point(-0.38, -0.42), point(-0.38, 0.42)], STEEL, INK)
 
 
-def _draw_blow(canvas: Canvas, f: Any) -> None:
+def draw_blow(canvas: Canvas | Drawing, f: Any) -> None:
     """A flash in the shape of the hit box while it can hit, faint after it has."""
     if figure.stage(f) == ACTIVE:
         (x0, y0), (x1, y1) = _hit_box(f)
@@ -244,7 +256,8 @@ def _hit_box(f: Any) -> tuple[Point, Point]:
     return (x - strike.half_width, y - strike.half_height), (x + strike.half_width, y + strike.half_height)
 
 
-def _draw_fighter(canvas: Canvas, f: Any, colour: Colour, rules: Rules) -> None:
+def draw_fighter(canvas: Canvas | Drawing, f: Any, colour: Colour, rules: Rules) -> None:
+    """A fighter in its pose, with what shows its state: charge, dash, stun, protection, a taunt."""
     if f.charge > 0 and figure.stage(f) == STARTUP:
         share = min(1.0, f.charge / rules.max_charge)
         for part in (1.0, 0.7, 0.45):
@@ -268,7 +281,7 @@ def _draw_fighter(canvas: Canvas, f: Any, colour: Colour, rules: Rules) -> None:
         canvas.text(middle, "ha!", 0.6, INK)
 
 
-def _draw_body(canvas: Canvas, f: Any, pose: Pose, colour: Colour) -> None:
+def _draw_body(canvas: Canvas | Drawing, f: Any, pose: Pose, colour: Colour) -> None:
     """Limbs, trunk and head, the far ones first, on an ink outline; in a dodge only the outline, in the colour."""
 
     def world(point: Point) -> Point:
@@ -299,7 +312,7 @@ def _draw_body(canvas: Canvas, f: Any, pose: Pose, colour: Colour) -> None:
     canvas.oval(near[-1], (0.15, 0.15), fill=inside or colour, line=edge)
 
 
-def _draw_head(canvas: Canvas, f: Any, middle: Point, colour: Colour, edge: Colour) -> None:
+def _draw_head(canvas: Canvas | Drawing, f: Any, middle: Point, colour: Colour, edge: Colour) -> None:
     """The nose points where the fighter faces; crossed eyes in stun."""
     x, y = middle
     canvas.polygon([(x + f.facing * a, y + b) for a, b in ((0.16, 0.14), (0.5, -0.04), (0.16, -0.16))], colour, edge)
@@ -313,12 +326,13 @@ def _draw_head(canvas: Canvas, f: Any, middle: Point, colour: Colour, edge: Colo
         canvas.oval((eye[0] + f.facing * 0.04, eye[1]), (0.06, 0.07), fill=INK)
 
 
-def _draw_star(canvas: Canvas, middle: Point) -> None:
+def _draw_star(canvas: Canvas | Drawing, middle: Point) -> None:
     spikes = [(0.2 if i % 2 == 0 else 0.08, i * pi / 4) for i in range(8)]
     canvas.polygon([(middle[0] + r * sin(a), middle[1] + r * cos(a)) for r, a in spikes], GLOW)
 
 
-def _draw_boxes(canvas: Canvas, f: Any, rules: Rules) -> None:
+def draw_boxes(canvas: Canvas | Drawing, f: Any, rules: Rules) -> None:
+    """Where a fighter can be hit, and where its strike hits."""
     body = (f.x - rules.body_half_width, f.y), (f.x + rules.body_half_width, f.y + 2 * rules.body_half_height)
     if f.invulnerable > 0 or f.dodge > 0:
         canvas.dashed_box(*body, (90, 230, 120))
@@ -353,7 +367,7 @@ def _draw_panel(canvas: Canvas, seat: int, f: Any, name: str, rules: Rules) -> N
     x = (2 * seat - 1) * (rules.edge_inner + rules.edge_outer) / 2
     canvas.box((x - half, -1.3), (x + half, -0.5), fill=SEATS[seat])
     canvas.text((x, -0.9), name, 0.52, INK, most=2 * half - 0.3)
-    canvas.text((x, -2.2), f"{f.damage:.0f}", 1.6, _damage_colour(f.damage) if f.stocks > 0 else DIM)
+    canvas.text((x, -2.2), f"{f.damage:.0f}", 1.6, damage_colour(f.damage) if f.stocks > 0 else DIM)
     step = min(0.6, 2 * half / rules.stocks)
     for i in range(rules.stocks):
         middle = x + (i - (rules.stocks - 1) / 2) * step, -3.4
@@ -367,6 +381,7 @@ def _draw_panel(canvas: Canvas, seat: int, f: Any, name: str, rules: Rules) -> N
         canvas.box((x - half, -4.85), (end, -4.65), fill=GLOW)
 
 
-def _damage_colour(damage: float) -> Colour:
+def damage_colour(damage: float) -> Colour:
+    """The colour of so much damage."""
     points = [low for low, _ in DAMAGE_COLOURS]
     return tuple(round(np.interp(damage, points, part)) for part in zip(*(c for _, c in DAMAGE_COLOURS), strict=True))

@@ -25,9 +25,10 @@ from league.envs.cards.rules import (
     Rules,
 )
 from league.envs.cards.twin import TwinBatch, decisions_a_second
+from league.envs.drawing import Drawing
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["MEANINGS", "SPEC", "Options", "make", "render", "rules_of", "slow", "spec"]
+__all__ = ["MEANINGS", "SPEC", "Options", "drawing", "make", "render", "rules_of", "slow", "spec"]
 
 VERSION = 1
 
@@ -155,6 +156,13 @@ def _form() -> Any:
     except ModuleNotFoundError:
         return TwinBatch
     return CardsBatch
+
+
+def drawing(batch: Any, row: int) -> Drawing:
+    """A row of a batch of cards as it stands, as shapes."""
+    from league.envs.cards.drawing import drawing
+
+    return drawing(batch.record(row), batch.rules)
 
 
 def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import cos, pi, sin
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,8 @@ from league.envs.cards.sketch import sketch
 from league.envs.cards.words import decision, keywords_of, name_of
 from league.errors import UsageError
 
-try:
-    from PIL import Image, ImageDraw, ImageFont
-except ModuleNotFoundError:
-    raise UsageError("drawing cards needs Pillow, which is not installed; run `pip install pillow`") from None
+if TYPE_CHECKING:
+    from PIL import Image
 
 Colour = tuple[int, ...]
 """Red, green, blue and, where it is not opaque, alpha."""
@@ -75,23 +73,34 @@ def frame(
     """
     if size[0] < MIN_SIZE[0] or size[1] < MIN_SIZE[1]:
         raise UsageError(f"size={tuple(size)}: a picture must be at least {MIN_SIZE[0]} x {MIN_SIZE[1]} pixels")
+    try:
+        import PIL  # noqa: F401
+    except ModuleNotFoundError:
+        raise UsageError("drawing cards needs Pillow, which is not installed; run `pip install pillow`") from None
     canvas = Canvas(_background(tuple(size)).copy())
+    draw_table(canvas, record, rules, names, shows_next=show_boxes)
+    return np.asarray(canvas.image.reduce(FINE))
+
+
+def draw_table(canvas: Any, record: Any, rules: Rules, names: tuple[str, str], *, shows_next: bool) -> None:
+    """Everything that moves in a match, as `frame` shows it, on a canvas with the methods of `Canvas`."""
     for seat, keeper in enumerate(record["keepers"]):
         _draw_keeper(canvas, seat, keeper, rules, names[seat] or f"seat {seat}", is_acting=record["acting"] == seat)
-        _draw_deck(canvas, seat, keeper, shows_next=show_boxes)
+        _draw_deck(canvas, seat, keeper, shows_next=shows_next)
         _draw_hand(canvas, seat, keeper, is_acting=record["acting"] == seat)
         for slot, creature in enumerate(keeper["board"]):
             _draw_slot(canvas, seat, slot, creature)
     _draw_last(canvas, record)
     left = rules.decision_limit - int(record["decisions"])
     canvas.text((145.5, 45.0), f"{left} left", 2.6, PAPER if left > 10 else GLOW)
-    return np.asarray(canvas.image.reduce(FINE))
 
 
 class Canvas:
     """A picture measured in units, WIDE by HIGH, in the middle of the image."""
 
     def __init__(self, image: Image.Image) -> None:
+        from PIL import ImageDraw
+
         self.image = image
         self.draw = ImageDraw.Draw(image, "RGBA")
         self.scale = min(image.width / WIDE, image.height / HIGH)
@@ -129,6 +138,8 @@ class Canvas:
 
 @lru_cache(maxsize=64)
 def _font(size: int) -> Any:
+    from PIL import ImageFont
+
     return ImageFont.load_default(size)
 
 
@@ -148,6 +159,8 @@ def _fit(text: str, size: int, most: float) -> tuple[int, str]:
 @lru_cache(maxsize=4)
 def _background(size: tuple[int, int]) -> Image.Image:
     """Night above, sea below, waves between, and the empty slots."""
+    from PIL import Image
+
     width, height = FINE * size[0], FINE * size[1]
     share = np.linspace(0, 1, height)[:, None, None]
     sky = (np.array(NIGHT) * (1 - share) + np.array(SEA) * share).round().astype(np.uint8)
@@ -159,11 +172,11 @@ def _background(size: tuple[int, int]) -> Image.Image:
         canvas.line(points, 0.25, (255, 255, 255, 40))
     for seat in (0, 1):
         for slot in range(SLOTS):
-            canvas.box(_slot_box(seat, slot), fill=SLOT, line=(255, 255, 255, 50))
+            canvas.box(slot_box(seat, slot), fill=SLOT, line=(255, 255, 255, 50))
     return canvas.image
 
 
-def _slot_box(seat: int, slot: int) -> Box:
+def slot_box(seat: int, slot: int) -> Box:
     x = 38.0 + slot * (SLOT_SIZE[0] + 2.0)
     return x, ROWS[seat], x + SLOT_SIZE[0], ROWS[seat] + SLOT_SIZE[1]
 
@@ -176,7 +189,7 @@ def _draw_slot(canvas: Canvas, seat: int, slot: int, creature: Any) -> None:
     """A creature: its name, a sketch, its keywords, power and health; lit while it may act, under a net when snared."""
     if not creature["card"]:
         return
-    card_id, box = int(creature["card"]), _slot_box(seat, slot)
+    card_id, box = int(creature["card"]), slot_box(seat, slot)
     x, right, top, bottom = box[0], box[2], box[1], box[3]
     if creature["acts"]:
         canvas.box((x - 0.7, top - 0.7, right + 0.7, bottom + 0.7), fill=GLOW)
@@ -276,7 +289,7 @@ def _draw_last(canvas: Canvas, record: Any) -> None:
         return
     kind, _, slot, target = action
     if target and TYPES[kind] in ("cast", "attack", "ability"):
-        x = _middle(_slot_box(seat, slot - 1))[0] if slot else 81.0
+        x = _middle(slot_box(seat, slot - 1))[0] if slot else 81.0
         edge = (ROWS if slot else HANDS)[seat] + (0.0 if seat == 0 else (SLOT_SIZE if slot else HAND_SIZE)[1])
         _draw_arrow(canvas, (x, edge), _aim(seat, target), SEATS[seat])
     told = decision(action, record["keepers"][seat]["board"])
@@ -289,8 +302,8 @@ def _aim(seat: int, target: int) -> tuple[float, float]:
         owner = seat if target == OWN_KEEPER else 1 - seat
         return 33.0, HANDS[owner] + (-1.0 if owner == 0 else 25.0)
     if target >= OWN_SLOT:
-        return _middle(_slot_box(seat, target - OWN_SLOT))
-    return _middle(_slot_box(1 - seat, target - OTHER_SLOT))
+        return _middle(slot_box(seat, target - OWN_SLOT))
+    return _middle(slot_box(1 - seat, target - OTHER_SLOT))
 
 
 def _draw_arrow(canvas: Canvas, start: tuple[float, float], end: tuple[float, float], colour: Colour) -> None:

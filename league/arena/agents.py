@@ -26,6 +26,7 @@ from league.device import choose_device, read_memory
 from league.envs import registry
 from league.errors import DEFAULT_STORE, ConfigError, UsageError, command
 from league.play.evaluation import Contestant, Pairing, Summary, check_games, num_rows, play, summarise
+from league.play.recording import Recording
 from league.policies.actor_critic import state_bytes
 from league.schema import MAX_SEED, check_number
 from league.snapshots import io as snapshot_files
@@ -323,7 +324,10 @@ def play_meeting(meeting: Meeting, games: int, *, seed: int, run: str, update: i
 def play_pairings(
     meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]], *, run: str, update: int, greedy: bool
 ) -> list[MatchResult]:
-    """Plays (A, B, games, seed) for two indices of `meeting.sides` each, all in one batch (`play.evaluation.play`)."""
+    """Plays (A, B, games, seed) for two indices of `meeting.sides` each, all in one batch (`play.evaluation.play`).
+
+    The first match of each is kept whole.
+    """
     game = meeting.game
 
     own = players(meeting.bots, meeting.spec, meeting.device)
@@ -347,6 +351,7 @@ def play_pairings(
         update=update,
         greedy=greedy,
         make_stack=stack,
+        recording=Recording(1, game.model_dump(mode="json")),
     )
 
 

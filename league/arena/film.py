@@ -6,20 +6,20 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from league.acts import act
+from league.arena.replays import SUFFIX, Playback
+from league.envs import registry
 from league.errors import UsageError
 from league.store.files import check_new, new_file
-from league.types import BoolArray, FloatArray, MatchBatch, Turns
+from league.types import MatchBatch
 
 Picture = npt.NDArray[np.uint8]
 """(height, width, 3)."""
-Player = Callable[[FloatArray, BoolArray | None], npt.NDArray[Any]]
-"""(obs, mask) of its seat -> an action; None for a seat that a native bot plays."""
 
 SIZES = {".gif": (640, 360), ".png": (960, 540)}
 """The kinds of files and how large their pictures are."""
@@ -62,15 +62,11 @@ class Reel(Sequence[Picture]):
 
 
 class Shot(NamedTuple):
-    """A match that was played, and what was drawn of it."""
+    """What was drawn of a match."""
 
     pictures: Reel
     drawn_steps: int
     """Decisions that the pictures reach."""
-    steps: int
-    """Decisions of the whole match."""
-    winner: int
-    """A seat, or DRAW."""
 
 
 def check(out: Path, seconds: float | None) -> None:
@@ -81,9 +77,14 @@ def check(out: Path, seconds: float | None) -> None:
     Raises:
         UsageError: the file's kind, its place, the length, or no Pillow.
     """
-    if out.suffix not in SIZES:
-        raise UsageError(f"out={out}: must end in .gif (a film) or .png (its last picture); pass another --out")
+    if out.suffix not in (*SIZES, SUFFIX):
+        raise UsageError(
+            f"out={out}: must end in .gif (a film), .png (its last picture) or {SUFFIX} (the match itself);"
+            f" pass another --out"
+        )
     check_new(out, "--out")
+    if out.suffix == SUFFIX:
+        return
     if seconds is not None and not (math.isfinite(seconds) and 0 < seconds <= MAX_SECONDS):
         raise UsageError(f"seconds={seconds:g}: must be above 0 and at most {MAX_SECONDS}; pass another --seconds")
     try:
@@ -92,32 +93,35 @@ def check(out: Path, seconds: float | None) -> None:
         raise UsageError("pictures need Pillow, which is not installed; run `pip install pillow`") from None
 
 
+def need_drawing(game: str) -> registry.Render:
+    """What draws a game.
+
+    Raises:
+        UsageError: nothing does.
+    """
+    draw = registry.renderer(game)
+    if draw is None:
+        raise UsageError(f"{game} cannot be drawn; watch agents of another game")
+    return draw
+
+
 @act("film")
-def shoot(
-    batch: MatchBatch, players: Sequence[Player | None], draw: Callable[[], Picture], most: int, *, is_still: bool
-) -> Shot:
-    """Plays the match in row 0, just reset, to its end, and draws it before each of its first decisions.
+def shoot(playback: Playback, draw: Callable[[MatchBatch, int], Picture], most: int, *, is_still: bool) -> Shot:
+    """Plays a match back to its end, and draws it before each of its first decisions.
 
     Args:
-        players: of the seats.
-        draw: a picture of the match as it stands.
+        playback: the match.
+        draw: a picture of a row of a batch as it stands.
         most: decisions that are drawn.
         is_still: only the last picture is wanted.
     """
-    pictures, steps = Reel(), 0
-    while True:
-        if steps < most:
+    pictures = Reel()
+    for moment in playback.moments():
+        if moment.step < most:
             if is_still:
                 pictures = Reel()
-            pictures.append(draw())
-        for seat, player in enumerate(players):
-            if player is not None and (not isinstance(batch, Turns) or batch.to_act[0, seat]):
-                mask = None if batch.mask is None else batch.mask[0, seat]
-                batch.actions[0, seat] = player(batch.obs[0, seat], mask)
-        batch.step()
-        steps += 1
-        if batch.terminated[0] or batch.truncated[0]:
-            return Shot(pictures, min(steps, most), steps, int(batch.result["winner"][0]))
+            pictures.append(draw(moment.batch, 0))
+    return Shot(pictures, min(playback.replay.steps, most))
 
 
 @act("write the film")

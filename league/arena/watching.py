@@ -1,4 +1,4 @@
-"""Watching a match of two agents: it is played once and drawn."""
+"""Watching a match: it is played once, or read from a replay's file, then played back and drawn."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
-from league.arena import film
-from league.arena.agents import check_seed, meet, store_for
-from league.arena.own_bots import players
+from league.arena import film, replays
+from league.arena.agents import check_seed, find_agent, meet, store_for
+from league.arena.bouts import Bout, play_out
 from league.arena.parts import enter as enter_parts
-from league.envs import registry
+from league.arena.replays import Playback
 from league.errors import DEFAULT_STORE, UsageError
-from league.play.bots import BotPolicy
-from league.snapshots.agent import Agent
-from league.types import BOT_PREFIX, BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
@@ -39,13 +33,14 @@ class Film:
 
 def watch(
     a: str,
-    against: str,
-    out: str | Path,
+    against: str | None = None,
+    out: str | Path | None = None,
     *,
     seconds: float | None = None,
     boxes: bool = False,
     seed: int = 0,
     greedy: bool = False,
+    kept: bool = False,
     env: object = None,
     bots: object = None,
     policy: object = None,
@@ -53,61 +48,71 @@ def watch(
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
 ) -> Film:
-    """Plays a match of A (seat 0) against B and draws it; nothing is kept in the store.
+    """Plays a match of A (seat 0) against B, or plays a replay back, and draws it; nothing is kept in the store.
 
     Args:
         a, against, greedy, env, bots, policy, device, store, say: as for `evaluate`; here both may be the same agent.
-        out: a new file: .gif for a film, .png for its last picture.
+            Without `against`, A is a replay's file.
+        out: a new file: .replay for the match itself, .gif for a film, .png for its last picture.
         seconds: how much of the match is drawn, from its beginning, at most 300; None: all of it, or the first 300.
         boxes: draw also where fighters can be hit and where blows hit.
         seed: of the match and of the actions drawn.
+        kept: the newest match of the two that the store keeps, instead of a new one.
 
     Raises:
         UsageError: as `evaluate`, a game that cannot be drawn, a file that cannot be written, or no Pillow.
+        LeagueError: what should be a replay is none.
         StoreError, SnapshotError: as `evaluate`.
     """
-    path = Path(out)
-    film.check(path, seconds)
+    path = Path(out) if out is not None else None
+    if path is not None:
+        film.check(path, seconds)
     check_seed(seed)
-    given = enter_parts(bots, policy=policy, say=say)
-    meeting = meet(store_for(store, a, against, say=say), a, against, env, device, say, given)
-    game, spec = meeting.game, meeting.spec
-    draw = registry.renderer(game.name)
-    if draw is None:
-        raise UsageError(f"{game.name} cannot be drawn; watch agents of another game")
-    batch = registry.make(game.name, rows=1, threads=1, options=game.options)
-    own = players(meeting.bots, spec, meeting.device)
-    seats: list[film.Player | None] = []
-    for seat, named in enumerate(meeting.sides):
-        if named.agent_id in own:
-            seats.append(partial(_decide, own[named.agent_id], np.random.default_rng([seed, seat])))
-        elif named.folder is None:
-            batch.controllers[0, seat] = spec.bots.index(named.agent_id.removeprefix(BOT_PREFIX))
-            seats.append(None)
-        else:
-            manifest, net = meeting.nets[named.agent_id]
-            agent = Agent(net, manifest)
-            agent.reset(seed)
-            seats.append(partial(agent.act, greedy=greedy))
-    batch.reset(seed)
-    labels = meeting.sides[0].label, meeting.sides[1].label
-    if say is not None:
-        say(f"playing {labels[0]} against {labels[1]}")
-    picture_seconds = spec.ticks_per_step / spec.tick_rate
+    if against is None:
+        text = Path(a).read_text(encoding="utf-8") if replays.is_replay(a) else ""
+        playback = Playback(replays.read(a), a, env, say)
+    elif kept:
+        text, playback = _kept(a, against, store, env, say)
+    else:
+        given = enter_parts(bots, policy=policy, say=say)
+        meeting = meet(store_for(store, a, against, say=say), a, against, env, device, say, given)
+        if path is not None and path.suffix != replays.SUFFIX:
+            film.need_drawing(meeting.game.name)
+        if say is not None:
+            say(f"playing {meeting.sides[0].label} against {meeting.sides[1].label}")
+        text = play_out(Bout(meeting, meeting.sides, seed, greedy=greedy)).replay
+        playback = Playback(replays.parse(text, "the match"), "the match")
+    replay = playback.replay
+    whole = replay.steps * playback.seconds_per_step
+    shown = seed if against is not None and not kept else replay.seed
+    winner = ("draw", *replay.names)[replay.winner + 1]
+    if path is not None and path.suffix == replays.SUFFIX:
+        replays.save(text, path)
+        return Film(str(path), *replay.names, shown, 0, whole, whole, winner)
+    assert path is not None
+    draw = film.need_drawing(replay.game.name)
+    most = max(1, round((film.MAX_SECONDS if seconds is None else seconds) / playback.seconds_per_step))
     shot = film.shoot(
-        batch,
-        seats,
-        partial(draw, batch, 0, size=film.SIZES[path.suffix], show_boxes=boxes, names=labels),
-        max(1, round((film.MAX_SECONDS if seconds is None else seconds) / picture_seconds)),
+        playback,
+        partial(draw, size=film.SIZES[path.suffix], show_boxes=boxes, names=replay.names),
+        most,
         is_still=path.suffix == ".png",
     )
-    film.save(shot.pictures, path, picture_seconds)
-    times = shot.drawn_steps * picture_seconds, shot.steps * picture_seconds
-    return Film(str(path), *labels, seed, len(shot.pictures), *times, ("draw", *labels)[shot.winner + 1])
+    film.save(shot.pictures, path, playback.seconds_per_step)
+    times = shot.drawn_steps * playback.seconds_per_step, whole
+    return Film(str(path), *replay.names, shown, len(shot.pictures), *times, winner)
 
 
-def _decide(
-    bot: BotPolicy, rng: np.random.Generator, obs: FloatArray, mask: BoolArray | None
-) -> npt.NDArray[np.float64]:
-    """A bot in Python as a `film.Player`."""
-    return np.array(bot.decide(obs, mask, rng))
+def _kept(a: str, b: str, store: str | Path, env: object, say: Callable[[str], None] | None) -> tuple[str, Playback]:
+    """The newest match of two agents that the store keeps.
+
+    Raises:
+        UsageError: it keeps none.
+    """
+    opened = store_for(store, a, b, say=say)
+    ids = [find_agent(opened, name).agent_id for name in (a, b)]
+    rows = [] if opened is None else opened.replays(agents=(ids[0], ids[1]), last=1)
+    if not rows:
+        raise UsageError(f"{a} and {b}: {store} keeps no match of the two; leave --kept out, which plays one")
+    where = f"the match of {rows[0].run} in {store}"
+    return rows[0].content, Playback(replays.parse(rows[0].content, where), where, env, say)

@@ -56,7 +56,8 @@ CHANGEABLE = (
     ),
     *("learner.overlap", "learner.compile"),
     *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
-    *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.verbosity", "run.on_alarm"),
+    *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.replays"),
+    *("run.verbosity", "run.on_alarm"),
     *("run.alarm_kl", "run.alarm_idle_steps", "run.alarm_silent_matches", "run.alarm_random_steps"),
 )
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
@@ -69,6 +70,7 @@ LATER: dict[str, dict[str, Any]] = {
         "anchor_games": 0,
         "ladder_share": 0.0,
         "ladder_older": 3,
+        "replays": 1,  # changes nothing that is learned, so a run of before keeps some from now on
         "alarm_kl": 0.1,
         "alarm_idle_steps": 600,
         "alarm_silent_matches": 100,

@@ -20,6 +20,7 @@ from league.schema import (
     MAX_LESSONS,
     MAX_LIVE_NETS,
     MAX_REAL,
+    MAX_REPLAYS,
     MAX_ROLLOUT,
     MAX_ROWS,
     MAX_SECONDS,
@@ -286,6 +287,9 @@ class RunConfig(Section):
     snapshots, so that rating over steps is a curve (`league/training/ladder.py`)."""
     ladder_older: Annotated[int, Field(ge=0, le=MAX_SNAPSHOTS)]
     """Older snapshots that a new one may meet on the ladder, beside the bots."""
+    replays: Annotated[int, Field(ge=0, le=MAX_REPLAYS)]
+    """Matches of each pair that an evaluation keeps whole, to be watched later: the first ones, a kilobyte or two
+    each."""
     checkpoint_minutes: Annotated[float, Field(gt=0, le=MAX_SECONDS / 60)]
     """Minutes between checkpoints."""
     verbosity: Annotated[int, Field(ge=0, le=2)]

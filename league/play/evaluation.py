@@ -17,9 +17,11 @@ from league.device import autocast
 from league.errors import SnapshotError, UsageError
 from league.maths.record import Record
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, Opponents, RowGroup, stacked_shape
+from league.play.recording import Recorder, Recording
 from league.play.seats import SeatView, bot_id, match_result, short_name
 from league.schema import MAX_GAMES, check_number
 from league.types import (
+    BOT_PREFIX,
     EXTERNAL,
     SEATS,
     BoolArray,
@@ -56,6 +58,7 @@ class Graphs(Protocol):
 
 MakeStack = Callable[[Policy], PolicyStack | None]
 MakeGraphs = Callable[[torch.Generator], Graphs | None]
+NOT_RECORDED = Recording()
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def play(
     precision: str = "float32",
     make_stack: MakeStack | None = None,
     make_graphs: MakeGraphs | None = None,
+    recording: Recording = NOT_RECORDED,
 ) -> list[MatchResult]:
     """Plays all pairings side by side in one batch, as evaluation rows sorted by (row, ordinal).
 
@@ -124,6 +128,7 @@ def play(
         precision: as `learner.precision`.
         make_stack: what plays several nets like this one in one call; None, or a None from it, plays net by net.
         make_graphs: replays the steps of nets that are stacked, which draw from the generator; None: plain calls.
+        recording: which matches are kept whole, in the `replay` of their rows; it changes nothing that is played.
 
     Raises:
         UsageError: a pairing's games are odd or not positive, or a match does not end.
@@ -143,6 +148,7 @@ def play(
             batch.controllers[row] = [bot_id(batch, agent) for agent in agents]
         batch.reset(plan.seeds)
         seats = _Seats(batch)
+        recorder = Recorder(batch, plan.first_rows(recording.matches))
         played, steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
         sums = np.zeros(batch.reward_terms.shape, np.float64)
         calls = _Calls(generator, greedy, make_stack, make_graphs(generator) if make_graphs else None)
@@ -158,7 +164,9 @@ def play(
             if fault is not None:
                 row, seat, problem = fault
                 raise SnapshotError(_refused(pairings, plan.agents[row][seat], problem))
+            recorder.before()
             seats.step()
+            recorder.after()
             steps += 1
             _need_ends(batch, steps, playing)
             sums += batch.reward_terms
@@ -181,6 +189,10 @@ def play(
                     steps=int(steps[row]),
                     sampling="greedy" if greedy else "sample",
                 )
+                tape = recorder.finish(row)
+                if tape is not None:
+                    text = tape.written(recording.game, result, plan.names(row))
+                    result = replace(result, replay=text)
                 results.append(result)
             played[ended] += 1
             steps[ended] = 0
@@ -279,6 +291,17 @@ class _Plan:
         self.seeds: npt.NDArray[np.uint64] = np.concatenate(seeds)
         ids = [(p.a.agent_id, p.b.agent_id) for p in pairings]
         self.agents = [ids[k] if row % SEATS == 0 else ids[k][::-1] for row, k in enumerate(self.pairing.tolist())]
+        self._names = {who.agent_id: who.name for p in pairings for who in (p.a, p.b)}
+
+    def first_rows(self, count: int) -> list[int]:
+        """The first `count` rows of each pairing, or all that it has."""
+        starts = np.searchsorted(self.pairing, self.pairing)
+        return np.flatnonzero(np.arange(len(self.pairing)) - starts < count).tolist()
+
+    def names(self, row: int) -> tuple[str, str]:
+        """What those in seat 0 and seat 1 of a row are called; a bot by its id, where it has no name."""
+        first, second = (self._names[a] or (a if a.startswith(BOT_PREFIX) else "") for a in self.agents[row])
+        return first, second
 
 
 @dataclass(frozen=True)

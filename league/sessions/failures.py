@@ -1,4 +1,7 @@
-"""Files of what a guard found in a game: written when the run stops, shown again by `league replay`.
+"""Evidence, files of what a guard found in a game: written when the run stops, shown again by `league replay`.
+
+It is the state of a whole batch at one moment, of which a match is a row; a replay (`league.arena.replays`) is a match
+from its first decision to its last.
 
 One JSON file each, with the sha256 of its content: nothing in it is run, and a damaged one is refused.
 """
@@ -19,6 +22,7 @@ from pydantic import Field, ValidationError
 
 from league.arena import film
 from league.arena.games import find_again
+from league.arena.replays import Played, is_replay, play_back
 from league.envs import registry
 from league.errors import LeagueError, UsageError, command
 from league.play.checks import mask_words, place
@@ -82,7 +86,7 @@ class Evidence(FrozenModel):
 
 
 @dataclass(frozen=True)
-class Replay:
+class Finding:
     """What a finding looks like when it is rebuilt from its file."""
 
     path: str
@@ -159,19 +163,35 @@ def replay(
     *,
     env: object = None,
     say: Callable[[str], None] | None = None,
-) -> Replay:
-    """Rebuilds the batch of a finding from its file, and looks at it again.
+) -> Finding | Played:
+    """Plays a replay back, or rebuilds the batch of a finding from its file and looks at it again.
 
     Args:
-        path: a file of a run's folder `failures`.
+        path: a replay, or a file of a run's folder `failures`.
         env: where its game is, if it is to be named again (docs/games.md).
         say: is told where the game is not what it was.
-        out: a new file for pictures, if the game draws: a .png of the state, or a .gif of it and the step before.
+        out: of a finding, a new file for pictures, if the game draws: a .png of the state, or a .gif of it and the
+            step before. `league.watch` draws replays.
 
     Raises:
         LeagueError: the file is missing or damaged, or its states do not fit the game.
         UsageError: the game is not this league's, cannot be drawn, or the picture cannot be written.
     """
+    if is_replay(path):
+        if out is not None:
+            raise UsageError(f"out={out}: a whole match is drawn by {command('watch', path, '--out', out)}")
+        return play_back(path, env=env, say=say)
+    return find(path, out, env=env, say=say)
+
+
+def find(
+    path: str | Path,
+    out: str | Path | None = None,
+    *,
+    env: object = None,
+    say: Callable[[str], None] | None = None,
+) -> Finding:
+    """Rebuilds the batch of a finding from its file, and looks at it again; as `replay` for such a file."""
     found = read_evidence(path)
     game = found.game
     find_again(game.name, game.came_from, str(path), env, say)
@@ -207,7 +227,7 @@ def replay(
         film.save(pictures, Path(out), PICTURE_SECONDS)
     is_bad = not np.isfinite(batch.obs[found.batch_row]).all()
     happens_again = bool(illegal) if found.what == "action" else recurs if stepped is not None else is_bad
-    return Replay(
+    return Finding(
         str(path),
         found.message,
         found.run,

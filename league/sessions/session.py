@@ -402,6 +402,7 @@ def wire(plan: Plan) -> Run:
         name=row.run,
         config=config,
         env=row.env,
+        game=shelf.game.model_dump(mode="json"),
         game_id=row.game_id,
         seed=row.seed,
         device=plan.device,

@@ -65,7 +65,7 @@ class FileShelf:
         self._paths = dict(elsewhere or {})
         self._writer = SnapshotWriter()
         options = registry.check_options(config.env.name, config.env.options)
-        self._game = GameRecord.of(self.spec, row.game_id, options, row.source)
+        self.game = GameRecord.of(self.spec, row.game_id, options, row.source)
         self._lessons = {
             registry.game_id(config.env.name, options): GameRecord.of(
                 registry.spec(config.env.name, options),
@@ -173,7 +173,7 @@ class FileShelf:
             update=counters.update,
             seed=self.row.seed,
             fingerprint=self.row.fingerprint,
-            game=self._game,
+            game=self.game,
             spec=spec_to_json(self.spec),
             architecture=architecture,
             history_tokens=history_tokens,
@@ -220,7 +220,7 @@ class FileShelf:
 
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Writes a file of what a guard found, and returns words of what shows it."""
-        game = self._lessons.get(str(evidence["game_id"]), self._game)
+        game = self._lessons.get(str(evidence["game_id"]), self.game)
         return write_evidence(self.folder / "failures", evidence, game)
 
     def _guest(self, agent_id: str) -> Path:

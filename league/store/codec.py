@@ -126,6 +126,21 @@ TABLES = {
             "value": np.float64,
         },
     ),
+    "replay": Table(
+        "write_replay",
+        ("run", "kind", "update", "row", "ordinal"),
+        {
+            "run": object,
+            "kind": object,
+            "update": np.int64,
+            "row": np.int64,
+            "ordinal": np.int64,
+            "game_id": object,
+            "seat0_agent": object,
+            "seat1_agent": object,
+            "content": object,
+        },
+    ),
     "event": Table(
         "write_event",
         (),
@@ -144,6 +159,14 @@ def to_columns(row: Any, **more: Any) -> Columns:
     if isinstance(row, MatchResult):
         values = _of_match(row, values)
     return {name: naive(value) if isinstance(value, datetime) else value for name, value in (values | more).items()}
+
+
+def replay_columns(match: MatchResult, columns: Columns) -> list[Columns]:
+    """The row of the replay that a match brings, its own being `columns`; none where it brings none."""
+    if not match.replay:
+        return []
+    key = {name: columns[name] for name in TABLES["replay"].columns if name != "content"}
+    return [key | {"content": match.replay}]
 
 
 def from_columns(kind: type[Row], columns: Sequence[str], values: Sequence[Any]) -> Row:
@@ -189,6 +212,7 @@ def _of_match(match: MatchResult, values: Columns) -> Columns:
     if problem:
         raise ValueError(f"match {match.run} {match.kind} {match.update}.{match.row}.{match.ordinal}: {problem}")
     values["seat0_agent"], values["seat1_agent"] = values.pop("agents")
+    del values["replay"]  # has a table of its own
     values |= {name: UNKNOWN for name in ("update_begin", "update_end") if values[name] is None}
     return values | {name: _json_of_pairs(values[name]) for name in ("metrics", "rewards")}
 

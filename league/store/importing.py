@@ -14,7 +14,7 @@ import numpy as np
 
 from league.errors import UsageError, nearest
 from league.maths.davidson import check_size
-from league.store.codec import as_arrays, aware, naive, to_columns
+from league.store.codec import as_arrays, aware, naive, replay_columns, to_columns
 from league.store.connection import Cursor, select, select_rows
 from league.store.rows import AgentRow, ImportRow, now
 from league.store.sql import sql
@@ -63,6 +63,7 @@ def write_import(
         raise UsageError(f"{file.name}: it has less than half of the games of any earlier import; leave --replace out")
     for old in replaced:
         con.execute(sql("delete_import_matches"), {"run": old.run})
+        con.execute(sql("delete_import_replays"), {"run": old.run})
         con.execute(sql("delete_import"), {"run": old.run})
     rows = [to_columns(replace(match, run=run), finished_at=at or imported_at) for match, at in file.matches]
     con.register("batch", as_arrays("match", rows))
@@ -78,6 +79,10 @@ def write_import(
     imported = ImportRow(run, file.sha256, file.name, len(fresh), imported_at)
     con.execute(sql("begin_import"), to_columns(imported))
     write_batch(con, "match", fresh)
+    kept = {match.row: match for match, _ in file.matches if match.replay}
+    write_batch(
+        con, "replay", [x for row in fresh if row["row"] in kept for x in replay_columns(kept[row["row"]], row)]
+    )
     write_batch(con, "agent", [to_columns(agent) for agent in file.agents])
     if replaced:
         con.execute(sql("delete_idle_imports"))
@@ -98,6 +103,7 @@ def delete_import(con: Cursor, path: Path, run: str) -> ImportRow:
     for (game_id,) in con.execute(sql("import_game_ids"), {"run": run}).fetchall():
         con.execute(sql("delete_boards"), {"game_id": game_id})
     con.execute(sql("delete_import_matches"), {"run": run})
+    con.execute(sql("delete_import_replays"), {"run": run})
     con.execute(sql("delete_import"), {"run": run})
     con.execute(sql("delete_idle_imports"))
     return rows[run]

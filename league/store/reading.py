@@ -27,6 +27,7 @@ from league.store.rows import (
     ImportRow,
     LearnerRow,
     RatingRow,
+    ReplayRow,
     RewardTerm,
     RunRow,
     Sampling,
@@ -210,6 +211,25 @@ class Reader:
     def imports(self) -> list[ImportRow]:
         """The files of matches that were imported, the oldest first."""
         return self._rows(ImportRow, "imports")
+
+    def replays(
+        self,
+        run: str | None = None,
+        *,
+        game_id: str | None = None,
+        agents: tuple[str, str] | None = None,
+        last: int | None = None,
+    ) -> list[ReplayRow]:
+        """The matches that are kept whole, the newest first.
+
+        Args:
+            run: only those under this name: of a run, of an evaluation, a gate or an import.
+            game_id: only this game's.
+            agents: only between these two agents, whoever sat where.
+            last: at most so many.
+        """
+        first, second = agents or (None, None)
+        return self._rows(ReplayRow, "replays", run=run, game_id=game_id, first=first, second=second, last=last)
 
     def board_ratings(self, game_id: str, sampling: Sampling, prior: float) -> list[RatingRow]:
         """The Bradley-Terry ratings that a board wrote last, by agent."""

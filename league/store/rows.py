@@ -235,6 +235,22 @@ class ImportRow:
 
 
 @dataclass(frozen=True)
+class ReplayRow:
+    """A match that is kept whole; its key is that of its match row."""
+
+    run: str
+    kind: str
+    update: int
+    row: int
+    ordinal: int
+    game_id: str
+    seat0_agent: str
+    seat1_agent: str
+    content: str
+    """The text of a replay's file (`league.play.recording`)."""
+
+
+@dataclass(frozen=True)
 class RewardTerm:
     """What one reward term brought in some of a run's training matches."""
 

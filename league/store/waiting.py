@@ -118,5 +118,5 @@ def _end_gate(con: Cursor, gate: str, came_to: Columns) -> None:
 
 
 def _is_past(table: str, row: Columns, run: str, update: int) -> bool:
-    is_evaluation = table == "match" and row["kind"] == "evaluation"
+    is_evaluation = table in ("match", "replay") and row["kind"] == "evaluation"
     return not is_evaluation and row.get("run") == run and row.get("update", 0) > update

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from league.acts import act
 from league.errors import StoreError, UsageError, command
-from league.store.codec import naive, to_columns
+from league.store.codec import naive, replay_columns, to_columns
 from league.store.flushing import Flusher
 from league.store.importing import Earlier, MatchFile, delete_import, write_import
 from league.store.rows import (
@@ -49,7 +49,10 @@ class Writer(Flusher):
         """
         finished_at = now()
         for match in matches:
-            self._waiting.add("match", to_columns(match, finished_at=finished_at))
+            columns = to_columns(match, finished_at=finished_at)
+            self._waiting.add("match", columns)
+            for replay in replay_columns(match, columns):
+                self._waiting.add("replay", replay)
 
     def add_metrics(
         self,

@@ -12,6 +12,7 @@ import torch
 
 from league.config.models import Config, PoolConfig
 from league.play.evaluation import Contestant, MakeStack, Pairing, Summary, play
+from league.play.recording import Recording
 from league.play.rollout import make_graphs
 from league.pool.pool import Pool
 from league.signals import interrupt, on_signal
@@ -181,6 +182,8 @@ class Run:
     """Writes down, with the updates made, the ratings of agents that met in an evaluation."""
     env: str = ""
     """What `--env` takes for the game; empty: its name."""
+    game: Mapping[str, Any] = field(default_factory=dict)
+    """The game as replays tell it (`league.play.recording.Recording`); empty: none are kept."""
     begin: Callable[[], None] = field(default=lambda: None)
     """Called once everything is there that the run plays with, before it plays."""
     lessons: Sequence[Lesson] = ()
@@ -205,6 +208,7 @@ class Run:
                 precision=learner.precision,
                 make_stack=self.stack_for,
                 make_graphs=partial(make_graphs, learner, say=lambda line: None),  # the collector has said it
+                recording=self.recording,
             )
 
     def contestant(self, agent_id: str) -> Contestant:
@@ -225,6 +229,11 @@ class Run:
         self.shelf.settle()
         self.store.add_matches(results)
         self.met.add(results)
+
+    @property
+    def recording(self) -> Recording:
+        """Which of its evaluation matches are kept whole."""
+        return Recording(self.config.run.replays if self.game else 0, self.game)
 
     def lesson_at(self, steps: int) -> Lesson:
         """What a rollout that begins after so many steps plays."""

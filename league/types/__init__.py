@@ -292,6 +292,8 @@ class MatchResult:
     """Behaviour metric -> (seat 0, seat 1)."""
     rewards: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Unweighted reward term -> its sum over the match (seat 0, seat 1)."""
+    replay: str = field(default="", compare=False, repr=False)
+    """The text of its replay (`league.play.recording`), where it was recorded; a row of its own in the store."""
 
     def outcome_of(self, agent: str) -> int:
         """0 where `agent` won, 1 for a draw, 2 where it lost: the index in (wins, draws, losses).

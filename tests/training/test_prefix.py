@@ -53,6 +53,7 @@ OTHERWISE = {
     "anchor_games": "run.anchor_games=8",
     "ladder_share": "run.ladder_share=0.5",
     "ladder_older": "run.ladder_older=1",
+    "replays": "run.replays=3",
     "checkpoint_minutes": "run.checkpoint_minutes=0.00001",
     "verbosity": "run.verbosity=0",
     "continues": "run.continues=test50k",

@@ -1,0 +1,165 @@
+"""One match of two agents, played step by step and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from league.acts import act
+from league.arena.agents import Meeting, Named
+from league.arena.own_bots import players
+from league.envs import registry
+from league.errors import UsageError
+from league.play.bots import BotPolicy
+from league.play.evaluation import MAX_STEPS
+from league.play.recording import Tape
+from league.play.seats import match_result
+from league.snapshots.agent import Agent
+from league.types import BOT_PREFIX, Closing, FloatArray, Mask, MatchResult, Turns
+
+NOBODY = "import:person"
+
+
+class Player(Protocol):
+    """Who decides for a seat."""
+
+    def act(self, obs: FloatArray, mask: Mask | None) -> npt.NDArray[Any]:
+        """The action (A,) for what its seat sees and may do."""
+
+    def watch(self, obs: FloatArray) -> None:
+        """What its seat sees while it waits on, in a game in turns."""
+
+
+class NetPlayer:
+    """A network in a seat."""
+
+    def __init__(self, agent: Agent, seed: int, *, greedy: bool) -> None:
+        self._agent, self._greedy = agent, greedy
+        agent.reset(seed)
+
+    def act(self, obs: FloatArray, mask: Mask | None) -> npt.NDArray[Any]:
+        """See `Player.act`."""
+        return self._agent.act(obs, mask, greedy=self._greedy)
+
+    def watch(self, obs: FloatArray) -> None:
+        """See `Player.watch`."""
+        self._agent.watch(obs)
+
+
+class BotPlayer:
+    """A bot in Python in a seat."""
+
+    def __init__(self, bot: BotPolicy, seed: int, seat: int) -> None:
+        self._bot, self._rng = bot, np.random.default_rng([seed, seat])
+
+    def act(self, obs: FloatArray, mask: Mask | None) -> npt.NDArray[Any]:
+        """See `Player.act`."""
+        return np.array(self._bot.decide(obs, mask, self._rng))
+
+    def watch(self, obs: FloatArray) -> None:
+        """It remembers nothing."""
+
+
+class Bout:
+    """A match under way in a batch of one row, with its tape.
+
+    Args:
+        meeting: the game and its agents.
+        sides: who sits in seat 0 and 1, of the meeting's; None: whoever writes the batch's actions.
+        seed: of the match and of the actions drawn.
+        greedy: nets play their likeliest action.
+    """
+
+    def __init__(self, meeting: Meeting, sides: Sequence[Named | None], seed: int, *, greedy: bool = False) -> None:
+        self.meeting, self.sides, self.greedy = meeting, tuple(sides), greedy
+        game, spec = meeting.game, meeting.spec
+        self.batch = registry.make(game.name, rows=1, threads=1, options=game.options)
+        self._turns = self.batch if isinstance(self.batch, Turns) else None
+        own = players(meeting.bots, spec, meeting.device)
+        self._players: list[Player | None] = []
+        for seat, named in enumerate(sides):
+            player: Player | None = None
+            if named is not None and named.agent_id in own:
+                player = BotPlayer(own[named.agent_id], seed, seat)
+            elif named is not None and named.folder is None:
+                self.batch.controllers[0, seat] = spec.bots.index(named.agent_id.removeprefix(BOT_PREFIX))
+            elif named is not None:
+                manifest, net = meeting.nets[named.agent_id]
+                player = NetPlayer(Agent(net, manifest), seed, greedy=greedy)
+            self._players.append(player)
+        self.batch.reset(seed)
+        self.tape = Tape(self.batch, 0)
+        self.is_over = False
+        self._sums = np.zeros(self.batch.reward_terms[0].shape)
+
+    @property
+    def to_act(self) -> npt.NDArray[np.bool_]:
+        """(S,): who decides in the next step."""
+        return np.ones(2, np.bool_) if self._turns is None else self._turns.to_act[0].copy()
+
+    def step(self) -> None:
+        """One step: the players decide, where they are to; a seat without one plays what is in the batch's actions.
+
+        Raises:
+            UsageError: the match does not end.
+        """
+        batch, deciding = self.batch, self.to_act
+        for seat, player in enumerate(self._players):
+            if player is not None and deciding[seat]:
+                mask = None if batch.mask is None else batch.mask[0, seat]
+                batch.actions[0, seat] = player.act(batch.obs[0, seat], mask)
+        self.tape.before()
+        batch.step()
+        self.tape.after()
+        self._sums += batch.reward_terms[0]
+        self.is_over = bool(batch.terminated[0] or batch.truncated[0])
+        if self._turns is not None and not self.is_over:
+            for seat, player in enumerate(self._players):
+                if player is not None and deciding[1 - seat] and not self._turns.to_act[0, seat]:
+                    player.watch(batch.obs[0, seat])
+        if self.tape.steps > MAX_STEPS:
+            raise UsageError(
+                f"game {batch.spec.name}: the match has not ended after {MAX_STEPS:,} steps; give the game a limit"
+                f" after which a match is over"
+            )
+
+    @act("film")
+    def play(self) -> None:
+        """Plays it to its end."""
+        while not self.is_over:
+            self.step()
+
+    def result(
+        self, run: str, agents: tuple[str, str] | None = None, names: tuple[str, str] | None = None
+    ) -> MatchResult:
+        """The match that has ended as a row of the store, with its replay.
+
+        Args:
+            run: the row's.
+            agents, names: ids and labels in place of the sides' own.
+        """
+        ids = agents or tuple(NOBODY if side is None else side.agent_id for side in self.sides)
+        labels = names or tuple("person" if side is None else side.label for side in self.sides)
+        fields: dict[str, Any] = {"run": run, "kind": "evaluation", "update": 0, "ordinal": 0, "agents": ids}
+        fields |= {"game_id": self.meeting.game.game_id, "steps": self.tape.steps}
+        fields |= {"sampling": "greedy" if self.greedy else "sample"}
+        match = match_result(self.batch, 0, self._sums, **fields)
+        text = self.tape.written(self.meeting.game.model_dump(mode="json"), match, labels)
+        return match_result(self.batch, 0, self._sums, **fields, replay=text)
+
+    def close(self) -> None:
+        """Lets go of what the game holds."""
+        if isinstance(self.batch, Closing):
+            self.batch.close()
+
+
+def play_out(bout: Bout) -> MatchResult:
+    """Plays a match to its end, lets go of its game, and gives its row with its replay."""
+    try:
+        bout.play()
+        return bout.result("watch")
+    finally:
+        bout.close()
