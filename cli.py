@@ -874,7 +874,8 @@ def query(
     sql: Annotated[
         str,
         typer.Argument(
-            help="One SELECT. Tables: run, agent, snapshot, match, replay, rating, metric, event, gate, import, learner."
+            help="One SELECT. Tables: run, agent, snapshot, match, replay, rating, metric, event, gate, import,"
+            " learner."
         ),
     ],
     store: StoreOption = STORE,

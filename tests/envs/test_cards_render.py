@@ -64,7 +64,7 @@ def test_creatures_are_drawn_in_their_slots(seat: int) -> None:
     for slot in range(4):
         empty, full = scene(), scene()
         place(full["keepers"][0][seat], slot + 1, "eel", acts=0)
-        box = render._slot_box(seat, slot)
+        box = render.slot_box(seat, slot)
         assert within(changed(draw(empty), draw(full)), box)
         for name, value in (("health", 1), ("acts", 1), ("snared", 1), ("power", 7)):
             other = full.copy()
