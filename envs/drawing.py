@@ -56,6 +56,9 @@ class Drawing:
         self.view = tuple(float(x) for x in view)
         self.background = background
         self.shapes: list[Shape] = []
+        self.held: tuple[frozenset[str], ...] = ()
+        """Names of the keys (`KEYS`) that each seat held in the step before, where the game can tell: what its own bots
+        do is known from it."""
         self._group, self._layer, self._is_hud = "", "", False
 
     @contextmanager

@@ -2,11 +2,12 @@
 
 A game is a module (or any object) with three attributes: `Options`, a frozen pydantic model that forbids unknown
 keys, whose values are checked strictly (neither a string nor a bool is a number); `spec(options) -> GameSpec`;
-`make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be
-drawn; `drawing`, if it gives itself as shapes; `KEYS`, which names
-the keys of its actions; `tree(options) -> GameTree`, if it is small enough to be solved; `slow() -> str`, which says
-what makes it slow on this machine; `DEFAULTS`, sections of settings as `[game.NAME]` of the hyperparameter source has
-them; `PYTHON_BOTS`, bots in Python by name (docs/parts.md). Modules are imported when they are first used.
+`make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be drawn as a picture;
+`drawing`, if it gives itself as shapes (`league.envs.drawing`); `KEYS`, which names the keys of its actions; `WORDS`,
+which names the choices of actions that are no keys; `tree(options) -> GameTree`, if it is small enough to be solved;
+`slow() -> str`, which says what makes it slow on this machine; `DEFAULTS`, sections of settings as `[game.NAME]` of
+the hyperparameter source has them; `PYTHON_BOTS`, bots in Python by name (docs/parts.md). Modules are imported when
+they are first used.
 
 Everything goes by the game's own name, `spec(Options()).name`.
 """
@@ -316,6 +317,15 @@ def action_names(name: str) -> tuple[str, ...]:
         ConfigError: no game has this name.
     """
     return tuple(getattr(_game(name), "KEYS", ()))
+
+
+def action_words(name: str) -> tuple[str, ...]:
+    """What the game calls its keys or the choices of its actions, part by part; of legal tuples the first part's.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    return tuple(getattr(_game(name), "WORDS", ())) or action_names(name)
 
 
 def tree(name: str, options: Mapping[str, Any]) -> GameTree | None:

@@ -8,7 +8,7 @@ from typing import Any
 from league.envs.brawl import render
 from league.envs.brawl.moves import WEAPONS
 from league.envs.brawl.render import DIM, INK, PAPER, SEATS, SKY_LOW, SKY_TOP
-from league.envs.brawl.rules import TICK_RATE, Rules
+from league.envs.brawl.rules import KEYS, TICK_RATE, Rules
 from league.envs.drawing import HUD_SIZE, Drawing
 
 LEAST_WIDTH, ASIDE, ABOVE = 11.0, 5.5, 4.6
@@ -20,9 +20,8 @@ def drawing(record: Any, rules: Rules) -> Drawing:
     """One match (an element of STATE_DTYPE) as it stands."""
     fighters = [render.named(fighter) for fighter in record["fighters"]]
     present = [(seat, f) for seat, f in enumerate(fighters) if f.respawn == 0 and f.stocks > 0]
-    seen = Drawing(
-        _view([f for _, f in present], rules), tuple((a + b) // 2 for a, b in zip(SKY_TOP, SKY_LOW, strict=True))
-    )
+    seen = Drawing(_view([f for _, f in present], rules), SKY_LOW)
+    seen.held = tuple(frozenset(key for i, key in enumerate(KEYS) if f.keys >> i & 1) for f in fighters)
     with seen.within("stage"):
         _stage(seen, rules)
     with seen.within("platform"):
@@ -43,7 +42,7 @@ def drawing(record: Any, rules: Rules) -> Drawing:
         for seat, f in enumerate(fighters):
             _panel(seen, seat, f, rules)
         left = ceil(max(0, rules.time_limit - int(record["tick"])) / TICK_RATE)
-        seen.text((80.0, 6.0), f"{left // 60}:{left % 60:02}", 7.0, PAPER if left > 10 else render.DANGER)
+        seen.text((80.0, 8.0), f"{left // 60}:{left % 60:02}", 7.0, PAPER if left > 10 else render.DANGER)
     return seen
 
 
@@ -67,11 +66,11 @@ def _view(present: list[Any], rules: Rules) -> tuple[float, float, float, float]
 def _stage(seen: Drawing, rules: Rules) -> None:
     """What never moves: sky, grounds, the edges of the blast zone."""
     low, high = (-rules.blast_side, rules.blast_bottom), (rules.blast_side, rules.blast_top)
-    for i in range(6):  # the sky, darker above
-        share = i / 5
+    for i in range(16):  # the sky, darker above
+        share = i / 15
         colour = tuple(round(a * (1 - share) + b * share) for a, b in zip(SKY_TOP, SKY_LOW, strict=True))
-        top = high[1] + 2 - i * (high[1] - low[1] + 4) / 6
-        seen.box((low[0] - 4, top - (high[1] - low[1] + 4) / 6 - 0.1), (high[0] + 4, top), colour)
+        top = high[1] + 2 - i * (high[1] - low[1] + 4) / 16
+        seen.box((low[0] - 4, top - (high[1] - low[1] + 4) / 16 - 0.1), (high[0] + 4, top), colour)
     for side in (-1, 1):
         inner = side * (rules.edge_inner + rules.body_half_width)
         outer = side * (rules.edge_outer - rules.body_half_width)
@@ -82,15 +81,17 @@ def _stage(seen: Drawing, rules: Rules) -> None:
 
 def _panel(seen: Drawing, seat: int, f: Any, rules: Rules) -> None:
     """Damage, stocks and weapon of a seat, in its lower corner; who it is stands beside the picture."""
-    left = 4.0 if seat == 0 else HUD_SIZE[0] - 34.0
-    seen.box((left, 72.0), (left + 30.0, 86.0), (*INK, 190), SEATS[seat], 0.6)
-    seen.text((left + 9.0, 79.5), f"{f.damage:.0f}", 8.5, render.damage_colour(f.damage) if f.stocks > 0 else DIM)
+    left = 3.0 if seat == 0 else HUD_SIZE[0] - 33.0
+    seen.box((left, 3.0), (left + 30.0, 15.0), (*INK, 190), SEATS[seat], 0.6)
+    seen.text((left + 9.0, 9.3), f"{f.damage:.0f}", 8.0, render.damage_colour(f.damage) if f.stocks > 0 else DIM)
     for i in range(rules.stocks):
-        middle = left + 20.0 + (i % 5) * 2.2, 76.5 + (i // 5) * 2.4
+        middle = left + 20.0 + (i % 4) * 2.4, 6.6 + (i // 4) * 2.4
         seen.oval(middle, (0.9, 0.9), SEATS[seat] if i < f.stocks else INK, SEATS[seat], 0.2)
+    told = ""
     if f.stocks > 0 and f.respawn > 0:
-        seen.text((left + 23.0, 82.5), f"back in {f.respawn / TICK_RATE:.1f} s", 2.6, PAPER, 13.0)
+        told = f"back in {f.respawn / TICK_RATE:.1f} s"
     elif f.stun > 0:
-        seen.text((left + 23.0, 82.5), f"stunned {f.stun / TICK_RATE:.1f} s", 2.6, render.GLOW, 13.0)
+        told = f"stunned {f.stun / TICK_RATE:.1f} s"
     elif f.weapon:
-        seen.text((left + 23.0, 82.5), f"{WEAPONS[f.weapon]} {ceil(f.weapon_left / TICK_RATE)} s", 2.6, PAPER, 13.0)
+        told = f"{WEAPONS[f.weapon]} {ceil(f.weapon_left / TICK_RATE)} s"
+    seen.text((left + 23.0, 11.8), told, 2.8, render.GLOW if f.stun > 0 else PAPER, 13.0)

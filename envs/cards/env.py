@@ -31,6 +31,8 @@ from league.types import ActionSpec, GameSpec, MatchBatch
 __all__ = ["MEANINGS", "SPEC", "Options", "drawing", "make", "render", "rules_of", "slow", "spec"]
 
 VERSION = 1
+WORDS = TYPES
+"""What the first part of an action is called."""
 
 
 class Options(BaseModel):

@@ -21,12 +21,16 @@ from league.envs.classic.poker import (
     Rules,
     Strategy,
     betting,
+    drawing,
     game_tree,
     make_spec,
     simple_bots,
 )
 from league.types import GameSpec, GameTree
 
+__all__ = ["BOTS", "RULES", "WORDS", "Options", "drawing", "make", "spec", "tree"]
+
+WORDS = ACTIONS
 RULES = Rules("kuhn", ranks=3, suits=1, bets=(1,), raises=1)
 BOTS = ("fold", "call", "random", "nash")
 JACK, QUEEN, KING = range(3)

@@ -10,9 +10,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from league.envs.classic.poker import PokerBatch, Rules, betting, game_tree, make_spec, simple_bots
+from league.envs.classic.poker import ACTIONS, PokerBatch, Rules, betting, drawing, game_tree, make_spec, simple_bots
 from league.types import GameSpec, GameTree
 
+__all__ = ["BOTS", "RULES", "WORDS", "Options", "drawing", "make", "spec", "tree"]
+
+WORDS = ACTIONS
 RULES = Rules("leduc", ranks=3, suits=2, bets=(2, 4), raises=2)
 BOTS = ("fold", "call", "random")
 

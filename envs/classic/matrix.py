@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from league.envs.classic import drawings
 from league.envs.classic.shared import (
     GOLDEN,
     UInts,
@@ -26,6 +27,7 @@ from league.envs.classic.shared import (
     uniform,
     unpack,
 )
+from league.envs.drawing import Drawing
 from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, GameTree, result_dtype
 
 BOTS = ("constant", "random", "biased")
@@ -107,6 +109,11 @@ def make(rows: int, threads: int, options: Options) -> MatrixBatch:
     """`rows` matches; `threads` is not needed, as one call steps them all."""
     del threads
     return MatrixBatch(rows, options)
+
+
+def drawing(batch: MatrixBatch, row: int) -> Drawing:
+    """A row as it stands, as shapes."""
+    return drawings.matrix(batch, row)
 
 
 def tree(options: Options) -> GameTree:
@@ -192,6 +199,17 @@ class MatrixBatch:
             self._write_result(ended, lead)
             self._start(ended, mix64(match["seed"] + GOLDEN))
             self._observe(self.obs)
+
+    def facts(self, row: int) -> dict[str, Any]:
+        """What can be drawn of a row."""
+        match = self._match[row]
+        return {
+            "payoff": self._payoff.tolist(),
+            "last": match["last"].tolist(),
+            "sums": match["payoff"].tolist(),
+            "round": int(match["round"]),
+            "rounds": self._options.rounds,
+        }
 
     def get_state(self) -> bytes:
         """Header, matches, controllers."""

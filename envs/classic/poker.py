@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
+from league.envs.classic import drawings
 from league.envs.classic.shared import (
     GOLDEN,
     UInts,
@@ -32,6 +33,7 @@ from league.envs.classic.shared import (
     uniform,
     unpack,
 )
+from league.envs.drawing import Drawing
 from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, GameTree, result_dtype
 
 ACTIONS = ("wait", "fold", "call", "raise")
@@ -288,6 +290,11 @@ def make_spec(rules: Rules, bots: tuple[str, ...]) -> GameSpec:
     )
 
 
+def drawing(batch: PokerBatch, row: int) -> Drawing:
+    """A row as it stands, as shapes."""
+    return drawings.poker(batch, row)
+
+
 class PokerBatch:
     """`MatchBatch` of a poker game; the fields are described there.
 
@@ -357,6 +364,27 @@ class PokerBatch:
             self._deal(over & ~ended)
             self._start(ended, mix64(match["seed"] + GOLDEN))
             self._observe(self.obs)
+
+    def facts(self, row: int) -> dict[str, Any]:
+        """What can be drawn of a row: cards, stakes and winnings by seat, who is to move, what was said."""
+        match, table = self._match[row], self._table
+        node, first = int(match["node"]), int(match["first"])
+        roles = [int(seat != first) for seat in range(SEATS)]
+        said, place = [], node
+        while table.parent[place] >= 0:
+            role = int(table.mover[table.parent[place]])
+            said.append(f"{role if first == 0 else 1 - role}: {ACTIONS[int(table.action[place])]}")
+            place = int(table.parent[place])
+        return {
+            "cards": [int(match["cards"][role]) for role in roles],
+            "stakes": [int(table.stakes[node][role]) for role in roles],
+            "won": match["payoff"].tolist(),
+            "board": int(match["board"]) if table.round[node] > 0 else None,
+            "mover": int(self._seat(table.mover[self._match["node"]])[row]),
+            "said": ", ".join(said[::-1]),
+            "deal": int(match["deal"]),
+            "deals": self._deals,
+        }
 
     def get_state(self) -> bytes:
         """Header, matches, controllers."""

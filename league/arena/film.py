@@ -77,16 +77,16 @@ def check(out: Path, seconds: float | None) -> None:
     Raises:
         UsageError: the file's kind, its place, the length, or no Pillow.
     """
-    if out.suffix not in (*SIZES, SUFFIX):
+    if out.suffix not in (*SIZES, SUFFIX, ".html"):
         raise UsageError(
-            f"out={out}: must end in .gif (a film), .png (its last picture) or {SUFFIX} (the match itself);"
-            f" pass another --out"
+            f"out={out}: must end in .html (a player), .gif (a film), .png (its last picture) or {SUFFIX} (the match"
+            f" itself); pass another --out"
         )
     check_new(out, "--out")
-    if out.suffix == SUFFIX:
-        return
     if seconds is not None and not (math.isfinite(seconds) and 0 < seconds <= MAX_SECONDS):
         raise UsageError(f"seconds={seconds:g}: must be above 0 and at most {MAX_SECONDS}; pass another --seconds")
+    if out.suffix not in SIZES:
+        return
     try:
         import PIL  # noqa: F401
     except ModuleNotFoundError:

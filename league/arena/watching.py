@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from league.arena import film, replays
-from league.arena.agents import check_seed, find_agent, meet, store_for
+from league.arena import film, pages, replays
+from league.arena.agents import Meeting, check_seed, find_agent, meet, store_for
 from league.arena.bouts import Bout, play_out
+from league.arena.frames import course_of
+from league.arena.minds import Minds, minds_of
 from league.arena.parts import enter as enter_parts
 from league.arena.replays import Playback
 from league.errors import DEFAULT_STORE, UsageError
+from league.store.store import Store
+from league.types import SEATS
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,10 @@ def watch(
     Args:
         a, against, greedy, env, bots, policy, device, store, say: as for `evaluate`; here both may be the same agent.
             Without `against`, A is a replay's file.
-        out: a new file: .replay for the match itself, .gif for a film, .png for its last picture.
-        seconds: how much of the match is drawn, from its beginning, at most 300; None: all of it, or the first 300.
+        out: a new file: .html for a player in the browser, .gif for a film, .png for its last picture, .replay for the
+            match itself.
+        seconds: how much of the match is drawn, from its beginning, at most 300; None: all of it, of a film the first
+            300.
         boxes: draw also where fighters can be hit and where blows hit.
         seed: of the match and of the actions drawn.
         kept: the newest match of the two that the store keeps, instead of a new one.
@@ -68,51 +74,111 @@ def watch(
     if path is not None:
         film.check(path, seconds)
     check_seed(seed)
-    if against is None:
-        text = Path(a).read_text(encoding="utf-8") if replays.is_replay(a) else ""
-        playback = Playback(replays.read(a), a, env, say)
-    elif kept:
-        text, playback = _kept(a, against, store, env, say)
-    else:
-        given = enter_parts(bots, policy=policy, say=say)
-        meeting = meet(store_for(store, a, against, say=say), a, against, env, device, say, given)
-        if path is not None and path.suffix != replays.SUFFIX:
-            film.need_drawing(meeting.game.name)
-        if say is not None:
-            say(f"playing {meeting.sides[0].label} against {meeting.sides[1].label}")
-        text = play_out(Bout(meeting, meeting.sides, seed, greedy=greedy)).replay
-        playback = Playback(replays.parse(text, "the match"), "the match")
-    replay = playback.replay
-    whole = replay.steps * playback.seconds_per_step
+    match = _found(a, against, Wishes(seed, greedy, kept, env, bots, policy, device, store, say))
+    replay, playback = match.playback.replay, match.playback
+    dt = playback.seconds_per_step
+    whole = replay.steps * dt
     shown = seed if against is not None and not kept else replay.seed
     winner = ("draw", *replay.names)[replay.winner + 1]
     if path is not None and path.suffix == replays.SUFFIX:
-        replays.save(text, path)
+        replays.save(match.text, path)
         return Film(str(path), *replay.names, shown, 0, whole, whole, winner)
-    assert path is not None
-    draw = film.need_drawing(replay.game.name)
-    most = max(1, round((film.MAX_SECONDS if seconds is None else seconds) / playback.seconds_per_step))
-    shot = film.shoot(
-        playback,
-        partial(draw, size=film.SIZES[path.suffix], show_boxes=boxes, names=replay.names),
-        most,
-        is_still=path.suffix == ".png",
+    limit = seconds if seconds is not None or (path is not None and path.suffix == ".html") else film.MAX_SECONDS
+    most = None if limit is None else max(1, round(limit / dt))
+    if path is not None and path.suffix == ".html":
+        course = course_of(playback, match.minds(), most)
+        pages.save(pages.document(replay, course, boxes=boxes), f"{replay.names[0]} against {replay.names[1]}", path)
+        pictures = len(course.frames)
+    else:
+        assert path is not None and most is not None
+        draw = film.need_drawing(replay.game.name)
+        shot = film.shoot(
+            playback,
+            partial(draw, size=film.SIZES[path.suffix], show_boxes=boxes, names=replay.names),
+            most,
+            is_still=path.suffix == ".png",
+        )
+        film.save(shot.pictures, path, dt)
+        pictures = len(shot.pictures)
+    return Film(
+        str(path), *replay.names, shown, pictures, min(whole, whole if most is None else most * dt), whole, winner
     )
-    film.save(shot.pictures, path, playback.seconds_per_step)
-    times = shot.drawn_steps * playback.seconds_per_step, whole
-    return Film(str(path), *replay.names, shown, len(shot.pictures), *times, winner)
 
 
-def _kept(a: str, b: str, store: str | Path, env: object, say: Callable[[str], None] | None) -> tuple[str, Playback]:
-    """The newest match of two agents that the store keeps.
+@dataclass(frozen=True)
+class Wishes:
+    """What `watch` was called with that says which match is meant."""
+
+    seed: int
+    greedy: bool
+    kept: bool
+    env: object
+    bots: object
+    policy: object
+    device: str
+    store: str | Path
+    say: Callable[[str], None] | None
+
+
+@dataclass(frozen=True)
+class Match:
+    """A match that is watched: the text of its replay, which can be played back, and where its nets are."""
+
+    text: str
+    playback: Playback
+    meeting: Meeting | None = None
+    """The agents that played it, where it was played now."""
+    store: Store | None = None
+
+    def minds(self) -> Minds:
+        """What shows what its nets think."""
+        if self.meeting is None:
+            return minds_of(self.playback.replay, self.store)
+        sides = enumerate(self.meeting.sides[:SEATS])
+        return Minds({seat: self.meeting.nets[x.agent_id][1] for seat, x in sides if x.agent_id in self.meeting.nets})
+
+
+def _found(a: str, against: str | None, how: Wishes) -> Match:
+    """The match: played now, or one that is kept in a file or in the store.
 
     Raises:
-        UsageError: it keeps none.
+        UsageError, LeagueError, StoreError, SnapshotError: as `watch`.
     """
-    opened = store_for(store, a, b, say=say)
-    ids = [find_agent(opened, name).agent_id for name in (a, b)]
-    rows = [] if opened is None else opened.replays(agents=(ids[0], ids[1]), last=1)
-    if not rows:
-        raise UsageError(f"{a} and {b}: {store} keeps no match of the two; leave --kept out, which plays one")
-    where = f"the match of {rows[0].run} in {store}"
-    return rows[0].content, Playback(replays.parse(rows[0].content, where), where, env, say)
+    if against is None:
+        replay = _read(a)
+        opened = Store.open(how.store, how.say) if Path(how.store).exists() else None
+        return Match(replay[0], Playback(replay[1], a, how.env, how.say), None, opened)
+    opened = store_for(how.store, a, against, say=how.say)
+    if how.kept:
+        ids = [find_agent(opened, name).agent_id for name in (a, against)]
+        rows = [] if opened is None else opened.replays(agents=(ids[0], ids[1]), last=1)
+        if not rows:
+            raise UsageError(
+                f"{a} and {against}: {how.store} keeps no match of the two; leave --kept out, which plays one"
+            )
+        where = f"the match of {rows[0].run} in {how.store}"
+        return Match(
+            rows[0].content, Playback(replays.parse(rows[0].content, where), where, how.env, how.say), None, opened
+        )
+    given = enter_parts(how.bots, policy=how.policy, say=how.say)
+    meeting = meet(opened, a, against, how.env, how.device, how.say, given)
+    if how.say is not None:
+        how.say(f"playing {meeting.sides[0].label} against {meeting.sides[1].label}")
+    text = play_out(Bout(meeting, meeting.sides, how.seed, greedy=how.greedy)).replay
+    return Match(text, Playback(replays.parse(text, "the match"), "the match"), meeting)
+
+
+def _read(path: str) -> tuple[str, replays.Replay]:
+    """A replay's file, as text and as what it says.
+
+    Raises:
+        UsageError: it is an agent's name.
+        LeagueError: it is no replay.
+    """
+    if not path.endswith(replays.SUFFIX) and not Path(path).is_file():
+        raise UsageError(
+            f"agent {path!r}: a match has two; name the second one, as in `league watch A B`, or give a"
+            f" {replays.SUFFIX}"
+        )
+    replay = replays.read(path)
+    return Path(path).read_text(encoding="utf-8"), replay

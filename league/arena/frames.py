@@ -1,0 +1,199 @@
+"""What is seen of a match while it is played back: its drawings, pictures or words, and what its agents think."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from league.acts import act
+from league.arena.minds import Minds
+from league.arena.replays import Playback
+from league.envs import registry
+from league.envs.drawing import Drawing
+from league.errors import ConfigError, one_line
+from league.policies.insight import Insight
+from league.types import SEATS, ActionSpec, GameSpec, MatchBatch, Turns
+
+Picture = npt.NDArray[np.uint8]
+"""(height, width, 3)."""
+SMOOTH = 7
+"""Frames over which a camera's way is averaged."""
+CORE = 0.8
+"""Share of a view, about its middle, that the averaged one shows in any case."""
+MOST_NUMBERS = 40
+"""Of an observation that is told in words."""
+
+
+@dataclass
+class Course:
+    """A match, moment by moment."""
+
+    spec: GameSpec
+    seconds: float
+    """Of the game's own time between two moments."""
+    frames: list[Drawing | Picture | str] = field(default_factory=list)
+    played: list[tuple[npt.NDArray[Any] | None, ...]] = field(default_factory=list)
+    """Each seat's action (A,); None where it does not decide, and where a native bot keeps it to itself."""
+    insights: list[tuple[Insight | None, ...]] = field(default_factory=list)
+    in_turns: bool = False
+
+
+def how_drawn(game: str) -> str:
+    """`shapes`, `pictures` or `words`: what of a game can be shown."""
+    if registry.drawer(game) is not None:
+        return "shapes"
+    return "pictures" if registry.renderer(game) is not None else "words"
+
+
+@act("film")
+def course_of(playback: Playback, minds: Minds | None = None, most: int | None = None) -> Course:
+    """Plays a match back to its end and looks at each of its first `most` moments (None: all).
+
+    Raises:
+        LeagueError: it cannot be played back.
+        ConfigError: the game's drawing fails.
+    """
+    game = playback.replay.game.name
+    course = Course(playback.spec, playback.seconds_per_step)
+    frame = framer(game)
+    for moment in playback.moments():
+        if most is not None and moment.step >= most:
+            continue
+        course.frames.append(frame(moment.batch, moment.step))
+        insights: tuple[Insight | None, ...] = (None,) * SEATS if minds is None else minds.look(moment)
+        course.insights.append(insights)
+        course.in_turns |= isinstance(moment.batch, Turns)
+        is_known = [moment.deciding[seat] and playback.replay.seats[seat].bot is None for seat in range(SEATS)]
+        course.played.append(tuple(moment.actions[seat] if is_known[seat] else None for seat in range(SEATS)))
+    _tell_bots(course, playback, registry.action_names(game))
+    _steady(course.frames)
+    return course
+
+
+def _tell_bots(course: Course, playback: Playback, names: Sequence[str]) -> None:
+    """What native bots did, where the drawing after it tells."""
+    for step, frame in enumerate(course.frames[1:]):
+        held = frame.held if isinstance(frame, Drawing) and len(names) == course.spec.action.num_parts else ()
+        told = [np.array([name in own for name in names], np.int32) for own in held]
+        if told:
+            seats = zip(playback.replay.seats, course.played[step], told, strict=True)
+            course.played[step] = tuple(keys if seat.bot is not None else own for seat, own, keys in seats)
+
+
+def framer(game: str) -> Callable[[MatchBatch, int], Drawing | Picture | str]:
+    """What gives the frame of row 0 of a batch at a step: a drawing, else a picture, else words."""
+    draw, render = registry.drawer(game), registry.renderer(game)
+
+    def frame(batch: MatchBatch, step: int) -> Drawing | Picture | str:
+        try:
+            if draw is not None:
+                return draw(batch, 0)
+            if render is not None:
+                return np.asarray(render(batch, 0), np.uint8)
+        except (ValueError, TypeError, LookupError, AttributeError, NotImplementedError, ArithmeticError) as error:
+            raise ConfigError(
+                f"game {game}: its drawing fails at step {step} ({one_line(str(error))}); mend it"
+            ) from None
+        return words(batch, step)
+
+    return frame
+
+
+def words(batch: MatchBatch, step: int) -> str:
+    """What both seats see and did last, for a game that has no drawing."""
+    spec, lines = batch.spec, [f"step {step}"]
+    to_act = getattr(batch, "to_act", None)
+    for seat in range(SEATS):
+        turn = "" if to_act is None else ", to act" if to_act[0, seat] else ", waits"
+        lines += ["", f"seat {seat}{turn} sees"]
+        parts = spec.observation or ()
+        if not parts:
+            lines.append(_numbers(batch.obs[0, seat]))
+        for part in parts:
+            lines.append(f"{one_line(part.name)}: {_numbers(batch.obs[0, seat, part.start : part.stop])}")
+    return "\n".join(lines)
+
+
+def rows_of(spec: ActionSpec, names: Sequence[str]) -> list[str]:
+    """What the rows of a strip of actions are called: a key, a choice of a part, or a real number each."""
+    leaves = (ActionSpec("multi_discrete", spec.choices[:1]),) if spec.kind == "legal_tuples" else spec.leaves
+    rows: list[str] = []
+    parts = sum(len(leaf.bounds or leaf.choices) for leaf in leaves)
+    number = 0
+    for leaf in leaves:
+        if leaf.kind == "multi_binary":
+            rows += [f"key {number + i}" for i in range(len(leaf.choices))]
+            number += len(leaf.choices)
+        elif leaf.kind == "box":
+            rows += [f"number {number + i}" for i in range(len(leaf.bounds))]
+            number += len(leaf.bounds)
+        else:
+            for choices in leaf.choices:
+                rows += [f"{number}: {c}" if parts > 1 else str(c) for c in range(choices)]
+                number += 1
+    return [one_line(name)[:24] for name in names] if len(names) == len(rows) else rows
+
+
+def marks_of(spec: ActionSpec, action: npt.NDArray[Any]) -> list[float]:
+    """What an action (A,) is in each row of `rows_of`: 1 where played; of a real number its share of its bounds."""
+    if spec.kind == "legal_tuples":
+        return [float(c == int(action[0])) for c in range(spec.choices[0])]
+    marks: list[float] = []
+    index = 0
+    for leaf in spec.leaves:
+        if leaf.kind == "box":
+            for low, high in leaf.bounds:
+                marks.append((float(action[index]) - low) / (high - low))
+                index += 1
+            continue
+        for choices in leaf.choices:
+            own = int(action[index])
+            marks += [float(own)] if leaf.kind == "multi_binary" else [float(c == own) for c in range(choices)]
+            index += 1
+    return marks
+
+
+def chances_of(spec: ActionSpec, insight: Insight) -> list[float] | None:
+    """The probability of each row of `rows_of`; of a real number 0. None where nothing is known."""
+    if not insight.chances:
+        return None
+    if spec.kind == "legal_tuples":
+        return list(insight.chances[0])
+    found: list[float] = []
+    parts = iter(insight.chances)
+    for leaf in spec.leaves:
+        if leaf.kind == "multi_binary":
+            found += next(parts)
+        else:
+            for _ in leaf.bounds or leaf.choices:
+                part = next(parts)
+                found += [0.0] if leaf.kind == "box" else part
+    return found
+
+
+def _numbers(values: npt.NDArray[Any]) -> str:
+    shown = " ".join(f"{float(x):.3g}" for x in values.ravel()[:MOST_NUMBERS])
+    return shown + (f" ... ({values.size:,} in all)" if values.size > MOST_NUMBERS else "")
+
+
+def _steady(frames: Sequence[Drawing | Picture | str]) -> None:
+    """Averages the camera's way, so that it does not jump."""
+    seen = [frame for frame in frames if isinstance(frame, Drawing)]
+    if len(seen) < 2 or all(frame.view == seen[0].view for frame in seen):
+        return
+    views = np.array([frame.view for frame in seen])
+    half = SMOOTH // 2
+    padded = np.concatenate([np.repeat(views[:1], half, 0), views, np.repeat(views[-1:], half, 0)])
+    total = np.cumsum(np.concatenate([np.zeros((1, 4)), padded]), 0)
+    smooth = (total[SMOOTH:] - total[:-SMOOTH]) / SMOOTH
+    for axis in (0, 1):  # what was in the middle of a view stays in it, however fast it moves
+        wanted, given = (np.sort(way[:, [axis, axis + 2]], 1).T for way in (views, smooth))
+        middle, reach = wanted.mean(0), CORE * (wanted[1] - wanted[0]) / 2
+        shift = np.minimum(0, middle - reach - given[0]) + np.maximum(0, middle + reach - given[1])
+        smooth[:, [axis, axis + 2]] += shift[:, None]
+    for frame, view in zip(seen, smooth.tolist(), strict=True):
+        frame.view = tuple(view)

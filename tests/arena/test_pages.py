@@ -1,0 +1,257 @@
+"""The player in the browser: one page that needs nothing else, shows what was played, and obeys no name."""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import league
+from league import config
+from league.arena import pages
+from league.arena.frames import Course, chances_of, course_of, marks_of, rows_of
+from league.arena.minds import Minds
+from league.arena.networks import make_policy
+from league.arena.replays import Playback, parse
+from league.envs import Match, registry
+from league.envs.drawing import Drawing, to_json
+from league.errors import ConfigError, LeagueError
+from league.policies.insight import look
+from league.types import ActionSpec
+from tests.arena.test_replays import GAMES, random_match
+from tests.helpers.browser import browser, needs_chromium, wait_for
+from tests.helpers.sizes import SMALL
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[2J$policy"
+
+
+def made(game: str, seed: int = 1, *, minds: bool = False) -> tuple[Playback, Course]:
+    """A match of random play and its course, with the thoughts of an untrained net in seat 0 if wanted."""
+    playback = Playback(parse(random_match(game, seed)[0], "f"), "f")
+    nets = {}
+    if minds:
+        torch.manual_seed(0)
+        nets = {0: make_policy(config.load(env=game, overrides=SMALL), playback.spec)}
+    return playback, course_of(playback, Minds(nets))
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_each_game_of_ours_gives_its_shapes(game: str) -> None:
+    """Every moment has a drawing with shapes in view; none of their numbers is none."""
+    playback, course = made(game)
+    assert len(course.frames) == playback.replay.steps
+    for frame in course.frames:
+        assert isinstance(frame, Drawing) and frame.shapes
+        left, top, right, bottom = frame.view
+        assert left < right and top != bottom
+        for shape in frame.shapes:
+            assert np.isfinite(shape.points).all() and to_json(shape)[0] in range(4)
+
+
+def test_brawls_camera_shows_both_fighters_close() -> None:
+    """Whoever is on the field is in view, and where both are near the view is less than half of the stage."""
+    playback, course = made("brawl", 3)
+    near = 0
+    for moment, frame in zip(playback.moments(), course.frames, strict=True):
+        assert isinstance(frame, Drawing)
+        left, top, right, bottom = frame.view
+        record: Any = moment.batch
+        fighters = [f for f in record.record(0)["fighters"] if f["respawn"] == 0 and f["stocks"] > 0]
+        near += right - left < 13
+        for f in fighters:
+            assert left - 0.5 < f["x"] < right + 0.5 and bottom - 0.5 < f["y"] < top + 0.5
+    assert near > len(course.frames) / 4
+
+
+@pytest.mark.parametrize("game", ["brawl", "cards", "matrix"])
+def test_what_is_shown_of_a_net_is_what_it_played_by(game: str) -> None:
+    """Its value is that of `step`, its attention a distribution over the past, its chances those it draws from."""
+    settings = config.load(env=game, overrides=SMALL)
+    spec = registry.spec(game, settings.env.options)
+    torch.manual_seed(1)
+    policy: Any = make_policy(settings, spec)
+    playback = Playback(parse(random_match(game, 2)[0], "f"), "f")
+    seen, own = policy.initial_state(400), policy.initial_state(1)
+    checked = 0
+    for moment in playback.moments():
+        if not moment.deciding[0] or moment.step > 35:
+            continue
+        batch = moment.batch
+        obs = torch.from_numpy(batch.obs[:, 0].copy())
+        mask = None if batch.mask is None else torch.from_numpy(batch.mask[:, 0].copy())
+        insight = look(policy, obs, own, mask)
+        rows = obs.expand(400, -1), None if mask is None else mask.expand(400, -1)
+        action, _, value = policy.step(rows[0], seen, mask=rows[1], generator=torch.Generator().manual_seed(checked))
+        assert insight.value == pytest.approx(float(value[0]), abs=1e-5)
+        played = np.mean([marks_of(spec.action, one) for one in action.numpy().astype(spec.action.dtype)], 0)
+        assert chances_of(spec.action, insight) == pytest.approx(played, abs=0.12)
+        if policy.encoder is not None:
+            checked += 1
+            assert sum(insight.attention) == pytest.approx(1, abs=1e-5)
+            assert len(insight.attention) == min(checked, policy.architecture.history_tokens)
+
+
+def test_attention_is_that_of_the_encoder() -> None:
+    """The weights, put to the remembered values, give the latents that the encoder itself returns."""
+    from league.policies import insight as module
+
+    settings = config.load(env="brawl", overrides=SMALL)
+    torch.manual_seed(2)
+    policy: Any = make_policy(settings, registry.spec("brawl", settings.env.options))
+    state, found, asked = policy.initial_state(1), [], module._asked
+
+    def listen(cross: Any, x: Any, latents: Any) -> Any:
+        found.append(latents)
+        return asked(cross, x, latents)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_asked", listen)
+        hook = policy.cross.register_forward_hook(lambda layer, given, result: found.append(given[1]))
+        for _ in range(40):
+            look(policy, torch.rand(1, 64), state, None)
+        hook.remove()
+    for real, ours in zip(found[::2], found[1::2], strict=True):
+        assert torch.allclose(real.reshape(ours.shape), ours, atol=1e-5)
+
+
+def test_actions_of_every_kind_have_a_row_each() -> None:
+    """Keys, choices, real numbers and legal tuples: as many names as marks, and the played one is marked."""
+    keys = ActionSpec("multi_binary", (2, 2))
+    aim = ActionSpec("box", bounds=((-1.0, 1.0),))
+    both = ActionSpec("mixture", parts=(keys, ActionSpec("multi_discrete", (3,)), aim))
+    assert marks_of(both, np.array([1, 0, 2, 0.5])) == [1, 0, 0, 0, 1, 0.75]
+    assert rows_of(both, ()) == ["key 0", "key 1", "2: 0", "2: 1", "2: 2", "number 3"]
+    card = ActionSpec("legal_tuples", (3, 10), max_tuples=4)
+    assert marks_of(card, np.array([1, 7])) == [0, 1, 0] and rows_of(card, ("a", "b", "c")) == ["a", "b", "c"]
+
+
+def content(page: str) -> dict[str, Any]:
+    """What a page's script is given."""
+    found = re.search(r'id="match">([A-Za-z0-9+/=]*)</script>', page)
+    assert found is not None
+    return dict(json.loads(zlib.decompress(base64.b64decode(found[1]))))
+
+
+def test_a_page_is_whole_and_allows_itself_alone() -> None:
+    """No address of anything else is in it; its policy names its one script and one style by their hashes."""
+    playback, course = made("matrix")
+    page = pages.page(pages.document(playback.replay, course), "a match")
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(|eval\(|innerHTML|new Function", page)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None and policy[1].startswith("default-src 'none'; ") and "unsafe" not in policy[1]
+    for tag in ("script", "style"):
+        text = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        assert len(text) == 1
+        digest = base64.b64encode(hashlib.sha256(text[0].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy[1]
+    assert len(content(page)["frames"]["list"]) == playback.replay.steps
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    """Names with markup, escapes and placeholders stand in a page as data, and in its title escaped."""
+    text, _ = random_match("matrix", 1)
+    replay = parse(text, "f")
+    seats = [seat.model_copy(update={"name": HOSTILE}) for seat in replay.seats]
+    replay = replay.model_copy(update={"seats": seats})
+    course = course_of(Playback(replay, "f"))
+    page = pages.page(pages.document(replay, course), HOSTILE)
+    assert page.count("</script>") == 2 and "<img" not in page and "&lt;img" in page
+    assert "\x1b" not in content(page)["seats"][0]["name"]
+
+
+class Painted(Match):
+    """A game that draws itself as a picture."""
+
+    action, obs_size = 2, 1
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.left = 5
+
+    def observe(self, seat: int) -> Any:
+        return [0.5]
+
+    def step(self, actions: tuple[Any, Any]) -> None:
+        self.left -= 1
+        if not self.left:
+            self.end(None)
+
+    def render(self) -> Any:
+        return np.full((40, 60, 3), 40 * self.left, np.uint8)
+
+
+class Told(Painted):
+    """A game without any drawing."""
+
+    render = Match.render
+
+
+class Broken(Painted):
+    """A game whose drawing fails."""
+
+    def drawing(self) -> Drawing:
+        raise ValueError("no ink\nleft")
+
+
+@pytest.mark.parametrize(("kind", "how"), [(Painted, "pictures"), (Told, "words")])
+def test_any_game_is_shown(kind: type[Match], how: str, tmp_path: Path) -> None:
+    """One with pictures by these, one without anything by what its seats see."""
+    film = league.watch("bot:random", "bot:random", tmp_path / "a.html", env=kind)
+    frames = content((tmp_path / "a.html").read_text())["frames"]
+    assert frames["kind"] == how and len(frames["list"]) == film.pictures == 5
+    assert frames["list"][0].startswith("data:image/webp" if how == "pictures" else "step 0")
+
+
+def test_a_drawing_that_fails_is_one_line(tmp_path: Path) -> None:
+    """With the game and the step; and nothing is written."""
+    with pytest.raises(ConfigError, match=r"game broken: its drawing fails at step 0 \(no ink\\nleft\)"):
+        league.watch("bot:random", "bot:random", tmp_path / "a.html", env=Broken)
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_names_or_a_replay(tmp_path: Path) -> None:
+    """`watch` of one agent says that a match has two."""
+    with pytest.raises(LeagueError, match="a match has two; name the second one"):
+        league.watch("bot:random", None, tmp_path / "a.html")
+
+
+@needs_chromium
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (400, 860)], ids=["desktop", "phone"])
+def test_the_player_plays(width: int, height: int, tmp_path: Path) -> None:
+    """In Chromium: the page loads, its canvas is drawn, scrubbing and playing change it, the console is silent."""
+    playback, course = made("brawl", minds=True)
+    path = tmp_path / "match.html"
+    pages.save(pages.document(playback.replay, course, boxes=True), "a match", path)
+    ink = "document.getElementById('picture').toDataURL()"
+    with browser(width, height) as page:
+        page.get(path.as_uri())
+        wait_for(page, "document.body.dataset.ready === 'yes'")
+        first = page.execute_script(f"return {ink}")
+        colours = page.execute_script(
+            "const c = document.getElementById('picture');"
+            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+            "const s = new Set(); for (let i = 0; i < d.length; i += 400) s.add(d[i] + ',' + d[i + 1]); return s.size"
+        )
+        assert colours > 10
+        page.execute_script(
+            "const s = document.getElementById('scrub'); s.value = '60'; s.dispatchEvent(new Event('input'))"
+        )
+        assert page.execute_script("return document.body.dataset.step") == "60"
+        assert page.execute_script(f"return {ink}") != first
+        boxed = page.execute_script(f"return {ink}")
+        page.execute_script("document.getElementById('boxes').click()")
+        assert page.execute_script(f"return {ink}") != boxed
+        page.execute_script("document.getElementById('speed').value = '4'; document.getElementById('play').click()")
+        wait_for(page, "Number(document.body.dataset.step) > 70")
+        page.execute_script("document.getElementById('play').click()")
+        assert page.execute_script("return document.body.dataset.playing") == "no"
+        assert page.execute_script("return document.querySelectorAll('#seat0 canvas').length") == 3
+        wide = page.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= page.execute_script("return document.documentElement.clientWidth")
+        assert page.get_log("browser") == []
