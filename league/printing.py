@@ -149,7 +149,8 @@ def print_film(f: Film) -> None:
     else:
         part = f"all {whole} s"
     end = "a draw" if f.winner == "draw" else f"won by {f.winner}"
-    show(f"{f.path}: {f.a} against {f.b}, seed {f.seed}, {part}; the match is {end}")
+    where = f"{f.path}: " if f.path else ""
+    show(f"{where}{f.a} against {f.b}, seed {f.seed}, {part}; the match is {end}")
 
 
 def print_gate(r: GateResult) -> None:

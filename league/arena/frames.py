@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,8 +50,12 @@ def how_drawn(game: str) -> str:
 
 
 @act("film")
-def course_of(playback: Playback, minds: Minds | None = None, most: int | None = None) -> Course:
+def course_of(
+    playback: Playback, minds: Minds | None = None, most: int | None = None, how: Mapping[str, Any] | None = None
+) -> Course:
     """Plays a match back to its end and looks at each of its first `most` moments (None: all).
+
+    how: of a game that is drawn as pictures, the keywords of `registry.Render`.
 
     Raises:
         LeagueError: it cannot be played back.
@@ -59,7 +63,7 @@ def course_of(playback: Playback, minds: Minds | None = None, most: int | None =
     """
     game = playback.replay.game.name
     course = Course(playback.spec, playback.seconds_per_step)
-    frame = framer(game)
+    frame = framer(game, how)
     for moment in playback.moments():
         if most is not None and moment.step >= most:
             continue
@@ -84,7 +88,7 @@ def _tell_bots(course: Course, playback: Playback, names: Sequence[str]) -> None
             course.played[step] = tuple(keys if seat.bot is not None else own for seat, own, keys in seats)
 
 
-def framer(game: str) -> Callable[[MatchBatch, int], Drawing | Picture | str]:
+def framer(game: str, how: Mapping[str, Any] | None = None) -> Callable[[MatchBatch, int], Drawing | Picture | str]:
     """What gives the frame of row 0 of a batch at a step: a drawing, else a picture, else words."""
     draw, render = registry.drawer(game), registry.renderer(game)
 
@@ -93,7 +97,7 @@ def framer(game: str) -> Callable[[MatchBatch, int], Drawing | Picture | str]:
             if draw is not None:
                 return draw(batch, 0)
             if render is not None:
-                return np.asarray(render(batch, 0), np.uint8)
+                return np.asarray(render(batch, 0, **(how or {})), np.uint8)
         except (ValueError, TypeError, LookupError, AttributeError, NotImplementedError, ArithmeticError) as error:
             raise ConfigError(
                 f"game {game}: its drawing fails at step {step} ({one_line(str(error))}); mend it"

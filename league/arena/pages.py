@@ -8,6 +8,7 @@ import html
 import io
 import json
 import zlib
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -75,15 +76,15 @@ def page(found: dict[str, Any], title: str) -> str:
     Its content policy allows the one script and the one style that are in it, by their hashes, and images of its own.
     """
     data = zlib.compress(json.dumps(found, separators=(",", ":"), allow_nan=False).encode(), 9)
-    return filled("player.html", "player.js", "player.css", title=title, data=base64.b64encode(data).decode())
+    return filled("player.html", ("draw.js", "player.js"), "player.css", title=title, data=base64.b64encode(data).decode())
 
 
-def filled(template: str, script: str, style: str, *, connects: str = "", **values: str) -> str:
-    """A page of this folder with its script, its style and the policy that allows just these.
+def filled(template: str, scripts: Sequence[str], style: str, *, connects: str = "", **values: str) -> str:
+    """A page of this folder with its scripts, its style and the policy that allows just these.
 
     connects: where the script may connect to, if anywhere.
     """
-    code, look = _part(script), _part(style)
+    code, look = "".join(_part(script) for script in scripts), _part(style)
     policy = f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(look)}'; img-src data:"
     policy += f"; connect-src {connects}" if connects else ""
     policy += "; base-uri 'none'; form-action 'none'"

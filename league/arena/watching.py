@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from league.arena import film, pages, replays
+from league.arena import film, pages, replays, terminal
 from league.arena.agents import Meeting, check_seed, find_agent, meet, store_for
 from league.arena.bouts import Bout, play_out
 from league.arena.frames import course_of
@@ -57,8 +56,8 @@ def watch(
     Args:
         a, against, greedy, env, bots, policy, device, store, say: as for `evaluate`; here both may be the same agent.
             Without `against`, A is a replay's file.
-        out: a new file: .html for a player in the browser, .gif for a film, .png for its last picture, .replay for the
-            match itself.
+        out: None: the terminal. A new file: .html for a player in the browser, .mp4 or .gif for a film, .png for its last
+            picture, .replay for the match itself.
         seconds: how much of the match is drawn, from its beginning, at most 300; None: all of it, of a film the first
             300.
         boxes: draw also where fighters can be hit and where blows hit.
@@ -71,7 +70,9 @@ def watch(
         StoreError, SnapshotError: as `evaluate`.
     """
     path = Path(out) if out is not None else None
-    if path is not None:
+    if path is None:
+        terminal.check()
+    else:
         film.check(path, seconds)
     check_seed(seed)
     match = _found(a, against, Wishes(seed, greedy, kept, env, bots, policy, device, store, say))
@@ -83,26 +84,25 @@ def watch(
     if path is not None and path.suffix == replays.SUFFIX:
         replays.save(match.text, path)
         return Film(str(path), *replay.names, shown, 0, whole, whole, winner)
-    limit = seconds if seconds is not None or (path is not None and path.suffix == ".html") else film.MAX_SECONDS
+    if path is None:
+        course = course_of(playback, None, None if seconds is None else max(1, round(seconds / dt)))
+        terminal.play(replay, course, boxes=boxes)
+        return Film("", *replay.names, shown, len(course.frames), len(course.frames) * dt, whole, winner)
+    is_page, title = path.suffix == ".html", f"{replay.names[0]} against {replay.names[1]}"
+    limit = seconds if seconds is not None or is_page else film.MAX_SECONDS
     most = None if limit is None else max(1, round(limit / dt))
-    if path is not None and path.suffix == ".html":
-        course = course_of(playback, match.minds(), most)
-        pages.save(pages.document(replay, course, boxes=boxes), f"{replay.names[0]} against {replay.names[1]}", path)
-        pictures = len(course.frames)
-    else:
-        assert path is not None and most is not None
-        draw = film.need_drawing(replay.game.name)
-        shot = film.shoot(
-            playback,
-            partial(draw, size=film.SIZES[path.suffix], show_boxes=boxes, names=replay.names),
-            most,
-            is_still=path.suffix == ".png",
-        )
-        film.save(shot.pictures, path, dt)
-        pictures = len(shot.pictures)
-    return Film(
-        str(path), *replay.names, shown, pictures, min(whole, whole if most is None else most * dt), whole, winner
-    )
+    how = {"size": film.SIZES.get(path.suffix, film.SIZES[".gif"]), "show_boxes": boxes, "names": replay.names}
+    course = course_of(playback, match.minds() if is_page else None, most, how)
+    times = len(course.frames) * dt, whole
+    if is_page:
+        pages.save(pages.document(replay, course, boxes=boxes), title, path)
+        return Film(str(path), *replay.names, shown, len(course.frames), *times, winner)
+    if path.suffix == ".png":
+        course.frames = course.frames[-1:]
+    strip = film.Strip(course, film.SIZES[path.suffix], boxes=boxes, names=replay.names)
+    pictures = [strip[0]] if path.suffix == ".png" else strip
+    film.save(pictures, path, strip.seconds)
+    return Film(str(path), *replay.names, shown, len(pictures), *times, winner)
 
 
 @dataclass(frozen=True)

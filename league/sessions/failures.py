@@ -206,6 +206,8 @@ def find(
         raise LeagueError(f"{path}: its state cannot have {found.rows:,} rows, nor a row {found.batch_row:,}")
     if out is not None:
         film.check(Path(out), PICTURE_SECONDS)
+        if Path(out).suffix not in (".png", ".gif"):
+            raise UsageError(f"out={out}: of evidence a .png or a .gif is drawn; pass another --out")
     batch = registry.make(game.name, rows=found.rows, threads=1, options=options)
     draw = registry.renderer(game.name)
     if out is not None and draw is None:

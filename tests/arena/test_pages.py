@@ -14,14 +14,14 @@ import torch
 
 import league
 from league import config
-from league.arena import pages
+from league.arena import pages, raster
 from league.arena.frames import Course, chances_of, course_of, marks_of, rows_of
 from league.arena.minds import Minds
 from league.arena.networks import make_policy
 from league.arena.replays import Playback, parse
 from league.envs import Match, registry
 from league.envs.drawing import Drawing, to_json
-from league.errors import ConfigError, LeagueError
+from league.errors import ConfigError, LeagueError, UsageError
 from league.policies.insight import look
 from league.types import ActionSpec
 from tests.arena.test_replays import GAMES, random_match
@@ -65,7 +65,7 @@ def test_brawls_camera_shows_both_fighters_close() -> None:
         fighters = [f for f in record.record(0)["fighters"] if f["respawn"] == 0 and f["stocks"] > 0]
         near += right - left < 13
         for f in fighters:
-            assert left - 0.5 < f["x"] < right + 0.5 and bottom - 0.5 < f["y"] < top + 0.5
+            assert left - 1.5 < f["x"] < right + 1.5 and bottom - 1.5 < f["y"] < top + 1.5
     assert near > len(course.frames) / 4
 
 
@@ -255,3 +255,63 @@ def test_the_player_plays(width: int, height: int, tmp_path: Path) -> None:
         wide = page.execute_script("return document.documentElement.scrollWidth")
         assert wide <= page.execute_script("return document.documentElement.clientWidth")
         assert page.get_log("browser") == []
+
+
+# Films
+
+
+def frames_of(path: Path) -> tuple[int, tuple[int, int], np.ndarray[Any, Any]]:
+    """How many pictures a video has, its size, and one of its middle."""
+    import imageio_ffmpeg
+
+    count, _ = imageio_ffmpeg.count_frames_and_secs(str(path))
+    reader = imageio_ffmpeg.read_frames(str(path))
+    wide, high = next(reader)["size"]
+    pictures = [np.frombuffer(data, np.uint8).reshape(high, wide, 3) for data in reader]
+    return count, (wide, high), pictures[len(pictures) // 2]
+
+
+def test_a_film_shows_what_was_drawn(tmp_path: Path) -> None:
+    """Both have 20 pictures a second, the video holds its end for a second; they show the same."""
+    from PIL import Image
+
+    for kind in ("mp4", "gif"):
+        film = league.watch("bot:based", "bot:rusher", tmp_path / f"a.{kind}", seconds=2, seed=3, env="brawl")
+        assert film.pictures == 40 and film.seconds == 2
+    count, size, middle = frames_of(tmp_path / "a.mp4")
+    assert count == 60 and size == (960, 540)
+    with Image.open(tmp_path / "a.gif") as gif:
+        gif.seek(30)
+        small = np.asarray(gif.convert("RGB").resize((96, 54)), float)
+    large = np.asarray(Image.fromarray(middle).resize((96, 54)), float)
+    assert np.abs(small - large).mean() < 6 and large.std() > 20
+
+
+def test_films_move_smoothly_between_decisions() -> None:
+    """A picture between two drawings is neither of them; a shape that jumped, or is of another kind, does not glide."""
+    a, b = Drawing((0, 0, 10, 10)), Drawing((2, 0, 12, 10))
+    with a.within("x"):
+        a.oval((1.0, 1.0), (1.0, 1.0), (255, 0, 0))
+        a.oval((1.0, 1.0), (1.0, 1.0), (255, 0, 0))
+    with b.within("x"):
+        b.oval((2.0, 1.0), (1.0, 1.0), (255, 0, 0))
+        b.oval((9.0, 1.0), (1.0, 1.0), (255, 0, 0))
+    middle = raster.between(a, b, 0.5)
+    assert middle.view == (1, 0, 11, 10)
+    assert [shape.points[0] for shape in middle.shapes] == [1.5, 1.0]
+
+
+def test_without_ffmpeg_a_video_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is played, with what to install and what else there is."""
+    import imageio_ffmpeg
+
+    def missing() -> str:
+        raise RuntimeError("No ffmpeg exe could be found")
+
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", missing)
+    with pytest.raises(UsageError, match=r"needs ffmpeg, .*pip install imageio-ffmpeg.*--out FILE\.gif"):
+        league.watch("bot:based", "bot:rusher", tmp_path / "a.mp4", env="brawl")
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: "/bin/false")
+    with pytest.raises(LeagueError, match=r"ffmpeg failed"):
+        league.watch("bot:based", "bot:rusher", tmp_path / "a.mp4", seconds=0.2, env="brawl")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,105 @@
+"""A match in the terminal: its pictures as half blocks of colour, at the pace of the game."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+import numpy as np
+
+from league.arena import film
+from league.arena.frames import Course, Picture
+from league.arena.replays import Replay
+from league.envs.drawing import Drawing
+from league.errors import UsageError, one_line
+
+LEAST_COLUMNS, LEAST_LINES, MOST_COLUMNS = 40, 12, 160
+RATE = 10
+"""Pictures a second: more would only flicker."""
+UPPER = "\u2580"
+HIDE, SHOW, HOME, CLEAR, PLAIN = "\x1b[?25l", "\x1b[?25h", "\x1b[H", "\x1b[2J", "\x1b[0m"
+
+
+def check(out: TextIO | None = None) -> tuple[int, int]:
+    """The terminal's columns and lines.
+
+    Raises:
+        UsageError: there is none, it is too small, or there is no Pillow.
+    """
+    import shutil
+
+    stream = out or sys.stdout
+    if not stream.isatty():
+        raise UsageError("watching without --out needs a terminal; pass --out FILE.html, FILE.gif or FILE.mp4")
+    columns, lines = shutil.get_terminal_size()
+    if columns < LEAST_COLUMNS or lines < LEAST_LINES:
+        raise UsageError(
+            f"the terminal has {columns} x {lines} letters, watching needs {LEAST_COLUMNS} x {LEAST_LINES}; make it"
+            f" larger, or pass --out FILE.html"
+        )
+    film.need_pillow()
+    return min(columns, MOST_COLUMNS), lines
+
+
+def play(replay: Replay, course: Course, *, boxes: bool = False, speed: float = 1.0, out: TextIO | None = None) -> None:
+    """Shows a match from its beginning to its end; Ctrl+C ends it earlier.
+
+    Raises:
+        UsageError: there is no terminal, or it is too small.
+    """
+    stream = out or sys.stdout
+    columns, lines = check(stream)
+    names = " against ".join(one_line(name) for name in replay.names)
+    strip = film.Strip(course, (columns, 2 * (lines - 2)), boxes=boxes, names=("", ""))
+    begun = time.monotonic()
+    shown = -1
+    try:
+        stream.write(CLEAR + HIDE)
+        while True:
+            number = min(len(strip) - 1, int((time.monotonic() - begun) * speed / strip.seconds))
+            if number != shown:
+                seconds = number * strip.seconds
+                title = f"{names}   {seconds:.1f} s"[: columns - 1]
+                stream.write(HOME + title.ljust(columns - 1) + "\n" + _frame(strip, course, number, columns, lines - 2))
+                stream.flush()
+                shown = number
+            if number == len(strip) - 1:
+                break
+            time.sleep(1 / RATE)
+    finally:
+        stream.write(PLAIN + SHOW + "\n")
+        stream.flush()
+
+
+def _frame(strip: film.Strip, course: Course, number: int, columns: int, lines: int) -> str:
+    frame = course.frames[number // strip.each]
+    if isinstance(frame, str):
+        rows = [line[: columns - 1].ljust(columns - 1) for line in frame.split("\n")[:lines]]
+        return "\n".join(rows + [" " * (columns - 1)] * (lines - len(rows)))
+    picture = strip[number]
+    if not isinstance(frame, Drawing):
+        picture = _smaller(picture, columns, 2 * lines)
+    return blocks(picture)
+
+
+def blocks(picture: Picture) -> str:
+    """A picture of (2 n, columns) as n lines, each letter a colour in its upper half and one in its lower half."""
+    found = []
+    for i in range(0, len(picture) - 1, 2):
+        line, before = [], None
+        for upper, lower in zip(picture[i].tolist(), picture[i + 1].tolist(), strict=True):
+            if (upper, lower) != before:
+                line.append("\x1b[38;2;{};{};{};48;2;{};{};{}m".format(*upper, *lower))
+                before = (upper, lower)
+            line.append(UPPER)
+        found.append("".join(line) + PLAIN)
+    return "\n".join(found)
+
+
+def _smaller(picture: Picture, columns: int, rows: int) -> Picture:
+    """The nearest pixels of a picture, within so many columns and rows, its shape kept."""
+    scale = max(picture.shape[0] / rows, picture.shape[1] / columns)
+    high, wide = max(2, int(picture.shape[0] / scale)), max(1, int(picture.shape[1] / scale))
+    at = [np.minimum((np.arange(n) * scale).astype(int), picture.shape[axis] - 1) for axis, n in ((0, high), (1, wide))]
+    return np.asarray(picture[at[0]][:, at[1]])
