@@ -16,6 +16,7 @@ from league.errors import UsageError, as_known, command_line, next_step
 from league.printing import (
     flush,
     print_bench,
+    print_ended,
     print_exploit,
     print_film,
     print_gate,
@@ -609,6 +610,49 @@ def watch(
         print_json(shot)
     else:
         print_film(shot)
+
+
+@app.command()
+def play(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="RUN, RUN@STEP, RUN@best, bot:NAME or a folder.")],
+    seat: Annotated[int, typer.Option(help="Your seat, 0 or 1.")] = 0,
+    name: Annotated[str, typer.Option(help="What you are called on the leaderboard.")] = "person",
+    browser: Annotated[bool, typer.Option("--browser", help="On a page of this machine, not in a window.")] = False,
+    port: Annotated[int, typer.Option(help="Of that page; a free one if not given.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="A new file, .replay, for the match.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed of the match; drawn if not given.")] = None,
+    greedy: GreedyOption = False,
+    env: BotsGameOption = None,
+    bot: BotOption = None,
+    policy: PoliciesOption = None,
+    device: PlayDeviceOption = "auto",
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Play against an agent yourself, by keyboard in a window or in the browser; the match is stored as an import."""
+    from league.arena.playing import play_by_hand
+
+    ended = play_by_hand(
+        agent,
+        seat=seat,
+        name=name,
+        browser=browser,
+        port=port,
+        out=out,
+        seed=seed,
+        greedy=greedy,
+        env=env,
+        bots=bot,
+        policy=policy,
+        device=device,
+        store=store,
+        say=lambda message: say(message, quiet and not browser),
+    )
+    if as_json:
+        print_json(ended)
+    else:
+        print_ended(ended)
 
 
 @app.command()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from league.arena.gating import GateResult
+    from league.arena.hands import Ended
     from league.arena.replays import Played
     from league.arena.tournaments import TournamentResult
     from league.arena.watching import Film
@@ -122,6 +123,17 @@ def print_exploit(r: Exploit) -> None:
             f"no weakness of {r.agent} found: the interval does not exclude 0.5, so its exploitability is at least 0;"
             f" more --steps, --games or another --seed may find one"
         )
+
+
+def print_ended(e: Ended | None) -> None:
+    """How a person's match ended, and where it is kept."""
+    if e is None:
+        show("broken off before its end; nothing is stored")
+        return
+    end = "a draw" if e.winner == "draw" else f"won by {e.winner}"
+    kept = f"stored as {e.run}; `league imports remove {e.run}` takes it back" if e.run else "not stored"
+    show(f"{e.person} (seat {e.seat}) against {e.agent}: {end} ({e.end_reason}), {e.steps:,} steps, seed {e.seed}")
+    show(kept)
 
 
 def print_played(p: Played) -> None:

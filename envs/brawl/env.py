@@ -19,6 +19,8 @@ from league.types import ActionSpec, GameSpec, MatchBatch
 
 __all__ = ["FIELDS", "KEYS", "SPEC", "Options", "drawing", "make", "render", "rules_of", "spec"]
 
+KEYBOARD = {"light": "a", "heavy": "s", "dodge": "d", "pickup": "w", "taunt": "q"}
+"""Key -> key of the keyboard, for a person who plays; directions are the arrows, and space jumps."""
 HALF = 32
 VERSION = 2
 

@@ -47,7 +47,7 @@ def document(replay: Replay, course: Course, *, boxes: bool = False) -> dict[str
         "steps": len(course.frames),
         "boxes": boxes,
         "inTurns": course.in_turns,
-        "frames": _frames(course),
+        "frames": frames(course),
         "seats": [_seat(replay, course, seat, names[seat], labels) for seat in range(SEATS)],
     }
 
@@ -75,8 +75,9 @@ def page(found: dict[str, Any], title: str) -> str:
 
     Its content policy allows the one script and the one style that are in it, by their hashes, and images of its own.
     """
-    data = zlib.compress(json.dumps(found, separators=(",", ":"), allow_nan=False).encode(), 9)
-    return filled("player.html", ("draw.js", "player.js"), "player.css", title=title, data=base64.b64encode(data).decode())
+    packed = zlib.compress(json.dumps(found, separators=(",", ":"), allow_nan=False).encode(), 9)
+    data = base64.b64encode(packed).decode()
+    return filled("player.html", ("draw.js", "player.js"), "player.css", title=title, data=data)
 
 
 def filled(template: str, scripts: Sequence[str], style: str, *, connects: str = "", **values: str) -> str:
@@ -100,7 +101,8 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _frames(course: Course) -> dict[str, Any]:
+def frames(course: Course) -> dict[str, Any]:
+    """The frames of a course as a page has them: shapes, pictures or words."""
     first = course.frames[0]
     if isinstance(first, Drawing):
         drawings = [frame for frame in course.frames if isinstance(frame, Drawing)]

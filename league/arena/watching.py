@@ -56,8 +56,8 @@ def watch(
     Args:
         a, against, greedy, env, bots, policy, device, store, say: as for `evaluate`; here both may be the same agent.
             Without `against`, A is a replay's file.
-        out: None: the terminal. A new file: .html for a player in the browser, .mp4 or .gif for a film, .png for its last
-            picture, .replay for the match itself.
+        out: None: the terminal. A new file: .html for a player in the browser, .mp4 or .gif for a film, .png for its
+            last picture, .replay for the match itself.
         seconds: how much of the match is drawn, from its beginning, at most 300; None: all of it, of a film the first
             300.
         boxes: draw also where fighters can be hit and where blows hit.
