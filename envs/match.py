@@ -125,8 +125,11 @@ class Match:
         """A picture (height, width, 3) uint8 of the match as it stands, for games that can be drawn."""
         raise NotImplementedError
 
-    def drawing(self) -> Drawing:
-        """The match as it stands as shapes (`league.envs.drawing`), for games that can be drawn so."""
+    def drawing(self, seat: int | None = None) -> Drawing:
+        """The match as it stands as shapes (`league.envs.drawing`), for games that can be drawn so.
+
+        seat: without what is hidden from this seat, for a person who plays it; None: everything.
+        """
         raise NotImplementedError
 
     def end(self, winner: int | None, reason: str | None = None, *, cut: bool | tuple[bool, bool] = False) -> None:
@@ -349,7 +352,7 @@ def _render(batch: Any, row: int, **appearance: Any) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(batch.matches[row].render(), np.uint8)
 
 
-def _drawing(batch: Any, row: int) -> Drawing:
+def _drawing(batch: Any, row: int, seat: int | None = None) -> Drawing:
     """A row's match as shapes."""
-    drawing: Drawing = batch.matches[row].drawing()
+    drawing: Drawing = batch.matches[row].drawing(seat)
     return drawing

@@ -69,8 +69,8 @@ class Render(Protocol):
 class Draw(Protocol):
     """The `drawing` of a game that gives itself as shapes."""
 
-    def __call__(self, batch: MatchBatch, row: int) -> Drawing:
-        """A row as it stands."""
+    def __call__(self, batch: MatchBatch, row: int, seat: int | None = None) -> Drawing:
+        """A row as it stands; `seat`: without what is hidden from this seat, for a person who plays it."""
 
 
 @dataclass(frozen=True)

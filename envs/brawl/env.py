@@ -200,8 +200,8 @@ def _form() -> Any:
     return BrawlBatch
 
 
-def drawing(batch: Any, row: int) -> Drawing:
-    """A row of a brawl batch as it stands, as shapes."""
+def drawing(batch: Any, row: int, seat: int | None = None) -> Drawing:
+    """A row of a brawl batch as it stands, as shapes; nothing is hidden from a seat."""
     from league.envs.brawl.drawing import drawing
 
     return drawing(batch.record(row), batch.rules)

@@ -31,14 +31,14 @@ class Table:
         self._seen.line(points, width, fill)
 
 
-def drawing(record: Any, rules: Rules) -> Drawing:
-    """One match (an element of STATE_DTYPE) as it stands; both hands are open."""
+def drawing(record: Any, rules: Rules, seat: int | None = None) -> Drawing:
+    """One match (an element of STATE_DTYPE) as it stands; both hands are open, or that of `seat` alone."""
     seen = Drawing((0.0, 0.0, WIDE, HIGH), NIGHT)
     table = Table(seen)
     with seen.within("table"):
         seen.box((-WIDE, HIGH / 2), (2 * WIDE, 2 * HIGH), SEA)
-        for seat in (0, 1):
+        for side in (0, 1):
             for slot in range(SLOTS):
-                table.box(slot_box(seat, slot), SLOT, (255, 255, 255, 50))
-    draw_table(table, record, rules, ("", ""), shows_next=False)
+                table.box(slot_box(side, slot), SLOT, (255, 255, 255, 50))
+    draw_table(table, record, rules, ("", ""), shows_next=False, hidden=None if seat is None else 1 - seat)
     return seen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from league.envs.cards.twin import TwinBatch, decisions_a_second
 from league.envs.drawing import Drawing
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["MEANINGS", "SPEC", "Options", "drawing", "make", "render", "rules_of", "slow", "spec"]
+__all__ = ["MEANINGS", "SPEC", "Options", "drawing", "make", "render", "rules_of", "slow", "spec", "tell"]
 
 VERSION = 1
 WORDS = TYPES
@@ -160,11 +161,18 @@ def _form() -> Any:
     return CardsBatch
 
 
-def drawing(batch: Any, row: int) -> Drawing:
-    """A row of a batch of cards as it stands, as shapes."""
+def drawing(batch: Any, row: int, seat: int | None = None) -> Drawing:
+    """A row of a batch of cards as it stands, as shapes; for a seat without the other hand."""
     from league.envs.cards.drawing import drawing
 
-    return drawing(batch.record(row), batch.rules)
+    return drawing(batch.record(row), batch.rules, seat)
+
+
+def tell(batch: Any, row: int, seat: int, action: Sequence[int]) -> str:
+    """A decision of a seat in words."""
+    from league.envs.cards.words import decision
+
+    return decision(action, batch.record(row)["keepers"][seat]["board"])
 
 
 def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:

@@ -82,12 +82,17 @@ def frame(
     return np.asarray(canvas.image.reduce(FINE))
 
 
-def draw_table(canvas: Any, record: Any, rules: Rules, names: tuple[str, str], *, shows_next: bool) -> None:
-    """Everything that moves in a match, as `frame` shows it, on a canvas with the methods of `Canvas`."""
+def draw_table(
+    canvas: Any, record: Any, rules: Rules, names: tuple[str, str], *, shows_next: bool, hidden: int | None = None
+) -> None:
+    """Everything that moves in a match, as `frame` shows it, on a canvas with the methods of `Canvas`.
+
+    hidden: the seat whose hand lies face down.
+    """
     for seat, keeper in enumerate(record["keepers"]):
         _draw_keeper(canvas, seat, keeper, rules, names[seat] or f"seat {seat}", is_acting=record["acting"] == seat)
         _draw_deck(canvas, seat, keeper, shows_next=shows_next)
-        _draw_hand(canvas, seat, keeper, is_acting=record["acting"] == seat)
+        _draw_hand(canvas, seat, keeper, is_acting=record["acting"] == seat, is_hidden=seat == hidden)
         for slot, creature in enumerate(keeper["board"]):
             _draw_slot(canvas, seat, slot, creature)
     _draw_last(canvas, record)
@@ -214,9 +219,14 @@ def _draw_number(canvas: Canvas, x: float, y: float, number: int, colour: Colour
     canvas.text((x, y), str(number), 3.2, PAPER)
 
 
-def _draw_hand(canvas: Canvas, seat: int, keeper: Any, *, is_acting: bool) -> None:
-    """Small cards side by side; what can be paid now is bright."""
+def _draw_hand(canvas: Canvas, seat: int, keeper: Any, *, is_acting: bool, is_hidden: bool = False) -> None:
+    """Small cards side by side; what can be paid now is bright. Of a hidden hand only the backs."""
     for i in range(int(keeper["hand_size"])):
+        if is_hidden:
+            left = 38.0 + i * (HAND_SIZE[0] + 2.4)
+            box = (left, HANDS[seat], left + HAND_SIZE[0], HANDS[seat] + HAND_SIZE[1])
+            canvas.box(box, fill=SEATS[seat], line=INK)
+            continue
         card_id = int(keeper["hand"][i])
         card = CARDS[card_id]
         x, y = 38.0 + i * (HAND_SIZE[0] + 2.4), HANDS[seat]

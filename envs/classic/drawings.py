@@ -38,15 +38,21 @@ def matrix(batch: Any, row: int) -> Drawing:
     return seen
 
 
-def poker(batch: Any, row: int) -> Drawing:
-    """A poker table: both hands open, the open card once it lies there, chips, and what was said in this deal."""
+def poker(batch: Any, row: int, own: int | None = None) -> Drawing:
+    """A poker table: both hands open or that of `own` alone, the open card once it lies there, chips, what was said."""
     facts = batch.facts(row)
     seen = Drawing(VIEW, INK)
     seen.oval((80.0, 45.0), (72.0, 38.0), FELT, (90, 70, 50), 2.0)
     for seat, x in ((0, 34.0), (1, 126.0)):
         colour = SEATS[seat]
         seen.text((x, 20.0), f"seat {seat}", 5.0, colour)
-        _card(seen, x, 44.0, facts["cards"][seat], colour if facts["mover"] == seat else None)
+        _card(
+            seen,
+            x,
+            44.0,
+            facts["cards"][seat] if own in (None, seat) else None,
+            colour if facts["mover"] == seat else None,
+        )
         seen.text((x, 65.0), f"{facts['stakes'][seat]} in the pot", 4.0, PAPER)
         seen.text((x, 71.0), f"won {facts['won'][seat]:+g}", 4.0, DIM)
     if facts["board"] is not None:
@@ -56,6 +62,6 @@ def poker(batch: Any, row: int) -> Drawing:
     return seen
 
 
-def _card(seen: Drawing, x: float, y: float, rank: int, line: tuple[int, ...] | None) -> None:
+def _card(seen: Drawing, x: float, y: float, rank: int | None, line: tuple[int, ...] | None) -> None:
     seen.box((x - 8.0, y - 12.0), (x + 8.0, y + 12.0), CARD, line or DIM, 1.6 if line else 0.5)
-    seen.text((x, y), "JQKA"[rank] if rank < 4 else str(rank), 14.0, INK)
+    seen.text((x, y), "?" if rank is None else "JQKA"[rank] if rank < 4 else str(rank), 14.0, INK)

@@ -111,8 +111,8 @@ def make(rows: int, threads: int, options: Options) -> MatrixBatch:
     return MatrixBatch(rows, options)
 
 
-def drawing(batch: MatrixBatch, row: int) -> Drawing:
-    """A row as it stands, as shapes."""
+def drawing(batch: MatrixBatch, row: int, seat: int | None = None) -> Drawing:
+    """A row as it stands, as shapes; nothing is hidden from a seat."""
     return drawings.matrix(batch, row)
 
 

@@ -290,9 +290,9 @@ def make_spec(rules: Rules, bots: tuple[str, ...]) -> GameSpec:
     )
 
 
-def drawing(batch: PokerBatch, row: int) -> Drawing:
-    """A row as it stands, as shapes."""
-    return drawings.poker(batch, row)
+def drawing(batch: PokerBatch, row: int, seat: int | None = None) -> Drawing:
+    """A row as it stands, as shapes; for a seat without the other's card."""
+    return drawings.poker(batch, row, seat)
 
 
 class PokerBatch:

@@ -88,30 +88,35 @@ def _tell_bots(course: Course, playback: Playback, names: Sequence[str]) -> None
             course.played[step] = tuple(keys if seat.bot is not None else own for seat, own, keys in seats)
 
 
-def framer(game: str, how: Mapping[str, Any] | None = None) -> Callable[[MatchBatch, int], Drawing | Picture | str]:
-    """What gives the frame of row 0 of a batch at a step: a drawing, else a picture, else words."""
+def framer(
+    game: str, how: Mapping[str, Any] | None = None, seat: int | None = None
+) -> Callable[[MatchBatch, int], Drawing | Picture | str]:
+    """What gives the frame of row 0 of a batch at a step: a drawing, else a picture, else words.
+
+    seat: what this seat may see, as far as the game's drawing tells it apart; None: everything.
+    """
     draw, render = registry.drawer(game), registry.renderer(game)
 
     def frame(batch: MatchBatch, step: int) -> Drawing | Picture | str:
         try:
             if draw is not None:
-                return draw(batch, 0)
+                return draw(batch, 0) if seat is None else draw(batch, 0, seat=seat)
             if render is not None:
                 return np.asarray(render(batch, 0, **(how or {})), np.uint8)
         except (ValueError, TypeError, LookupError, AttributeError, NotImplementedError, ArithmeticError) as error:
             raise ConfigError(
                 f"game {game}: its drawing fails at step {step} ({one_line(str(error))}); mend it"
             ) from None
-        return words(batch, step)
+        return words(batch, step, seat)
 
     return frame
 
 
-def words(batch: MatchBatch, step: int) -> str:
-    """What both seats see and did last, for a game that has no drawing."""
+def words(batch: MatchBatch, step: int, only: int | None = None) -> str:
+    """What both seats see, or one alone, for a game that has no drawing."""
     spec, lines = batch.spec, [f"step {step}"]
     to_act = getattr(batch, "to_act", None)
-    for seat in range(SEATS):
+    for seat in range(SEATS) if only is None else (only,):
         turn = "" if to_act is None else ", to act" if to_act[0, seat] else ", waits"
         lines += ["", f"seat {seat}{turn} sees"]
         parts = spec.observation or ()

@@ -87,7 +87,7 @@ class Table:
         self.is_live = bool(self.keys) and not isinstance(self.bout.batch, Turns)
         """Whether the match goes on at its own pace, the keys that are held being what is played."""
         self.seconds = spec.ticks_per_step / spec.tick_rate
-        self._frame = framer(meeting.game.name)
+        self._frame = framer(meeting.game.name, seat=seat)
         self._words = registry.action_words(meeting.game.name)
         self.frame: Drawing | Picture | str = self._frame(self.bout.batch, 0)
 

@@ -194,7 +194,7 @@ class Told(Painted):
 class Broken(Painted):
     """A game whose drawing fails."""
 
-    def drawing(self) -> Drawing:
+    def drawing(self, seat: int | None = None) -> Drawing:
         raise ValueError("no ink\nleft")
 
 
