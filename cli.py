@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,28 +12,7 @@ import typer
 
 from league.errors import DEFAULT_STORE as STORE
 from league.errors import UsageError, as_known, command_line, next_step
-from league.printing import (
-    flush,
-    print_bench,
-    print_ended,
-    print_exploit,
-    print_film,
-    print_gate,
-    print_holdings,
-    print_json,
-    print_payoff,
-    print_played,
-    print_ratings,
-    print_table,
-    print_tournament,
-    record_cells,
-    relay,
-    say,
-    show,
-    show_size,
-    streams,
-    table_width,
-)
+from league.printing import flush, print_json, put, say, show, streams
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
 if TYPE_CHECKING:
@@ -90,8 +68,6 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE
 GreedyGamesOption = Annotated[bool, typer.Option("--greedy", help="Use greedy games instead of sampled ones.")]
 GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
-SURPRISING = 2.5
-"""From this z on a pair is listed; of 100 pairs one is, by chance."""
 
 
 @app.command()
@@ -222,6 +198,10 @@ def leaderboard(
     against: Annotated[
         str | None, typer.Option(metavar="AGENT", help="Also show everyone's difference to this agent.")
     ] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also the pairs that the ratings explain worst.")] = False,
+    is_whole: Annotated[
+        bool, typer.Option("--all", help="List every agent; else, of more than 20, those that matter most.")
+    ] = False,
     greedy: GreedyGamesOption = False,
     prior: Annotated[
         float | None,
@@ -231,44 +211,25 @@ def leaderboard(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Rate everyone from the evaluation matches, with 95 % intervals."""
+    """Rate everyone from the evaluation matches, with 95 % intervals.
+
+    Of a long board the bots are shown, each run's champion, latest, best, first and some historical snapshots.
+    """
     from league.boards.standings import leaderboard  # not league.arena.agents, which loads torch
+    from league.printing.standings import print_leaderboard
 
     result = leaderboard(
-        _open(store, quiet), run, against=against, sampling="greedy" if greedy else "sample", prior=prior
+        _open(store, quiet),
+        run,
+        against=against,
+        sampling="greedy" if greedy else "sample",
+        prior=prior,
+        is_brief=not is_whole and not as_json,
     )
     if as_json:
         print_json(result.to_json())
         return
-    for board in result.boards:
-        if not board.entries:
-            say(
-                f"{board.game}: no evaluation matches yet; play some with `league evaluate A --against B` or"
-                " `league tournament A B`",
-                quiet,
-            )
-        else:
-            print_ratings(board)
-        for note in board.notes:
-            say(f"note: {note}", quiet)
-        surprising = [s for s in board.surprises if s.z >= SURPRISING][:5]
-        if surprising:
-            print_table(
-                "pairs that these ratings explain worst: A's score as played and as predicted, z deviations apart",
-                ("A", "B", "games", "played", "predicted", "z"),
-                [(s.a, s.b, s.games, f"{s.observed:.3f}", f"{s.predicted:.3f}", f"{s.z:+.1f}") for s in surprising],
-            )
-        if board.learners:
-            print_table(
-                "training, as it goes: Elo (start 1000, K 32) of the learners; no interval, it moves",
-                ("run", "Elo", "steps", "status", "games", "won", "drawn", "lost"),
-                [
-                    (x.run, f"{x.elo:.0f}", f"{x.steps:,}", x.status, x.games, x.wins, x.draws, x.losses)
-                    for x in board.learners
-                ],
-            )
-    if not result.boards:
-        say("no matches yet", quiet)
+    print_leaderboard(result, pairs=pairs, quiet=quiet)
 
 
 @app.command()
@@ -282,6 +243,7 @@ def matchup(
 ) -> None:
     """Compare two agents by the stored matches: their record and the predicted score; plays nothing."""
     from league.boards.headtohead import matchup
+    from league.printing.standings import print_matchup
 
     m = matchup(_open(store, quiet), a, b, sampling="greedy" if greedy else "sample")
     if as_json:
@@ -293,25 +255,7 @@ def matchup(
             }
         )
         return
-    seatings = (("seat 0", m.seat0), ("seat 1", m.seat1), ("both", m.record))
-    print_table(
-        f"{m.a} against {m.b} ({m.game} {m.game_id[:8]}, {m.sampling}), as seen from {m.a}",
-        ("in", "games", "won", "drawn", "lost", "score", "95 % interval"),
-        [(seat, *record_cells(r)) for seat, r in seatings],
-    )
-    if m.predicted is None or m.difference is None or m.superiority is None or m.predicted_score is None:
-        show("no chain of games links the two, so nothing compares them; play `league evaluate A --against B`")
-        return
-    p, d = m.predicted, m.difference
-    show(f"by the ratings of all: score {m.predicted_score:.3f} (win {p.win:.3f}, draw {p.draw:.3f})")
-    show(f"difference {d.mean:+.0f} Elo points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}")
-    show(f"likelihood that {m.a} is the stronger: {m.superiority:.3f}")
-    if not m.record.games:
-        show("they never met: all of this is from games against others")
-    elif m.z is None:
-        show("no surprise: nobody else links the two, so their own games alone decide what is predicted")
-    else:
-        show(f"surprise: their own score is {m.z:+.1f} standard deviations from the predicted one")
+    print_matchup(m)
 
 
 @app.command()
@@ -339,6 +283,7 @@ def gate(
     """Test by SPRT whether A is stronger; exit code 0: yes, 3: no, 4: undecided. A run's winner is its new champion."""
     from league.arena.gating import gate
     from league.maths.sprt import Sprt
+    from league.printing.answers import print_gate
 
     result = gate(
         a,
@@ -375,6 +320,7 @@ def payoff(
     """Show who beats whom in the evaluation matches, with the Nash mixture, alpha-rank and cycles."""
     from league.boards import heatmap
     from league.boards.payoff import payoffs
+    from league.printing.standings import print_payoff
 
     if png is not None:
         heatmap.check(png)
@@ -413,6 +359,7 @@ def evaluate(
 ) -> None:
     """Play A against B; the matches are stored and count for the leaderboard."""
     from league.arena.agents import evaluate
+    from league.printing.answers import print_evaluation
 
     result = evaluate(
         agent,
@@ -430,17 +377,7 @@ def evaluate(
     if as_json:
         print_json(result)
         return
-    s = result.summary
-    show(f"{result.a} {s.line(result.b)}")
-    reasons = ", ".join(f"{reason} {count}" for reason, count in s.end_reasons.items())
-    stored = f"stored as {result.run}" if result.run else f"not stored: no store at {store}"
-    show(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; seed {result.seed}; {stored}")
-    print_table(
-        "mean a match",
-        ("", result.a, result.b),
-        [(name, f"{a:.2f}", f"{b:.2f}") for name, (a, b) in s.metrics.items()],
-        is_numeric=True,
-    )
+    print_evaluation(result, store)
 
 
 @app.command()
@@ -475,6 +412,7 @@ def tournament(
         typer.Option(help="adaptive: stop when all wanted intervals are narrower than this, in Elo points."),
     ] = None,
     max_games: Annotated[int | None, typer.Option(help="adaptive: most games in all; 1000 if not given.")] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also what everybody did against everybody.")] = False,
     seed: PlaySeedOption = 0,
     greedy: GreedyOption = False,
     env: BotsGameOption = None,
@@ -487,6 +425,7 @@ def tournament(
 ) -> None:
     """Play many agents against each other: round robin, gauntlet, or the most informative games."""
     from league.arena.tournaments import tournament
+    from league.printing.standings import print_tournament
 
     result = tournament(
         agents or (),
@@ -513,7 +452,7 @@ def tournament(
         wanted = [{**asdict(w), "difference": w.difference and w.difference._asdict()} for w in result.wanted]
         print_json(asdict(result) | {"wanted": wanted})
     else:
-        print_tournament(result)
+        print_tournament(result, pairs=pairs)
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
@@ -589,6 +528,7 @@ def watch(
 ) -> None:
     """Play A against B once, or play a replay back, and draw it."""
     from league.arena.watching import watch
+    from league.printing.answers import print_film
 
     shot = watch(
         agent,
@@ -632,6 +572,7 @@ def play(
 ) -> None:
     """Play against an agent yourself, by keyboard in a window or in the browser; the match is stored as an import."""
     from league.arena.playing import play_by_hand
+    from league.printing.answers import print_ended
 
     ended = play_by_hand(
         agent,
@@ -690,6 +631,7 @@ def import_matches(
     quiet: QuietOption = False,
 ) -> None:
     """Import matches played elsewhere; they count for the leaderboard."""
+    from league.printing.answers import print_import
     from league.store.exchange import import_matches
 
     done = import_matches(
@@ -705,23 +647,7 @@ def import_matches(
     if as_json:
         print_json(done)
         return
-    show(f"{done.file}: {done.imported:,} of {done.read:,} games are in {store} as {done.run}")
-    for name, count in done.replaced.items():
-        show(f"replaced: {name} with its {count:,} games")
-    for why, count in done.skipped.items():
-        show(f"left out: {count:,}, {why}")
-    if done.ignored:
-        show(f"columns left out: {_some(done.ignored)}")
-    for names in done.alike:
-        show(f"different agents, though their names differ only by upper and lower case: {', '.join(names)}")
-    if done.is_listed:
-        show("one seat won every decided game, as in a list of winners first: these seats count for nothing")
-    for word, agents in (("agents known before", done.joined), ("new agents", done.new)):
-        show(f"{word}: {_some(agents) or 'none'}")
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    print_import(done, store)
 
 
 @app.command()
@@ -758,6 +684,7 @@ def matches(
 @app.command()
 def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """List the runs of the store with their status; `died`: the process was killed."""
+    from league.printing.lists import print_runs
     from league.store.liveness import runs
 
     opened = _open(store, quiet)
@@ -771,23 +698,7 @@ def runs(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOp
             [{**asdict(r), "status": status, "config": config, "role": role} for r, status, config, role in rows]
         )
         return
-    columns = [
-        "run",
-        "game",
-        "stage",
-        *["role"] * bool(roles),
-        "status",
-        "steps",
-        "seed",
-        "fingerprint",
-        "started (UTC)",
-    ]
-    table = []
-    for r, status in found:
-        role = [roles.get(r.run, "").replace("_", " ")] * bool(roles)
-        mark, started = r.fingerprint[:8], f"{r.started_at:%Y-%m-%d %H:%M}"
-        table.append((r.run, r.game, r.stage, *role, status, f"{r.steps:,}", r.seed, mark, started))
-    print_table("", columns, table)
+    print_runs(found, roles)
 
 
 @app.command()
@@ -798,6 +709,7 @@ def events(
     quiet: QuietOption = False,
 ) -> None:
     """List alarms, damage, what stopped a run, and changes of its settings."""
+    from league.printing.lists import print_events
 
     opened = _open(store, quiet)
     if run is not None:
@@ -808,21 +720,7 @@ def events(
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(
-            "",
-            ("run", "at step", "update", "when (UTC)", "kind", "message"),
-            [
-                (
-                    r.run,
-                    "" if r.steps is None else f"{r.steps:,}",
-                    r.update,
-                    f"{r.happened_at:%Y-%m-%d %H:%M}",
-                    r.kind,
-                    r.message,
-                )
-                for r in rows
-            ],
-        )
+        print_events(rows)
 
 
 @app.command()
@@ -839,6 +737,7 @@ def replay(
     quiet: QuietOption = False,
 ) -> None:
     """Play a replay back, bit for bit; or rebuild a match with wrong masks, observations or actions."""
+    from league.printing.answers import print_played, print_replay
     from league.sessions.failures import Finding, replay
 
     del store  # the file has all that is needed
@@ -846,16 +745,10 @@ def replay(
     if as_json:
         print_json(result)
         return
-    if not isinstance(result, Finding):
+    if isinstance(result, Finding):
+        print_replay(result)
+    else:
         print_played(result)
-        return
-    show(result.message)
-    for line in (*result.differences, *result.illegal):
-        show(line)
-    if result.stepped is not None:
-        again = "leads there again" if result.stepped else "leads elsewhere"
-        show(f"the step before, made once more, {again}")
-    show("it happens again" if result.happens_again else "it does not happen again with this league's game")
     if out is not None:
         say(f"{out}: drawn", quiet)
 
@@ -869,6 +762,7 @@ def rewards(
     quiet: QuietOption = False,
 ) -> None:
     """Show each reward term's mean per match, and in how many matches it was not 0."""
+    from league.printing.lists import print_rewards
 
     opened = _open(store, quiet)
     opened.find_run(run)
@@ -878,16 +772,7 @@ def rewards(
     if as_json:
         print_json([{**asdict(term), "weighted": term.weighted} for term in terms])
     elif terms:
-        total = sum(term.weighted for term in terms)
-        print_table(
-            f"{run}: learner's mean of {terms[0].matches:,} training matches; weighted, {total:z.2f} in all",
-            ("term", "weight", "mean", "weighted", "opponents' mean", "fired in"),
-            [
-                (t.term, f"{t.weight:g}", f"{t.own:z.2f}", f"{t.weighted:z.2f}", f"{t.other:z.2f}", f"{t.fired:,}")
-                for t in terms
-            ],
-            is_numeric=True,
-        )
+        print_rewards(run, terms)
 
 
 @app.command()
@@ -899,6 +784,7 @@ def alarms(
 ) -> None:
     """Look for forgetting, cycling, passivity and unequal seats; each alarm names the query that shows it."""
     from league.boards.alarms import alarms
+    from league.printing.answers import print_alarms
 
     findings = alarms(_open(store, quiet), run)
     if not findings:
@@ -906,11 +792,7 @@ def alarms(
     if as_json:
         print_json(findings)
         return
-    words = {True: "ALARM", False: "quiet", None: "not known"}
-    for finding in findings:
-        show(f"{words[finding.is_raised]}, {finding.kind}: {finding.sentence}")
-        if finding.is_raised:
-            show(f"  {command_line('query', finding.query)}")
+    print_alarms(findings)
 
 
 @app.command()
@@ -922,17 +804,25 @@ def query(
             " learner."
         ),
     ],
+    format: Annotated[
+        str, typer.Option(help="table, csv, jsonl or md; a table that is too wide is a block a record.")
+    ] = "table",
     store: StoreOption = STORE,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Run one read-only SQL query on the store."""
+    from league.printing.queries import check_format
+    from league.printing.tables import is_ascii, table_width
     from league.store.apart import run_apart
 
+    if as_json and format != "table":
+        raise UsageError(f"--format {format}: --json is a document of its own; pass only one of the two")
+    shown = {"format": check_format(format), "width": table_width(), "is_plain": is_ascii()}
     run_apart(
         "from league.cli import answer; answer()",
-        {"sql": sql, "store": str(store), "as_json": as_json, "width": table_width()},
-        write=relay,
+        {"sql": sql, "store": str(store), "as_json": as_json, "shown": shown},
+        write=put,
         say=lambda message: say(message, quiet),
     )
 
@@ -942,6 +832,7 @@ def answer() -> None:
     from league.store.apart import answering
 
     with answering() as (request, tell, begin):
+        from league.printing.queries import print_rows
         from league.store.store import Store
 
         store = Store.open(Path(request["store"]), tell)
@@ -952,12 +843,13 @@ def answer() -> None:
         if request["as_json"]:
             print_json({"columns": columns, "rows": rows})
         else:
-            print_table("", columns, rows, width=request["width"])
+            print_rows(columns=columns, rows=rows, **request["shown"])
 
 
 @imports_app.command("list")
 def imports_list(store: StoreOption = STORE, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """List the imported files of matches, the oldest first."""
+    from league.printing.lists import print_imports
     from league.store.exchange import imports
 
     found = imports(store=store, say=lambda message: say(message, quiet))
@@ -966,11 +858,7 @@ def imports_list(store: StoreOption = STORE, as_json: JsonOption = False, quiet:
     if as_json:
         print_json(found)
     elif found:
-        print_table(
-            "",
-            ("import", "file", "games", "imported (UTC)", "sha256"),
-            [(x.run, x.file, f"{x.matches:,}", f"{x.imported_at:%Y-%m-%d %H:%M}", x.sha256[:12]) for x in found],
-        )
+        print_imports(found)
 
 
 @imports_app.command("remove")
@@ -998,6 +886,7 @@ def snapshots_list(
     quiet: QuietOption = False,
 ) -> None:
     """List snapshots: size on disk, parent, games, and why pruning would keep them."""
+    from league.printing.lists import print_holdings
     from league.sessions.retention import DEFAULT_KEEP, holdings
 
     found = holdings(_open(store, quiet), run)
@@ -1019,6 +908,7 @@ def snapshots_prune(
     quiet: QuietOption = False,
 ) -> None:
     """Delete files of old snapshots, never of a run that can go on; rows, matches and ratings are kept."""
+    from league.printing.lists import print_holdings, show_size
     from league.sessions.retention import DEFAULT_KEEP, prune
 
     prunings = prune(_open(store, quiet), run, DEFAULT_KEEP if keep is None else keep, is_dry=is_dry)
@@ -1046,6 +936,7 @@ def bench_env(
 ) -> None:
     """Ticks a second of the game alone, random keys, everything written at each decision."""
     from league.bench import bench_env
+    from league.printing.lists import print_bench
 
     print_bench(bench_env(env, rows=rows, threads=threads, seconds=seconds, overrides=overrides or ()), as_json)
 
@@ -1062,6 +953,7 @@ def bench_learner(
 ) -> None:
     """Steps a second in play, samples a second in learning, steps a second in training, at the preset's sizes."""
     from league.bench import bench_learner
+    from league.printing.lists import print_bench
 
     sets = [
         *(overrides or ()),
@@ -1081,6 +973,7 @@ def bench_ratings(
 ) -> None:
     """Milliseconds to rate everyone from the match rows: the SQL part and the solving. Fills a store first."""
     from league.bench import bench_ratings
+    from league.printing.lists import print_bench
 
     print_bench(bench_ratings(agents, matches, repeats=repeats, seed=seed), as_json)
 
@@ -1162,6 +1055,8 @@ def _open(store: Path, quiet: bool) -> Store:
 
 
 def _finish_exploit(result: Exploit, store: Path, as_json: bool, quiet: bool) -> None:
+    from league.printing.answers import print_exploit
+
     if as_json:
         print_json(result)
     else:

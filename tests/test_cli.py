@@ -326,7 +326,8 @@ def test_rewards_shows_each_term_plain_and_weighted(call: Call, unchanged: Path)
     assert data[0]["own"] == data[0]["weighted"] == pytest.approx(mean) and data[0]["matches"] == matches
     shown = call("rewards", "matrix-1", cwd=unchanged).out
     assert (
-        re.search(rf"payoff +1 +{mean:z.2f} +{mean:z.2f} +{-mean:z.2f} +\d+ ", shown) and f"{matches} training" in shown
+        re.search(rf"payoff +1 +{mean:z.2f} +{mean:z.2f} +{-mean:z.2f} +\d+\n", shown)
+        and f"{matches} training" in shown
     )
     assert max(map(len, shown.splitlines())) <= 80
     assert {t["matches"] for t in call("rewards", "matrix-1", "--last", "5", "--json", cwd=unchanged).json} == {5}

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from league.acts import act
+from league.boards.brief import choose
 from league.errors import StoreError, UsageError, nearest
 from league.maths.davidson import Prior
 from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
@@ -140,6 +141,8 @@ class Board:
     surprises: tuple[PairSurprise, ...]
     notes: tuple[str, ...]
     """What to mind when reading this board."""
+    num_left_out: int = 0
+    """Rated agents that are shown nowhere in `entries`; there are such only on a brief board."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,11 @@ class Leaderboard:
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain dicts and lists."""
-        return {"boards": [_plain(asdict(board)) for board in self.boards]}
+        boards: list[dict[str, Any]] = [_plain(asdict(board)) for board in self.boards]
+        for board in boards:
+            if not board["num_left_out"]:
+                del board["num_left_out"]
+        return {"boards": boards}
 
 
 def leaderboard(
@@ -171,6 +178,7 @@ def leaderboard(
     against: str | None = None,
     sampling: Sampling = "sample",
     prior: float | None = None,
+    is_brief: bool = False,
 ) -> Leaderboard:
     """Ranks the agents of every game in the store, of one run's game, or of one game.
 
@@ -185,6 +193,8 @@ def leaderboard(
         against: an agent (`find_rated`) to which everyone's difference is wanted.
         sampling: how the nets chose in the games rated.
         prior: imagined draws an agent, and of each snapshot with the one before it; 0: none, None: 1.25.
+        is_brief: leave the less interesting agents of a long board out (`league.boards.brief`). Ratings and ranks are
+            those of the whole board; `superiority` is that over the next one shown.
 
     Raises:
         UsageError: no such run, game id or agent, the run plays another game than `game_id`, `against` has no rated
@@ -204,7 +214,7 @@ def leaderboard(
         facts = [_read(store, games[g], g, run, sampling) for g in shown]
         kept = [store.board_ratings(g, sampling, believed.draws) for g in shown]
     rated = [rate_counts(f.counts, f.lineages, f.anchor, prior=believed) for f in facts]
-    boards = tuple(_board(f, ratings, other) for f, ratings in zip(facts, rated, strict=True))
+    boards = tuple(_board(f, ratings, other, is_brief) for f, ratings in zip(facts, rated, strict=True))
     for board, ratings, earlier in zip(boards, rated, kept, strict=True):
         _keep(store, board, ratings, earlier)
     if other is not None and all(board.against is None for board in boards):
@@ -461,20 +471,24 @@ def rate_counts(
         return bradley_terry(counts, anchor, lineage=neighbours, agents=also, prior=prior)
 
 
-def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None) -> Board:
+def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None, is_brief: bool) -> Board:
     shown = {*facts.counts.seat0, *facts.counts.seat1} if facts.own is None else _company(facts.counts, facts.own)
     against = other[0] if other is not None and other[0] in ratings.agents else None
 
     def name(agent_id: str) -> str:
         return (facts.known.get(agent_id) or _unknown(agent_id))[0]
 
+    entries = whole = _entries(ratings, shown, facts, against)
+    if is_brief and len(chosen := choose(whole, against)) < len(whole):
+        ranks = {entry.agent_id: entry.rank for entry in whole}
+        entries = tuple(replace(x, rank=ranks[x.agent_id]) for x in _entries(ratings, set(chosen), facts, against))
     sizes = np.bincount(ratings.group, minlength=len(ratings.anchors))
     return Board(
         game=facts.game,
         game_id=facts.game_id,
         sampling=facts.sampling,
         anchor=ratings.anchor,
-        entries=_entries(ratings, shown, facts, against),
+        entries=entries,
         learners=tuple(_learner(*run) for run in facts.training),
         groups=tuple(RatingGroup(k + 1, anchor, int(sizes[k])) for k, anchor in enumerate(ratings.anchors)),
         against=None if against is None or other is None else other[1],
@@ -484,6 +498,7 @@ def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None) -> Bo
         dispersion=ratings.dispersion,
         surprises=tuple(PairSurprise(name(s.a), name(s.b), *s[2:]) for s in ratings.most_surprising(NUM_SURPRISES)),
         notes=_notes(ratings, facts, name),
+        num_left_out=len(whole) - len(entries),
     )
 
 

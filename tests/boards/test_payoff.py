@@ -18,7 +18,7 @@ from league.boards import heatmap
 from league.boards.payoff import Payoff, payoffs
 from league.boards.standings import leaderboard
 from league.errors import UsageError
-from league.printing import MATRIX_COLUMNS, print_payoff
+from league.printing.standings import MATRIX_COLUMNS, print_payoff
 from league.store.rows import AgentRow, GameRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import DRAW, MatchResult

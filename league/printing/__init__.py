@@ -1,0 +1,113 @@
+"""How the command line shows results: tables and lines on stdout, talk on stderr, JSON.
+
+The one door for words: whatever a command prints goes through `show`, `say`, `tables.print_table` or `print_json`,
+which make it safe for a terminal, and through `streams`, which make it fit the encoding. Begin with `tables.py`, which
+every table goes through; `standings.py`, `lists.py` and `answers.py` say what commands print.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, is_dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from league.errors import one_line
+
+
+@contextmanager
+def streams() -> Iterator[None]:
+    """Within it stdout and stderr take every letter: one that their encoding lacks is spelt out.
+
+    At its end what they did not take is given up, so that Python does not try, and fail, again as it ends.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                if stream is not None:
+                    stream.flush()
+            except (OSError, ValueError):
+                with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+                    os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def flush() -> None:
+    """Gives what was printed to whoever reads it.
+
+    Raises:
+        OSError: stdout does not take it.
+    """
+    with _stdout():
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+def show(line: str = "") -> None:
+    """A line of data on stdout."""
+    with _stdout():
+        print(one_line(line), flush=True)
+
+
+def put(text: str) -> None:
+    """Whole lines on stdout as they are: a table, or what another process of ours has printed through this door."""
+    with _stdout():
+        if sys.stdout is not None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+
+def say(message: str, quiet: bool = False) -> None:
+    """Talk on stderr, unless `quiet`; where nobody takes it the command goes on."""
+    if not quiet and sys.stderr is not None:
+        with suppress(OSError):
+            print(one_line(message), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _stdout() -> Iterator[None]:
+    """Names the stream in what it raises, since the system does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or "stdout"
+        raise
+
+
+def print_json(data: Any) -> None:
+    """One JSON document on stdout."""
+    with _stdout():
+        print(json.dumps(plain(data), allow_nan=False), flush=True)
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it: a number that is not finite is null, times are ISO 8601, bytes hex."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        kinds = set(map(type, value))
+        if kinds <= {bool, int, str, type(None)}:  # a row of a large table: nothing to look at cell by cell
+            return list(value)
+        if kinds <= {float, int, type(None)}:
+            return [None if x is None or not math.isfinite(x) else x for x in value]
+        return [plain(item) for item in value]
+    if isinstance(value, float | Decimal):
+        return float(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, date | datetime | time):
+        return value.isoformat()
+    return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,163 @@
+"""What a command answers in words: an evaluation, a gate, an exploiter, a film, an import, a replay, a check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from league.errors import command_line
+from league.printing import show
+from league.printing.tables import Column, print_prose, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from league.arena.agents import Evaluation
+    from league.arena.gating import GateResult
+    from league.arena.hands import Ended
+    from league.arena.replays import Played
+    from league.arena.watching import Film
+    from league.boards.alarms import Finding
+    from league.sessions.exploitability import Exploit
+    from league.sessions.failures import Finding
+    from league.store.exchange import Imported
+
+
+def print_evaluation(result: Evaluation, store: Path) -> None:
+    """How both behaved, and the score."""
+    s = result.summary
+    print_table(
+        "mean a match",
+        ("", Column(result.a, is_number=True), Column(result.b, is_number=True)),
+        [(name, f"{a:.2f}", f"{b:.2f}") for name, (a, b) in s.metrics.items()],
+    )
+    show()
+    reasons = ", ".join(f"{reason} {count}" for reason, count in s.end_reasons.items())
+    stored = f"stored as {result.run}" if result.run else f"not stored: no store at {store}"
+    print_prose(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; seed {result.seed}; {stored}")
+    print_prose(f"{result.a} {s.line(result.b)}")
+
+
+def print_exploit(r: Exploit) -> None:
+    """What an exploiter scored and what that says of the agent, in words; nothing where it was stopped."""
+    s, least = r.summary, r.exploitability
+    if s is None or least is None:
+        return
+    print_prose(
+        f"{r.exploiter} scored {s.score:.3f} against {r.agent}, 95 % interval {s.lower:.3f} to {s.upper:.3f}: {s.games}"
+        f" fresh games, {s.wins} won, {s.draws} drawn, {s.losses} lost; {r.run} learned for {r.steps:,} steps"
+    )
+    if least > 0:
+        print_prose(f"exploitability of {r.agent} at least {least:.3f}, on a scale from 0 to 0.5")
+    else:
+        print_prose(
+            f"no weakness of {r.agent} found: the interval does not exclude 0.5, so its exploitability is at least 0;"
+            f" more --steps, --games or another --seed may find one"
+        )
+
+
+def print_film(f: Film) -> None:
+    """What a film shows, how much of the match it leaves out, and who won."""
+    from league.arena.film import MAX_SECONDS
+
+    shown, whole = f"{f.seconds:.1f}", f"{f.match_seconds:.1f}"
+    if f.path.endswith(".replay"):
+        part = f"all {whole} s to be played back"
+    elif f.path.endswith(".png"):
+        part = f"{shown} s into a match of {whole} s"
+    elif f.seconds < f.match_seconds:
+        longer = "leave --seconds out" if f.match_seconds <= MAX_SECONDS else f"--seconds {MAX_SECONDS} is the most"
+        part = f"the first {shown} s of {whole} s, {f.match_seconds - f.seconds:.1f} s left out ({longer})"
+    else:
+        part = f"all {whole} s"
+    end = "a draw" if f.winner == "draw" else f"won by {f.winner}"
+    where = f"{f.path}: " if f.path else ""
+    print_prose(f"{where}{f.a} against {f.b}, seed {f.seed}, {part}; the match is {end}")
+
+
+def print_ended(e: Ended | None) -> None:
+    """How a person's match ended, and where it is kept."""
+    if e is None:
+        print_prose("broken off before its end; nothing is stored")
+        return
+    end = "a draw" if e.winner == "draw" else f"won by {e.winner}"
+    kept = f"stored as {e.run}; `league imports remove {e.run}` takes it back" if e.run else "not stored"
+    print_prose(
+        f"{e.person} (seat {e.seat}) against {e.agent}: {end} ({e.end_reason}), {e.steps:,} steps, seed {e.seed}"
+    )
+    print_prose(kept)
+
+
+def print_played(p: Played) -> None:
+    """What a replay came to when it was played back."""
+    end = "a draw" if p.winner == "draw" else f"won by {p.winner}"
+    print_prose(f"{p.path}: {p.game}, {p.agents[0]} against {p.agents[1]}, {end} ({p.end_reason}), {p.steps:,} steps")
+    if p.is_exact:
+        print_prose("played back bit for bit: every number that the game wrote is the same")
+    else:
+        print_prose(
+            "played back to the same end, but some numbers that the game wrote are not the same bit for bit here"
+        )
+
+
+def print_gate(r: GateResult) -> None:
+    """What a gate came to, in words."""
+    words = {
+        "passed": f"{r.a} is stronger than {r.b}: H1 is accepted",
+        "failed": f"{r.a} is not stronger than {r.b}: H0 is accepted",
+        "undecided": f"undecided: {r.max_games:,} games did not tell whether {r.a} is stronger than {r.b}",
+    }
+    print_prose(words[r.decision])
+    elo = "" if r.elo is None else f"; {r.elo[0]:+.0f} Elo points, 95 % interval {r.elo[1]:+.0f} to {r.elo[2]:+.0f}"
+    print_prose(f"{r.games:,} games, score {r.score:.3f}{elo}; pairs from both lost to both won: {list(r.pairs)}")
+    t = r.test
+    print_prose(
+        f"SPRT of {t.elo0:g} against {t.elo1:g} {t.elo_model} Elo points, alpha {t.alpha:.3g}, beta {t.beta:.3g}:"
+        f" LLR {r.llr:.2f}, bounds {r.lower:.2f} and {r.upper:.2f}"
+    )
+    if r.is_promoted:
+        print_prose(f"promoted: {r.champion}@best is {r.a}")
+    elif r.champion:
+        print_prose(f"{r.b} keeps its title; attempt {r.attempt} at it")
+    print_prose(f"stored as {r.gate}" if r.gate else "not stored: there is no store")
+
+
+def print_import(done: Imported, store: Path) -> None:
+    """What of a file of matches was taken, and whom it names."""
+    print_prose(f"{done.file}: {done.imported:,} of {done.read:,} games are in {store} as {done.run}")
+    for name, count in done.replaced.items():
+        print_prose(f"replaced: {name} with its {count:,} games")
+    for why, count in done.skipped.items():
+        print_prose(f"left out: {count:,}, {why}")
+    if done.ignored:
+        print_prose(f"columns left out: {_some(done.ignored)}")
+    for names in done.alike:
+        print_prose(f"different agents, though their names differ only by upper and lower case: {', '.join(names)}")
+    if done.is_listed:
+        print_prose("one seat won every decided game, as in a list of winners first: these seats count for nothing")
+    for word, agents in (("agents known before", done.joined), ("new agents", done.new)):
+        print_prose(f"{word}: {_some(agents) or 'none'}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def print_replay(result: Finding) -> None:
+    """What a file of evidence shows, and whether it happens again."""
+    print_prose(result.message)
+    for line in (*result.differences, *result.illegal):
+        print_prose(line)
+    if result.stepped is not None:
+        again = "leads there again" if result.stepped else "leads elsewhere"
+        print_prose(f"the step before, made once more, {again}")
+    print_prose("it happens again" if result.happens_again else "it does not happen again with this league's game")
+
+
+def print_alarms(findings: Sequence[Finding]) -> None:
+    """A sentence an alarm, and of those that are raised the command that shows it."""
+    words = {True: "ALARM", False: "quiet", None: "not known"}
+    for finding in findings:
+        print_prose(f"{words[finding.is_raised]}, {finding.kind}: {finding.sentence}", "  ")
+        if finding.is_raised:
+            show(f"  {command_line('query', finding.query)}")

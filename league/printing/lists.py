@@ -1,0 +1,116 @@
+"""What a store has, as tables: runs, events, reward terms, imports, snapshots; and the figures of a bench."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from league.printing import print_json
+from league.printing.tables import Cell, Column, Value, around, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from league.sessions.retention import Holding
+    from league.store.rows import EventRow, ImportRow, RewardTerm, RunRow
+
+STATUS = {"died": "red", "failed": "red", "running": "green"}
+"""Colours of a run's status."""
+
+
+def print_runs(found: Sequence[tuple[RunRow, str]], roles: Mapping[str, str]) -> None:
+    """The runs of a store with their status; `roles`: those of a league's learners, by run."""
+    columns = [Column("run"), Column("game", 2), Column("stage", 3), *[Column("role", 4)] * bool(roles)]
+    columns += [Column("status"), Column("steps", is_number=True), Column("seed", 5, is_number=True)]
+    columns += [Column("fingerprint", 7), Column("started (UTC)", 6)]
+    rows: list[list[Value]] = []
+    for r, status in found:
+        role = [roles.get(r.run, "").replace("_", " ")] * bool(roles)
+        state, mark = Cell((status,), STATUS.get(status, "")), r.fingerprint[:8]
+        rows.append([r.run, r.game, r.stage, *role, state, f"{r.steps:,}", r.seed, mark, _when(r.started_at)])
+    print_table("", columns, rows)
+
+
+def print_events(rows: Sequence[EventRow]) -> None:
+    """What happened to runs, oldest first."""
+    columns = (
+        *("run", Column("at step", 1, is_number=True), Column("update", 3, is_number=True)),
+        *(Column("when (UTC)", 2), "kind", Column("message", is_prose=True)),
+    )
+    print_table(
+        "",
+        columns,
+        [
+            (r.run, None if r.steps is None else f"{r.steps:,}", r.update, _when(r.happened_at), r.kind, r.message)
+            for r in rows
+        ],
+    )
+
+
+def print_rewards(run: str, terms: Sequence[RewardTerm]) -> None:
+    """What each reward term brought a match."""
+    total = sum(term.weighted for term in terms)
+    columns = (
+        *("term", Column("weight", 2, is_number=True), Column("mean", 3, is_number=True)),
+        *(Column("weighted", is_number=True), Column("opponents' mean", 5, is_number=True)),
+        Column("fired in", 4, is_number=True),
+    )
+    print_table(
+        f"{run}: learner's mean of {terms[0].matches:,} training matches; weighted, {total:z.2f} in all",
+        columns,
+        [
+            (
+                *(t.term, f"{t.weight:g}", f"{t.own:z.2f}"),
+                *(Cell((f"{t.weighted:z.2f}",), around(t.weighted, t.weighted)), f"{t.other:z.2f}", f"{t.fired:,}"),
+            )
+            for t in terms
+        ],
+    )
+
+
+def print_imports(found: Sequence[ImportRow]) -> None:
+    """The imported files, oldest first."""
+    columns = ("import", "file", Column("games", is_number=True), Column("imported (UTC)", 1), Column("sha256", 2))
+    rows = [(x.run, x.file, f"{x.matches:,}", _when(x.imported_at), x.sha256[:12]) for x in found]
+    print_table("", columns, rows)
+
+
+def print_holdings(title: str, found: Sequence[Holding], verb: str = "goes") -> None:
+    """Snapshots with their size, their games and why each is kept, or `verb` where nothing keeps it."""
+
+    def fate(holding: Holding) -> str:
+        if not holding.has_files:
+            return f"pruned on {holding.pruned_at:%Y-%m-%d}" if holding.pruned_at else "its files are missing"
+        return f"kept: {', '.join(holding.reasons)}" if holding.reasons else verb
+
+    columns = (
+        *("snapshot", Column("is", 1), Column("agent", 4), Column("parent", 5)),
+        *(Column("on disk", 2, is_number=True), Column("games", 3, is_number=True), Column("files", is_prose=True)),
+    )
+    print_table(
+        title,
+        columns,
+        [
+            (
+                *(f"{x.run}@{x.step}", "best" if x.is_best else "", x.agent_id[:12], (x.parent or "")[:12]),
+                *(show_size(x.num_bytes), f"{x.games:,}", fate(x)),
+            )
+            for x in found
+        ],
+    )
+
+
+def show_size(num_bytes: int) -> str:
+    """Bytes in MiB."""
+    return f"{num_bytes / 2**20:,.2f} MiB"
+
+
+def print_bench(figures: Mapping[str, Any], as_json: bool) -> None:
+    """A bench's figures, one a line or as JSON."""
+    if as_json:
+        print_json(figures)
+    else:
+        print_table("", ("figure", Column("value", is_number=True)), list(figures.items()))
+
+
+def _when(time: Any) -> str:
+    return f"{time:%Y-%m-%d %H:%M}"
