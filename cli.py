@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from league.errors import DEFAULT_STORE as STORE
-from league.errors import UsageError, as_known, command_line, next_step
+from league.errors import UsageError, as_known, next_step
 from league.printing import flush, print_json, put, say, show, streams
 from league.signals import BROKEN_OFF, interrupt, on_signal
 

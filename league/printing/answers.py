@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from league.arena.watching import Film
     from league.boards.alarms import Finding
     from league.sessions.exploitability import Exploit
-    from league.sessions.failures import Finding
+    from league.sessions.failures import Finding as Shown
     from league.store.exchange import Imported
 
 
@@ -143,7 +143,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-def print_replay(result: Finding) -> None:
+def print_replay(result: Shown) -> None:
     """What a file of evidence shows, and whether it happens again."""
     print_prose(result.message)
     for line in (*result.differences, *result.illegal):
