@@ -3,7 +3,8 @@
 A GPU is bound by launches and by waiting where a call is small, and both can be counted on a CPU. All runs in plain
 torch (`LEAGUE_KERNELS=off`), and the learner plays in the stack of the frozen nets, as on a GPU. Views launch nothing
 and are left out; so is making an empty tensor, which is an allocation alone. A wait is an operator whose result the
-host needs before it can go on: `item` and what is like it, and what has as many elements as the data say. Copies between the host and a GPU are not seen here.
+host needs before it can go on: `item` and what is like it, and what has as many elements as the data say. Copies
+between the host and a GPU are not seen here.
 
 Per row of the table: one step of play of all rows, one minibatch, one step of an evaluation, one snapshot.
 """
