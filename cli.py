@@ -978,6 +978,33 @@ def bench_ratings(
     print_bench(bench_ratings(agents, matches, repeats=repeats, seed=seed), as_json)
 
 
+@app.command()
+def tune(
+    preset: Annotated[str, typer.Option(help="Preset: fast, heavy, beast or auto.")] = "fast",
+    env: Annotated[str | None, typer.Option(metavar="GAME", help="The game: a name or an address.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long is measured, about.")] = 60.0,
+    device: DeviceOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Try rows, threads and lanes on this machine, and print what is faster as a TOML file for --config."""
+    from league.arena.games import enter
+    from league.bench.tune import tune
+
+    def talk(line: str) -> None:
+        say(line, quiet)
+
+    sets = [*(overrides or ()), *([f"learner.device={device}"] if device else [])]
+    found = tune(preset, env=enter(env, talk), seconds=seconds, overrides=sets, say=talk)
+    if as_json:
+        print_json(found)
+    else:
+        put(found.toml)
+    if not found.is_whole:
+        talk(f"{seconds:g} s were not enough for all; more --seconds try the rest")
+
+
 @app.command("settings")
 def show_settings(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Those of a run; else of a new one.")] = None,

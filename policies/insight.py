@@ -12,7 +12,7 @@ from torch import Tensor
 from league.policies.actor_critic import ActorCritic, PolicyState
 from league.policies.autoregressive import TuplesHead
 from league.policies.heads import ILLEGAL
-from league.policies.kernels.attention import rotate, rotation_at, split, widened
+from league.policies.kernels.attention import rotate, split, turning
 from league.types import ActionSpec
 
 
@@ -87,8 +87,8 @@ def _attention(policy: ActorCritic, x: Tensor, state: PolicyState) -> Tensor:
     memory: Any = state.memory
     heads, width, history = encoder.heads, encoder.width, encoder.history
     count = memory.count - 1
-    rotation = widened(rotation_at(count, width // heads, memory.keys.dtype))
-    query = rotate(split(encoder.queries, heads), rotation).transpose(0, 1).float()  # (heads, latents, d)
+    cos, sin = (x[:, 0] for x in turning(count, width // heads, memory.keys.dtype))  # a query's
+    query = rotate(split(encoder.queries, heads), (cos, sin)).transpose(0, 1).float()  # (heads, latents, d)
     keys, values = (split(x[-1, 0], heads).transpose(0, 1).float() for x in (memory.keys, memory.values))
     positions = memory.positions(memory.count)[0]
     scores = query @ keys.mT / math.sqrt(width // heads)  # (heads, latents, H)

@@ -11,7 +11,7 @@ import torch
 import league
 from league import config as settings
 from league import device as device_module
-from league.bench import _parts
+from league.bench import parts_of
 from league.config import Layer, updates
 from league.config.models import Config
 from league.device import Memory, is_out_of_memory, read_memory
@@ -60,11 +60,11 @@ def chosen(device: torch.device, total: float, cores: int, *overrides: str, stag
 
 
 @pytest.mark.parametrize("more", [(), ("agent.opponent_encoder=false",)])
-def test_parts_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...]) -> None:
+def testparts_of_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...]) -> None:
     """Weights, gradients, moments, live nets, memories, LSTM states and rollout take what was foretold."""
     config, spec, device, _ = settle("smoke", "fast", None, None, [*SMALL, *more])
     foretold = sizing.estimate(config, spec, settling.footprint(config, spec, device), device)
-    collector, learner = _parts(config, spec, device)
+    collector, learner = parts_of(config, spec, device)
     rollout = collector.collect(config.learner.rollout_steps, 1)
     kept: dict[int, int] = {}
 

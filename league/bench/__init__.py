@@ -156,7 +156,7 @@ def bench_learner(
     check_memory(config, spec, device)
     prepare_training(device)
     warnings: list[str] = []
-    collector, learner = _parts(config, spec, device, warnings.append)
+    collector, learner = parts_of(config, spec, device, warnings.append)
     size = updates.steps_per_update(config)
     play, learn = [], []
     for repeat in range(repeats + 1):  # the first one warms up
@@ -235,7 +235,7 @@ def _where_time_goes(collector: Collector, learner: Learner, update: int) -> dic
     }
 
 
-def _parts(
+def parts_of(
     config: Config, spec: GameSpec, device: torch.device, warn: Callable[[str], None] = lambda _: None
 ) -> tuple[Collector, Learner]:
     """A collector and a learner at the config's sizes, `pool.live_nets` untrained nets as opponents."""
