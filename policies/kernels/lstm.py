@@ -9,6 +9,7 @@ multiply in bf16 then; elsewhere the products are in the state's type as well, i
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -91,7 +92,7 @@ def spaced_segment(
         step = torch.arange(rows * steps, device=x.device).view(steps, rows)
         places = torch.cat([step[:1], torch.add(step[1:], count, alpha=rows)]).flatten()
         cleared = x.new_zeros((steps + most_begins) * rows, size + ALIGNED)
-        cleared[:, size] = 1
+        cleared[:, size].fill_(1)
         x = cleared.index_copy(0, places, functional.pad(x.flatten(0, 1), (0, ALIGNED))).view(-1, rows, size + ALIGNED)
         weights = _with_clearing(*weights)
     with _without_autocast(cell):
@@ -101,15 +102,24 @@ def spaced_segment(
     return found
 
 
+@functools.cache
+def _clearing(outputs: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(outputs, ALIGNED): the weights that clear the state; the candidate has none.
+
+    Made once for each device, in the first call there, so that later ones can be captured.
+    """
+    clearing = torch.zeros(4, outputs // 4, ALIGNED, dtype=dtype)
+    clearing[[0, 1, 3], :, 0] = CLEARING
+    return clearing.view(outputs, ALIGNED).to(device)
+
+
 def _with_clearing(weight_x: Tensor, weight_h: Tensor, bias_x: Tensor, bias_h: Tensor) -> list[Tensor]:
     """The weights for inputs with `ALIGNED` numbers more, the first of which clears the state.
 
     Parts of one tensor in cuDNN's order, which would else put them together at every call, with a warning.
     """
     outputs, size = weight_x.shape
-    clearing = weight_x.new_full((outputs, ALIGNED), CLEARING)
-    clearing[:, 1:], clearing[outputs // 2 : outputs * 3 // 4] = 0, 0  # the candidate is left as it is
-    wide = torch.cat([weight_x, clearing], 1)
+    wide = torch.cat([weight_x, _clearing(outputs, weight_x.dtype, weight_x.device)], 1)
     together = torch.cat([x.flatten() for x in (wide, weight_h, bias_x, bias_h)])
     shapes = (outputs, size + ALIGNED), weight_h.shape, bias_x.shape, bias_h.shape
     parts = together.split_with_sizes([math.prod(shape) for shape in shapes])

@@ -1,14 +1,11 @@
 """Captured steps: replayed only on the addresses that were captured, and given up without harm where they fail."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 import league.play.graphs as module
 from league.envs import registry
@@ -20,68 +17,11 @@ from league.play.rollout import Collector
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
 from league.types import Origin
+from tests.helpers.capturing import Double, without_kernels
 from tests.helpers.rollouts import BRAWL, WEIGHTS, network, pool_config, same
 
-COMPILED = ("linear", "lstm", "ring", "segment")
-"""Modules of the policies that leave torch where tensors are plain, out of a dispatch mode's sight."""
 
-
-class Watching(TorchDispatchMode):
-    """Records the memory that torch's operations use and did not make, and what it held before."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
-        self._made: dict[int, Tensor] = {}
-        """Kept, so that no two tensors of the work have the same memory one after the other."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for storage in _storages((args, kwargs)):
-            if storage.data_ptr() not in self._made:
-                self.before.setdefault(storage.data_ptr(), (storage, storage.clone()))
-        result = func(*args, **(kwargs or {}))
-        self._made |= {
-            x.untyped_storage().data_ptr(): x
-            for x in tree_leaves(result)
-            if isinstance(x, Tensor) and x.untyped_storage().data_ptr() not in self.before
-        }
-        return result
-
-
-def _storages(tree: Any) -> Iterator[torch.UntypedStorage]:
-    return (leaf.untyped_storage() for leaf in tree_leaves(tree) if isinstance(leaf, Tensor))
-
-
-class Double:
-    """In place of CUDA's graphs, on a CPU: a replay does the work again and must use the memory of the capture."""
-
-    def __init__(self, generator: torch.Generator) -> None:
-        self.captures = self.replays = 0
-        self._generator = generator
-
-    def capture(self, work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
-        """See `Recorder.capture`: what doing the work here has changed is undone."""
-        drawn = self._generator.get_state()
-        with Watching() as captured:
-            result = work()
-        self._generator.set_state(drawn)
-        for storage, before in captured.before.values():
-            storage.copy_(before)
-
-        def replay() -> None:
-            with Watching() as now:
-                again = work()
-            assert now.before.keys() == captured.before.keys(), "what a graph reads has moved since its capture"
-            for there, new in zip(result or (), again or (), strict=True):
-                if there is not None:
-                    there.copy_(new)
-            self.replays += 1
-
-        self.captures += 1
-        return replay, result
-
-
-def collector_of(num_nets: int, live_nets: int, num_slots: int) -> Collector:
+def collector_of(num_nets: int, live_nets: int, num_slots: int, joins: bool = False) -> Collector:
     """Two overlapping lanes that play frozen nets alone, stacked in so many slots to begin with."""
     nets = {f"net-{i}": network("brawl", BRAWL, 10 + i).requires_grad_(False) for i in range(num_nets)}
     config = pool_config(mix={"self_play": 1.0}, live_nets=live_nets)
@@ -93,7 +33,7 @@ def collector_of(num_nets: int, live_nets: int, num_slots: int) -> Collector:
         [registry.make("brawl", rows=6, threads=1, options=BRAWL) for _ in range(2)],
         network("brawl", BRAWL, 0),
         pool,
-        NetCalls(torch.Generator().manual_seed(0), stack=StackedPolicy(nets["net-0"], num_slots)),
+        NetCalls(torch.Generator().manual_seed(0), stack=StackedPolicy(nets["net-0"], num_slots), joins=joins),
         weights=WEIGHTS,
         origin=Origin("me", "g"),
     )
@@ -113,8 +53,7 @@ def as_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nets play by torch's own operations, which a dispatch mode sees, in the padded shapes that CUDA has."""
     cuda = torch.device("cuda")
     monkeypatch.setattr(opponents, "stacked_shape", lambda nets, rows, _: stacked_shape(nets, rows, cuda))
-    for name in COMPILED:
-        monkeypatch.setattr(f"league.policies.kernels.{name}.is_plain", lambda *tensors: False)
+    without_kernels(monkeypatch)
 
 
 def start(collector: Collector) -> None:
@@ -134,9 +73,10 @@ def play_on(collectors: list[Collector], updates: int) -> None:
 
 
 @pytest.mark.slow
-def test_replays_read_what_was_captured_however_the_stack_grows(as_on_cuda: None) -> None:
+@pytest.mark.parametrize("joins", [False, True])
+def test_replays_read_what_was_captured_however_the_stack_grows(as_on_cuda: None, joins: bool) -> None:
     """Two lanes replay, bit for bit what plain calls play, while one of them makes the stack of both move."""
-    plain, replayed = (collector_of(8, 3, 6) for _ in range(2))
+    plain, replayed = (collector_of(8, 3, 6, joins) for _ in range(2))
     double = with_graphs(replayed)
     for collector in (plain, replayed):
         start(collector)
@@ -149,12 +89,13 @@ def test_replays_read_what_was_captured_however_the_stack_grows(as_on_cuda: None
     assert double.replays > 4 * double.captures
 
 
-def test_a_run_with_fewer_live_nets_replays_what_was_captured(as_on_cuda: None) -> None:
+@pytest.mark.parametrize("joins", [False, True])
+def test_a_run_with_fewer_live_nets_replays_what_was_captured(as_on_cuda: None, joins: bool) -> None:
     """A state with more nets than the stack of a resumed run has room for is played on bit for bit."""
-    first = collector_of(8, 5, 10)
+    first = collector_of(8, 5, 10, joins)
     start(first)
     play_on([first], 8)
-    resumed = [collector_of(8, 1, 2) for _ in range(2)]
+    resumed = [collector_of(8, 1, 2, joins) for _ in range(2)]
     double = with_graphs(resumed[1])
     for collector in resumed:
         collector.pool.load_state_dict(first.pool.state_dict())
