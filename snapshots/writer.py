@@ -11,7 +11,7 @@ from league.acts import act
 from league.snapshots.io import Frozen
 from league.snapshots.manifest import Manifest
 
-RECENT_BYTES = 2**28
+RECENT_BYTES = 2**27
 """Of the weights of recent snapshots that are kept in memory; those that are not written yet are kept above it, too."""
 
 

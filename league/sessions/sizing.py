@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,9 +16,12 @@ from league.config.updates import next_snapshot_mark, num_snapshot_marks, num_up
 from league.device import Memory, autocast
 from league.errors import ConfigError
 from league.play.evaluation import MAX_PAIRS
-from league.play.opponents import num_slots_for
+from league.play.opponents import MAX_ENTRIES, MAX_GROUPINGS, ROW_STEP, num_slots_for
 from league.play.seats import mask_type
 from league.pool.payoff_games import NETS_AT_ONCE
+from league.schema import MAX_COUNT
+from league.sessions.transient import Peak
+from league.snapshots.writer import RECENT_BYTES
 from league.types import SEATS, GameSpec, Policy
 
 MINIBATCH = 8_192
@@ -37,6 +40,8 @@ WORKER = 48 * 2**20
 """Bytes of a worker process before it has a game."""
 MEASURED_STEPS = 128
 """Of a rollout, the most that is played to see what learning keeps of a step."""
+MEASURED_ENTRIES = (2, 10)
+"""Of a step of play: what the second takes beyond the first is what entries take."""
 FLOAT = 4
 """Bytes of a float32."""
 
@@ -52,6 +57,8 @@ class Footprint:
     """What one sample of a minibatch keeps for the backward pass."""
     largest: int
     """Of these, the largest tensor."""
+    step: int = 0
+    """What a step of play has in memory for one entry of a call, beside its state, at most at once."""
 
 
 def measure(policy: Policy, spec: GameSpec, steps: int, precision: str, device: torch.device) -> Footprint:
@@ -80,12 +87,27 @@ def measure(policy: Policy, spec: GameSpec, steps: int, precision: str, device: 
     sizes = [size for pointer, size in kept.items() if pointer not in weights]
     del outputs  # the graph kept the tensors, and with them their addresses
     samples = 2 * steps
+    few, more = (_step_peak(policy, spec, rows, precision, device) for rows in MEASURED_ENTRIES)
     return Footprint(
         weights=sum(weights.values()),
         state=sum(x.numel() * x.element_size() for x in state.tensors().values()) // 2,
         activations=sum(sizes) // samples,
         largest=max(sizes, default=0) // samples,
+        step=max(0, more - few) // (MEASURED_ENTRIES[1] - MEASURED_ENTRIES[0]),
     )
+
+
+@torch.no_grad()
+def _step_peak(policy: Policy, spec: GameSpec, rows: int, precision: str, device: torch.device) -> int:
+    """The most bytes that a step of so many rows, out of twice as many, had at once of what it made."""
+    obs = torch.zeros(rows, spec.obs_size, device=device)
+    mask = torch.ones(rows, spec.action.mask_size, dtype=mask_type(spec.action), device=device)
+    generator = torch.Generator(device).manual_seed(0)
+    with autocast(device, precision):
+        state = policy.initial_state(2 * rows)
+        with Peak() as peak:
+            policy.step(obs, state, mask=mask, rows=torch.arange(rows, device=device), generator=generator)
+    return peak.most
 
 
 @dataclass(frozen=True)
@@ -103,22 +125,37 @@ class Estimate:
     work: int
     """The most that one act of the loop needs beside these: play, learning, evaluation, the games of
     `pool.payoff_games` or, on a CPU, resuming."""
+    staging: int
+    """Observations, masks and actions of all seats on their way between the games and the nets."""
     workers: int = 0
     """Worker processes, without their games; on a CPU."""
+    graphs: int = 0
+    """The pool of the CUDA graphs, which nothing else may use: a step of play with the padding of stacked nets, what
+    each graph returns, and a minibatch."""
+    recent: int = 0
+    """Snapshots that are kept in memory, or are being written; they lie in the host's."""
 
     @property
     def total(self) -> int:
         """All of it, and `OVERHEAD`."""
-        return self.learner + self.frozen + self.rows + self.rollout + self.work + self.workers + OVERHEAD
+        parts = self.learner + self.frozen + self.rows + self.rollout + self.work
+        return parts + self.staging + self.workers + self.graphs + self.recent + OVERHEAD
 
     def describe(self) -> str:
         """The total and the parts that matter, in words."""
-        parts = {"learner": self.learner, "live nets": self.frozen, "rows": self.rows, "rollout": self.rollout}
-        named = [
-            f"{name} {show(size)}"
-            for name, size in [*parts.items(), ("work", self.work), ("workers", self.workers), ("other", OVERHEAD)]
-            if size >= 2**20
-        ]
+        parts = {
+            "learner": self.learner,
+            "live nets": self.frozen,
+            "rows": self.rows,
+            "rollout": self.rollout,
+            "staging": self.staging,
+            "work": self.work,
+            "graphs": self.graphs,
+            "recent snapshots": self.recent,
+            "workers": self.workers,
+            "other": OVERHEAD,
+        }
+        named = [f"{name} {show(size)}" for name, size in parts.items() if size >= 2**20]
         return f"about {show(self.total)}" + (f" ({', '.join(named)})" if named else "")
 
 
@@ -146,25 +183,56 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     pairs = MAX_PAIRS if config.run.ladder_share else min(config.run.evaluate_games // 2, MAX_PAIRS)
     evaluated = SEATS * pairs * (len(spec.bots) + len(config.parts.bots) + 2 * nets)
     measured = SEATS * min(config.pool.payoff_games // 2, MAX_PAIRS) * 2 * NETS_AT_ONCE
+    is_cuda, live = device.type == "cuda", 2 * config.pool.live_nets
+    entries = rows + stacked_entries(rows, live, device)
+    seats = SEATS * rows * (FLOAT * spec.obs_size + mask + 8 * spec.action.num_parts + 1)
+    playing = entries * footprint.step
+    learning = minibatch * (step + footprint.activations + 2 * footprint.largest)
+    has_graphs = is_cuda and config.learner.compile != "off"
+    met = num_slots_for(2 * (1 + nets)) if is_cuda else 0  # a net that has most of the rows fills several slots
     works = [
-        states + (samples * step + segments * states if segments > 1 else 0),  # play: the last value is that of a copy
+        states  # the last value is that of a copy
+        + (samples * step + segments * states if segments > 1 else 0)
+        + (0 if has_graphs else playing),
         max(segments * states // now.learner.minibatches for now in stages)
-        + minibatch * (step + footprint.activations + 2 * footprint.largest)
+        + (0 if has_graphs else learning)
         + 3 * FLOAT * samples,
-        (1 + nets) * footprint.weights + evaluated * footprint.state,
+        (1 + nets + met) * footprint.weights
+        + evaluated * (footprint.state + (MAX_ENTRIES if is_cuda else 1) * footprint.step),
     ]
     if measured:
-        works.append((1 + NETS_AT_ONCE) * footprint.weights + measured * footprint.state)
+        works.append((1 + NETS_AT_ONCE) * footprint.weights + measured * (footprint.state + footprint.step))
     if device.type == "cpu":
         works.append(2 * states + 3 * footprint.weights)  # a saved state, while what it says is taken over
+    snapshots = num_snapshot_marks(config, config.run.total_steps) + 2
     return Estimate(
         learner=7 * footprint.weights,
-        frozen=(2 * config.pool.live_nets + num_slots_for(2 * config.pool.live_nets)) * footprint.weights,
+        frozen=(live + num_slots_for(live)) * footprint.weights,
         rows=3 * states + footprint.state,  # stacked nets have a spare row
         rollout=samples * step + (segments - 1) * states,
         work=max(works),
+        staging=seats * (2 if is_cuda else 1),
         workers=config.env.workers * WORKER if device.type == "cpu" else 0,
+        graphs=playing + MAX_GROUPINGS * rows * step + learning if has_graphs else 0,
+        recent=0 if is_cuda else _recent(snapshots, footprint),
     )
+
+
+def stacked_entries(rows: int, num_nets: int, device: torch.device) -> int:
+    """The most entries of a step of frozen nets that play `rows` rows, so many nets at once.
+
+    On CUDA at most `MAX_ENTRIES` a row but for rounding, since nets that would pad the others play apart. On a CPU,
+    where they are stacked at all, one net with most of the rows pads all others to as many.
+    """
+    if device.type == "cuda":
+        return MAX_ENTRIES * rows + num_slots_for(num_nets) * ROW_STEP
+    fullest = max(1, rows - min(rows, num_nets) + 1)
+    return min(rows, num_nets) * fullest
+
+
+def _recent(snapshots: int, footprint: Footprint) -> int:
+    """Bytes of so many snapshots as far as they are kept, and of one that is being written."""
+    return min(RECENT_BYTES + footprint.weights, snapshots * footprint.weights)
 
 
 def least_weights(config: Config) -> int:
@@ -321,7 +389,9 @@ def auto(
         sizes = _sizes(start, load({"env": {"rows": rows}}).env.rows)
         chosen = load(sizes)
         most_games = chosen.run.model_copy(update={"evaluate_games": SEATS * MAX_PAIRS})  # whatever the stage's
-        taken = estimate(chosen.model_copy(update={"run": most_games}), spec, footprint, device).total
+        found = estimate(chosen.model_copy(update={"run": most_games}), spec, footprint, device)
+        most_kept = _recent(MAX_COUNT, footprint) if found.recent else 0  # likewise
+        taken = replace(found, recent=most_kept).total
         if rows <= MIN_ROWS or taken <= memory.total / 2 or not memory.total:
             break
         rows //= 2

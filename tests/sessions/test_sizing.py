@@ -1,6 +1,7 @@
 """What a run is said to take of the memory, how wide `auto` makes it, and what too much gets."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,12 @@ from league.config.models import Config
 from league.device import Memory, is_out_of_memory, read_memory
 from league.envs import registry
 from league.errors import ConfigError
+from league.play import opponents
+from league.play.opponents import Opponents
 from league.sessions import settling, sizing
 from league.sessions.settling import settle
+from league.sessions.transient import Peak
+from league.snapshots.writer import RECENT_BYTES
 from league.store.store import Store
 from league.training.minibatch import Lesson
 from league.types import GameSpec
@@ -116,7 +121,83 @@ def test_estimate_counts_games_for_payoffs_and_rivals() -> None:
     states = 2 * 32 * 8 * 2
     assert sizing.estimate(measured, spec, FULL, GPU).work == 9 * FULL.weights + states * FULL.state > least
     crowd = sizing.estimate(few, spec, FULL, GPU, rivals=40).work
-    assert sizing.estimate(few, spec, FULL, GPU, rivals=41).work - crowd == FULL.weights + 2 * 2 * FULL.state
+    more = sizing.estimate(few, spec, FULL, GPU, rivals=41).work - crowd
+    assert more == (1 + 4) * FULL.weights + 2 * 2 * FULL.state, "and, stacked, two slots, which come by fours"
+
+
+def test_a_peak_is_what_lives_at_the_same_time() -> None:
+    """Views share memory, what is given does not count, and what is gone makes room for what follows."""
+    given = torch.ones(1_000)
+    with Peak() as peak:
+        a = given + 1
+        view = a.view(10, 100)[3:]
+        del a
+        b = given * 2  # 4,000 bytes beside the 4,000 that the view holds
+        del view
+        c = b + given  # the same again
+        del b, c
+        given.mul_(2)
+        torch.ones(1_500).sum()
+    assert peak.most == 8_000
+
+
+@pytest.mark.parametrize("more", [(), ("agent.opponent_encoder=false",), ("agent.lstm_size=96",)])
+def test_a_step_of_play_takes_what_was_foretold(more: tuple[str, ...]) -> None:
+    """What an entry takes, measured on a few, holds for many: of a step of forty rows within a quarter."""
+    config, spec, device, _ = settle("smoke", "fast", None, None, [*SMALL, *more])
+    foretold = settling.footprint(config, spec, device).step
+    policy = _parts(config, spec, device)[1].policy
+    few, many = (sizing._step_peak(policy, spec, rows, "float32", device) for rows in (20, 60))
+    assert foretold * 40 == pytest.approx(many - few, rel=0.25) and foretold > 0
+
+
+def test_no_step_has_more_entries_than_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However rows fall to nets, stacked groups are as wide as the estimate has it, on a CPU and on CUDA."""
+    rng, nets, held = np.random.default_rng(0), 8, torch.device("cpu")
+    counted, shape = opponents.crowded, opponents.stacked_shape
+    for device in (CPU, GPU):
+        monkeypatch.setattr(opponents, "crowded", lambda counts, _, device=device: counted(counts, device))
+        monkeypatch.setattr(opponents, "stacked_shape", lambda n, rows, _, device=device: shape(n, rows, device))
+        most = 0
+        for rows in (1, 5, 64, 300):
+            for skew in (0.0, 1.0, 3.0, 50.0):
+                odds = np.exp(-skew * np.arange(nets))
+                slots = rng.choice(nets, rows, p=odds / odds.sum())
+                slots[: min(rows, nets)] = np.arange(min(rows, nets))
+                stacked: Any = object()
+                groups = Opponents(Nobody(), stacked, held).groups(slots)
+                entries = sum(len(group.rows) for group in groups)
+                bound = sizing.stacked_entries(rows, nets, device)
+                assert rows <= entries <= bound, (device, rows, skew)
+                most = max(most, entries // rows)
+        assert most >= (7 if device is CPU else 2), "else the bound is of no use"
+
+
+class Nobody:
+    """Holds no net."""
+
+    guests = ()
+
+    def policy(self, agent_id: str) -> Any:
+        """None."""
+        raise KeyError(agent_id)
+
+
+def test_graphs_and_recent_snapshots_are_counted_where_they_lie() -> None:
+    """A pool of graphs on CUDA where there are any, the padding in it; snapshots in memory where the run's is."""
+    full = replace(FULL, step=50_000)
+    config, spec = brawl("10m", "env.rows=256")
+    plain, _ = brawl("10m", "env.rows=256", "learner.compile=off")
+    gpu, off, cpu = (
+        sizing.estimate(*given)
+        for given in ((config, spec, full, GPU), (plain, spec, full, GPU), (config, spec, full, CPU))
+    )
+    entries = 256 + sizing.stacked_entries(256, 2 * config.pool.live_nets, GPU)
+    assert gpu.graphs > entries * full.step and off.graphs == cpu.graphs == 0
+    assert gpu.total > off.total >= sizing.estimate(plain, spec, FULL, GPU).total
+    assert gpu.recent == 0 and cpu.recent == RECENT_BYTES + FULL.weights and "graphs" in gpu.describe()
+    short = brawl("10m", "run.total_steps=4000", "run.allow_short=true")[0]
+    assert sizing.estimate(short, spec, full, CPU).recent == 2 * FULL.weights
 
 
 def test_weights_are_known_before_the_network_is_made() -> None:
