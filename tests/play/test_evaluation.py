@@ -22,7 +22,7 @@ from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy
 from league.store.store import Store
 from league.types import DRAW, MatchBatch, MatchResult, Origin
-from tests.play.test_graphs import COMPILED, Double
+from tests.helpers.capturing import COMPILED, Double
 
 SHORT: dict[str, Any] = {"time_limit_seconds": 5.0, "stocks": 1}
 BASED, RANDOM = Contestant("bot:based"), Contestant("bot:random")

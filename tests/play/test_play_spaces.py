@@ -27,10 +27,10 @@ from league.snapshots.manifest import About, GameRecord, spec_to_json
 from league.types import EXTERNAL, Origin
 from league.zoo import ParallelMatch
 from tests.helpers import guessing
+from tests.helpers.capturing import COMPILED, Double
 from tests.helpers.cases import cases
 from tests.helpers.rollouts import make_collector, network, same
 from tests.helpers.sizes import SMALL
-from tests.play.test_graphs import COMPILED, Double
 
 SHORT = ("agent.opponent_encoder=false", "rewards.right=1.0", "run.allow_short=true", "run.total_steps=256")
 MIX = 'pool.mix={self_play=0.5,"bot:random"=0.5}'
