@@ -146,7 +146,7 @@ def test_a_step_of_play_takes_what_was_foretold(more: tuple[str, ...]) -> None:
     """What an entry takes, measured on a few, holds for many: of a step of forty rows within a quarter."""
     config, spec, device, _ = settle("smoke", "fast", None, None, [*SMALL, *more])
     foretold = settling.footprint(config, spec, device).step
-    policy = _parts(config, spec, device)[1].policy
+    policy = parts_of(config, spec, device)[1].policy
     few, many = (sizing._step_peak(policy, spec, rows, "float32", device) for rows in (20, 60))
     assert foretold * 40 == pytest.approx(many - few, rel=0.25) and foretold > 0
 
