@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from league.errors import DEFAULT_STORE as STORE
-from league.errors import UsageError, as_known, next_step
+from league.errors import UsageError, as_known
 from league.printing import flush, print_json, put, say, show, streams
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
 if TYPE_CHECKING:
+    from league.progress import TerminalWatcher
     from league.sessions.exploitability import Exploit
     from league.sessions.leagues import LeagueResult
     from league.sessions.session import TrainResult
@@ -36,6 +37,9 @@ app.add_typer(imports_app, name="imports")
 
 StoreOption = Annotated[Path, typer.Option("--store", help="The DuckDB file; a run's files lie beside it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+JsonLinesOption = Annotated[
+    bool, typer.Option("--json-lines", help="A JSON object on stdout, a line each, for whatever happens.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Say nothing on stderr but errors.")]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="auto, cuda, mps or cpu.")]
 PlayDeviceOption = Annotated[str, typer.Option("--device", help="auto, cuda, mps or cpu.")]
@@ -97,11 +101,11 @@ def train(
     ] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
+    json_lines: JsonLinesOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Train one run, against its own snapshots and the game's bots, or a league of several."""
     from league import config as settings
-    from league.progress import TerminalWatcher
     from league.sessions.app import train
     from league.sessions.leagues import train_league
 
@@ -111,44 +115,17 @@ def train(
         raise UsageError("--fresh: a league of a new name begins at step 0 anyway; leave it out, or pass another --run")
     sets = settings.role_sets(overrides or ())[0] if league is not None else overrides or ()
     verbosity = settings.verbosity(stage, config, sets)
-    with TerminalWatcher(0 if quiet else verbosity) as watcher:
+    result: TrainResult | LeagueResult
+    with _watcher(verbosity, as_json, json_lines, quiet) as watcher:
+        given: dict[str, Any] = {
+            **{"stage": stage, "preset": preset, "env": env, "run": run, "seed": seed, "device": device},
+            **{"config_file": config, "overrides": overrides or (), "bots": bot, "sampler": sampler, "policy": policy},
+        }
         if league is not None:
-            done = train_league(
-                league,
-                stage=stage,
-                preset=preset,
-                env=env,
-                run=run,
-                learner=learner,
-                seed=seed,
-                device=device,
-                config_file=config,
-                overrides=overrides or (),
-                bots=bot,
-                sampler=sampler,
-                policy=policy,
-                store=store,
-                watcher=watcher,
-            )
-            _finish_league(done, store, as_json, quiet)
-            return
-        result = train(
-            stage,
-            preset=preset,
-            env=env,
-            run=run,
-            seed=seed,
-            device=device,
-            config_file=config,
-            overrides=overrides or (),
-            bots=bot,
-            sampler=sampler,
-            policy=policy,
-            fresh=fresh,
-            store=store,
-            watcher=watcher,
-        )
-    _finish_training(result, store, as_json, quiet)
+            result = train_league(league, learner=learner, **given, store=store, watcher=watcher)
+        else:
+            result = train(fresh=fresh, **given, store=store, watcher=watcher)
+    _finish(result, store, watcher, as_json, quiet)
 
 
 @app.command()
@@ -164,11 +141,11 @@ def resume(
     ] = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
+    json_lines: JsonLinesOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Continue a stopped run, league or exploiter from its last saved state."""
     from league import config as settings
-    from league.progress import TerminalWatcher
     from league.sessions.app import resume
     from league.sessions.exploitability import resume_exploit
     from league.sessions.leagues import resume_league
@@ -178,18 +155,18 @@ def resume(
     config = settings.from_json(json.loads(opened.find_run(next(iter(roles), run)).config))
     verbosity = settings.changed(config, overrides or ()).run.verbosity
     again: dict[str, Any] = {"env": env, "bots": bot, "policy": policy, "device": device, "overrides": overrides or ()}
-    with TerminalWatcher(0 if quiet else verbosity) as watcher:
+    if "exploiter" in roles.values() and sampler is not None:
+        raise UsageError(f"--sampler {sampler}: an exploiter meets one agent and has no sampler; leave it out")
+    result: TrainResult | LeagueResult | Exploit
+    with _watcher(verbosity, as_json, json_lines, quiet) as watcher:
+        again |= {"store": store, "watcher": watcher}
         if "exploiter" in roles.values():
-            if sampler is not None:
-                raise UsageError(f"--sampler {sampler}: an exploiter meets one agent and has no sampler; leave it out")
-            _finish_exploit(resume_exploit(run, **again, store=store, watcher=watcher), store, as_json, quiet)
-            return
-        if roles:
-            done = resume_league(run, **again, sampler=sampler, store=store, watcher=watcher)
-            _finish_league(done, store, as_json, quiet)
-            return
-        result = resume(run, **again, sampler=sampler, store=store, watcher=watcher)
-    _finish_training(result, store, as_json, quiet)
+            result = resume_exploit(run, **again)
+        elif roles:
+            result = resume_league(run, **again, sampler=sampler)
+        else:
+            result = resume(run, **again, sampler=sampler)
+    _finish(result, store, watcher, as_json, quiet)
 
 
 @app.command()
@@ -284,21 +261,23 @@ def gate(
     from league.arena.gating import gate
     from league.maths.sprt import Sprt
     from league.printing.answers import print_gate
+    from league.printing.bars import Bar
 
-    result = gate(
-        a,
-        b,
-        test=Sprt(elo0, elo1, alpha, beta, elo_model),  # type: ignore[arg-type]  # Sprt refuses other words
-        max_games=max_games,
-        seed=seed,
-        greedy=greedy,
-        env=env,
-        bots=bot,
-        policy=policy,
-        device=device,
-        store=store,
-        say=lambda message: say(message, quiet),
-    )
+    with Bar(quiet) as bar:
+        result = gate(
+            a,
+            b,
+            test=Sprt(elo0, elo1, alpha, beta, elo_model),  # type: ignore[arg-type]  # Sprt refuses other words
+            max_games=max_games,
+            seed=seed,
+            greedy=greedy,
+            env=env,
+            bots=bot,
+            policy=policy,
+            device=device,
+            store=store,
+            say=bar.say,
+        )
     if as_json:
         print_json(result)
     else:
@@ -360,20 +339,22 @@ def evaluate(
     """Play A against B; the matches are stored and count for the leaderboard."""
     from league.arena.agents import evaluate
     from league.printing.answers import print_evaluation
+    from league.printing.bars import Bar
 
-    result = evaluate(
-        agent,
-        against,
-        games,
-        seed=seed,
-        greedy=greedy,
-        env=env,
-        bots=bot,
-        policy=policy,
-        device=device,
-        store=store,
-        say=lambda message: say(message, quiet),
-    )
+    with Bar(quiet) as bar:
+        result = evaluate(
+            agent,
+            against,
+            games,
+            seed=seed,
+            greedy=greedy,
+            env=env,
+            bots=bot,
+            policy=policy,
+            device=device,
+            store=store,
+            say=bar.say,
+        )
     if as_json:
         print_json(result)
         return
@@ -425,29 +406,31 @@ def tournament(
 ) -> None:
     """Play many agents against each other: round robin, gauntlet, or the most informative games."""
     from league.arena.tournaments import tournament
+    from league.printing.bars import Bar
     from league.printing.standings import print_tournament
 
-    result = tournament(
-        agents or (),
-        runs=run or (),
-        newest=newest,
-        bots=bots,
-        format=format,  # type: ignore[arg-type]  # tournament refuses other words
-        games=games,
-        seeds=seeds,
-        want=want,  # type: ignore[arg-type]  # likewise
-        between=between,
-        until=until,
-        max_games=max_games,
-        seed=seed,
-        greedy=greedy,
-        env=env,
-        own_bots=bot,
-        policy=policy,
-        device=device,
-        store=store,
-        say=lambda message: say(message, quiet),
-    )
+    with Bar(quiet) as bar:
+        result = tournament(
+            agents or (),
+            runs=run or (),
+            newest=newest,
+            bots=bots,
+            format=format,  # type: ignore[arg-type]  # tournament refuses other words
+            games=games,
+            seeds=seeds,
+            want=want,  # type: ignore[arg-type]  # likewise
+            between=between,
+            until=until,
+            max_games=max_games,
+            seed=seed,
+            greedy=greedy,
+            env=env,
+            own_bots=bot,
+            policy=policy,
+            device=device,
+            store=store,
+            say=bar.say,
+        )
     if as_json:
         wanted = [{**asdict(w), "difference": w.difference and w.difference._asdict()} for w in result.wanted]
         print_json(asdict(result) | {"wanted": wanted})
@@ -475,13 +458,13 @@ def exploit(
     overrides: SetOption = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
+    json_lines: JsonLinesOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Train a new agent against A alone: a lower bound of A's exploitability."""
-    from league.progress import TerminalWatcher
     from league.sessions.exploitability import exploit
 
-    with TerminalWatcher(0 if quiet else 1) as watcher:
+    with _watcher(1, as_json, json_lines, quiet) as watcher:
         result = exploit(
             agent,
             steps,
@@ -498,7 +481,7 @@ def exploit(
             store=store,
             watcher=watcher,
         )
-    _finish_exploit(result, store, as_json, quiet)
+    _finish(result, store, watcher, as_json, quiet)
 
 
 @app.command()
@@ -632,18 +615,20 @@ def import_matches(
 ) -> None:
     """Import matches played elsewhere; they count for the leaderboard."""
     from league.printing.answers import print_import
+    from league.printing.bars import Bar
     from league.store.exchange import import_matches
 
-    done = import_matches(
-        file,
-        game=game,
-        game_id=game_id,
-        run=run,
-        replace=replace,
-        as_new=as_new,
-        store=store,
-        say=lambda message: say(message, quiet),
-    )
+    with Bar(quiet) as bar:
+        done = import_matches(
+            file,
+            game=game,
+            game_id=game_id,
+            run=run,
+            replace=replace,
+            as_new=as_new,
+            store=store,
+            say=bar.say,
+        )
     if as_json:
         print_json(done)
         return
@@ -936,9 +921,12 @@ def bench_env(
 ) -> None:
     """Ticks a second of the game alone, random keys, everything written at each decision."""
     from league.bench import bench_env
+    from league.printing.bars import Bar
     from league.printing.lists import print_bench
 
-    print_bench(bench_env(env, rows=rows, threads=threads, seconds=seconds, overrides=overrides or ()), as_json)
+    with Bar():
+        figures = bench_env(env, rows=rows, threads=threads, seconds=seconds, overrides=overrides or ())
+    print_bench(figures, as_json)
 
 
 @bench_app.command("learner")
@@ -953,6 +941,7 @@ def bench_learner(
 ) -> None:
     """Steps a second in play, samples a second in learning, steps a second in training, at the preset's sizes."""
     from league.bench import bench_learner
+    from league.printing.bars import Bar
     from league.printing.lists import print_bench
 
     sets = [
@@ -960,7 +949,9 @@ def bench_learner(
         *([] if rows is None else [f"env.rows={rows}"]),
         *([f"learner.device={device}"] if device else []),
     ]
-    print_bench(bench_learner(preset, threads=threads, repeats=repeats, overrides=sets), as_json)
+    with Bar():
+        figures = bench_learner(preset, threads=threads, repeats=repeats, overrides=sets)
+    print_bench(figures, as_json)
 
 
 @bench_app.command("ratings")
@@ -973,9 +964,12 @@ def bench_ratings(
 ) -> None:
     """Milliseconds to rate everyone from the match rows: the SQL part and the solving. Fills a store first."""
     from league.bench import bench_ratings
+    from league.printing.bars import Bar
     from league.printing.lists import print_bench
 
-    print_bench(bench_ratings(agents, matches, repeats=repeats, seed=seed), as_json)
+    with Bar():
+        figures = bench_ratings(agents, matches, repeats=repeats, seed=seed)
+    print_bench(figures, as_json)
 
 
 @app.command()
@@ -1081,37 +1075,28 @@ def _open(store: Path, quiet: bool) -> Store:
     return Store.open(store, lambda message: say(message, quiet))
 
 
-def _finish_exploit(result: Exploit, store: Path, as_json: bool, quiet: bool) -> None:
-    from league.printing.answers import print_exploit
+def _watcher(verbosity: int, as_json: bool, json_lines: bool, quiet: bool) -> TerminalWatcher:
+    """Who shows a training."""
+    from league.progress import TerminalWatcher
 
+    if as_json and json_lines:
+        raise UsageError("--json-lines: --json is one document at the end; pass only one of the two")
+    return TerminalWatcher(0 if quiet else verbosity, json_lines=json_lines)
+
+
+def _finish(
+    result: TrainResult | LeagueResult | Exploit, store: Path, watcher: TerminalWatcher, as_json: bool, quiet: bool
+) -> None:
+    """What is printed of a training that has ended: where it stands, and what can be done next."""
+    from league.printing.answers import endings, print_ending
+
+    for line in endings(result, store):
+        say(line, quiet)
     if as_json:
         print_json(result)
-    else:
-        print_exploit(result)
-    if result.status == "stopped":
-        say(f"{result.run}: stopped at step {result.steps:,}", quiet)
-        say(next_step("resume", result.run, store=store), quiet)
-    if result.signal:
-        raise typer.Exit(128 + result.signal)
-
-
-def _finish_training(result: TrainResult, store: Path, as_json: bool, quiet: bool) -> None:
-    words = ["leaderboard", "--run"] if result.status == "finished" else ["resume"]
-    say(f"{result.run}: {result.status} at step {result.steps:,} after {result.updates} updates", quiet)
-    say(next_step(*words, result.run, store=store), quiet)
-    if as_json:
-        print_json(result)
-    if result.signal:
-        raise typer.Exit(128 + result.signal)
-
-
-def _finish_league(result: LeagueResult, store: Path, as_json: bool, quiet: bool) -> None:
-    words = ["payoff"] if result.status == "finished" else ["resume", result.league]
-    for learner in result.learners:
-        say(f"{learner.run}: {learner.status} at step {learner.steps:,} after {learner.updates} updates", quiet)
-    say(next_step(*words, store=store), quiet)
-    if as_json:
-        print_json(result)
+    elif not watcher.json_lines:
+        print_ending(result)
+    watcher.result(result)
     if result.signal:
         raise typer.Exit(128 + result.signal)
 

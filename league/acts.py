@@ -1,4 +1,4 @@
-"""What the engine is doing, by name, for whoever listens: `league bench`, or a test that ends a process there."""
+"""What the engine is doing, by name, and how far it is, for whoever listens: `league bench`, a progress bar, a test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from types import TracebackType
 Listener = Callable[[str, bool], None]
 """Is called with an act's name, and True as it begins or False as it ends, also by an error."""
 
+Gauge = Callable[[str, float, float], None]
+"""Is called with the name of what is counted, how much of it is done, and how much there is."""
+
 _listeners: list[Listener] = []
+_gauges: list[Gauge] = []
 
 
 class act(ContextDecorator):
@@ -38,3 +42,20 @@ def listening(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _listeners.remove(listener)
+
+
+def advance(name: str, done: float, total: float) -> None:
+    """Says how far something is: `done` of `total`. It may lie in another: `matches` of a batch in a tournament's
+    `games`."""
+    for gauge in _gauges:
+        gauge(name, done, total)
+
+
+@contextmanager
+def gauging(gauge: Gauge) -> Iterator[None]:
+    """Meanwhile `gauge` is called, in its thread, whenever something advances."""
+    _gauges.append(gauge)
+    try:
+        yield
+    finally:
+        _gauges.remove(gauge)

@@ -1,113 +1,293 @@
-"""How a training run looks in a terminal: two live lines, or plain lines where there is no terminal."""
+"""How a training looks from outside: a dashboard in a terminal, plain lines elsewhere, or a JSON object an event.
+
+These are watchers (`league.training.run.Watcher`): they are told, and listen to the acts; they change nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.live import Live
 from rich.text import Text
 
-from league.errors import visible
-from league.play.evaluation import Summary
-from league.training.run import Report
+from league.acts import gauging, listening
+from league.errors import one_line
+from league.printing import print_json
+from league.printing.bars import Terminal
+from league.printing.dashboard import View, clock, picture
+from league.printing.figures import Learner
+from league.printing.sampling import Meter
+from league.printing.tables import Line, line_width
+
+if TYPE_CHECKING:
+    from league.boards.standings import Rated
+    from league.play.evaluation import Summary
+    from league.training.run import Report
 
 PLAIN_EVERY = 5
-"""Updates between two lines where there is no terminal."""
+"""Updates between two blocks of plain lines."""
 REWARD_LINES = 10
-"""Lines about the rewards in a stage, beside those of its evaluations."""
+"""Plain lines about the rewards in a stage, beside those of its evaluations."""
+SAMPLED_EVERY, DRAWN_EVERY, DRAWN_AT_LEAST = 0.2, 0.5, 5.0
+"""Seconds between two looks at the machine, and at least and at most between two pictures."""
+MOST_WORK, FIRST_WORK = 0.005, 0.05
+"""Share of the process's time that drawing may take, and seconds beside it; else pictures are rarer."""
+STALE = 2.0
+"""Seconds after which what was counted last is no longer shown."""
+_log = logging.getLogger(__name__)
 
 
 class TerminalWatcher:
-    """A `league.training.run.Watcher` that writes to stderr.
+    """A `league.training.run.Watcher` that writes to stderr, or JSON lines to stdout.
 
     Args:
-        verbosity: 0 says only errors, 1 shows progress, 2 a line for every update.
+        verbosity: 0 says only errors, 1 shows progress, 2 plain lines for every update.
+        json_lines: an object a line on stdout for whatever it is told, and nothing on stderr.
     """
 
-    def __init__(self, verbosity: int = 1) -> None:
-        self.verbosity = verbosity
-        self.console = _Console(stderr=True, highlight=False)
-        self._is_live = verbosity == 1 and self.console.is_terminal
-        self._progress = _TwoLines(
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[rate]}"),
-            console=self.console,
-            disable=not self._is_live,
-        )
-        self._task: TaskID | None = None
+    def __init__(self, verbosity: int = 1, *, json_lines: bool = False) -> None:
+        self.verbosity, self.json_lines = verbosity, json_lines
+        self.console = Terminal()
+        self.view = View()
+        self._is_live = verbosity == 1 and not json_lines and self.console.is_live
+        self._screen: _Screen | None = None
+        self._meter = Meter()
+        self._began = time.perf_counter()
         self._rewards = ""  # a line that has not been said
         self._part: int | None = None
+        self._lock = threading.RLock()
+        self._listens = ExitStack()
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        if self.verbosity or self.json_lines:
+            self._began, self._meter = time.perf_counter(), Meter()
+            self._listens.enter_context(listening(self._meter))
+            self._listens.callback(self.view.machine.close)
+        if self._is_live:
+            self._listens.enter_context(gauging(self._advance))
+            self._screen = _Screen(self)
+            self._screen.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError):  # nobody reads any more
-            self._progress.stop()
-            self._say_rewards()
+        try:
+            with suppress(OSError):  # nobody reads any more
+                if self._screen is not None:
+                    self._screen.stop()
+                self._say_rewards()
+        finally:
+            self._screen = None
+            self._listens.close()
+
+    # What it is told.
 
     def report(self, report: Report) -> None:
-        """Moves the bar, or writes a line."""
-        rate = f"{report.steps_per_second:,.0f}/s  {_duration(report.seconds_left)} left"
-        if self._is_live:
-            self._progress.detail = visible(_detail(report))
-            done = min(report.steps, report.total_steps)
-            if self._task is None:
-                self._task = self._progress.add_task("", total=report.total_steps, completed=done, rate=rate)
-            self._progress.update(self._task, completed=done, rate=rate)
-        elif self.verbosity == 2 or (self.verbosity == 1 and _is_told(report)):
-            self._print(f"{report.steps:,}/{report.total_steps:,} steps  {rate}  {_detail(report)}")
-        self._rewards = describe_rewards(report)
-        part = REWARD_LINES * report.steps // report.total_steps
-        if self._part not in (None, part):
-            self._say_rewards()
-        self._part = part
+        """Draws the update, or writes it."""
+        self._report("", report)
 
     def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
-        """One line an opponent, below one about the rewards."""
-        self._say_rewards()
-        self.say(f"at {steps:,} {summary.line(opponent)}")
+        """One line an opponent, below one about the rewards; the dashboard's row."""
+        self._evaluated("", steps, opponent, summary)
+
+    def rated(self, update: int, ratings: Sequence[Rated]) -> None:
+        """The dashboard's ratings."""
+        self._rated("", update, ratings)
 
     def say(self, message: str) -> None:
         """One line, unless quiet."""
-        if self.verbosity:
-            self._print(message)
+        self._say("", message)
+
+    def of(self, name: str) -> _One | None:
+        """The same for one learner of a league; None where a line a turn is better."""
+        if not self._is_live and not self.json_lines:
+            return None
+        with self._lock:
+            self.view.is_league = True
+            self._learner(name)
+        return _One(self, name)
+
+    def result(self, result: Any) -> None:
+        """The last JSON line."""
+        if self.json_lines:
+            print_json({"event": "result"} | asdict(result))
+
+    def picture(self, width: int, height: int, is_over: bool = False) -> list[Line]:
+        """The dashboard as it is now."""
+        with self._lock:
+            view = self.view
+            view.seconds = time.perf_counter() - self._began
+            view.shares, view.now = self._meter.shares(), "" if is_over else self._meter.now
+            if view.progress is not None and time.perf_counter() > self._counted_at + STALE:
+                view.progress = None
+            return picture(view, width, height, self.console.is_plain)
+
+    _counted_at = 0.0
+
+    def _advance(self, name: str, done: float, total: float) -> None:
+        self.view.progress, self._counted_at = (name, done, total), time.perf_counter()
+
+    def _learner(self, name: str) -> Learner:
+        return self.view.learners.setdefault(name, Learner(name))
+
+    def _report(self, name: str, report: Report) -> None:
+        with self._lock:
+            self._learner(name).add(report)
+        if self.json_lines:
+            self.view.machine.sample()
+            machine = {"cores": self.view.machine.cores[-1], "memory": self.view.machine.memory}
+            shares = self._meter.shares()
+            print_json({"event": "update", **asdict(report), "time_goes_to": shares, "machine": machine})
+        elif self._screen is None:
+            if self.verbosity == 2 or (self.verbosity == 1 and _is_told(report)):
+                for key, value in self._plain(report):
+                    self._print(f"{key:<9} {value}")
+            self._rewards = describe_rewards(report)
+            part = REWARD_LINES * report.steps // report.total_steps
+            if self._part not in (None, part):
+                self._say_rewards()
+            self._part = part
+
+    def _evaluated(self, name: str, steps: int, opponent: str, summary: Summary) -> None:
+        with self._lock:
+            self._learner(name).add_evaluation(steps, opponent, summary)
+        if self.json_lines:
+            told = {"run": name or self._learner("").name, "steps": steps, "opponent": opponent}
+            print_json({"event": "evaluated", **told, "summary": asdict(summary)})
+        elif self._screen is None:
+            self._say_rewards()
+            self.say(f"at {steps:,} {summary.line(opponent)}")
+
+    def _rated(self, name: str, update: int, ratings: Sequence[Rated]) -> None:
+        with self._lock:
+            self._learner(name).add_ratings(ratings)
+        if self.json_lines:
+            told = {"run": name or self._learner("").name, "update": update}
+            print_json({"event": "rated", **told, "ratings": [asdict(rated) for rated in ratings]})
+
+    def _say(self, name: str, message: str) -> None:
+        with self._lock:
+            if name or not self.view.is_league:
+                self._learner(name).add_words(message)
+        if self.json_lines:
+            print_json({"event": "said", "run": name, "message": message})
+        elif self.verbosity:
+            self._print(f"{name}: {message}" if name else message)
 
     def _say_rewards(self) -> None:
         if self._rewards:
             self.say(self._rewards)
         self._rewards = ""
 
+    def _plain(self, report: Report) -> list[tuple[str, str]]:
+        """An update in two columns, whose keys are always the same."""
+        machine = self.view.machine
+        machine.sample()
+        done = report.steps / report.total_steps
+        spent = ", ".join(f"{kind} {share:.0%}" for kind, share in self._meter.shares().items() if share >= 0.005)
+        rates = ", ".join(f"{group.removeprefix('bot:')} {rate:.0%}" for group, rate in report.win_rates.items())
+        m = report.metrics
+        elapsed, left = clock(time.perf_counter() - self._began), clock(report.seconds_left)
+        cores = f"{machine.cores[-1]:.1f} of {machine.num_cores} cores" if machine.cores else "-"
+        return [
+            ("steps", f"{report.steps:,} of {report.total_steps:,}, {done:.0%}"),
+            ("time", f"{elapsed} elapsed, {left} left"),
+            ("rate", f"{report.steps_per_second:,.0f} steps/s; {spent}"),
+            ("won", rates or "-"),
+            ("learning", f"entropy {m['entropy']:.2f}, KL {m['approx_kl']:.4f}, clipped {m['clip_share']:.0%}"),
+            ("machine", f"{cores}, {machine.memory / 2**30:.2f} GiB"),
+        ]
+
     def _print(self, line: str) -> None:
-        self.console.print(Text(visible(line)), soft_wrap=True)
+        self.console.tell(line)
 
 
-class _Console(Console):
-    """One whose reader may leave: rich would end the process."""
+class _One:
+    """What a league's watcher hears of one learner."""
 
-    def on_broken_pipe(self) -> None:
-        """Raises what was raised."""
-        raise
+    def __init__(self, all_: TerminalWatcher, name: str) -> None:
+        self._all, self._name = all_, name
+
+    def report(self, report: Report) -> None:
+        """After every update."""
+        self._all._report(self._name, report)
+
+    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
+        """After the matches of an evaluation against one opponent."""
+        self._all._evaluated(self._name, steps, opponent, summary)
+
+    def rated(self, update: int, ratings: Sequence[Rated]) -> None:
+        """After an evaluation."""
+        self._all._rated(self._name, update, ratings)
+
+    def say(self, message: str) -> None:
+        """Something that a user should read."""
+        self._all._say(self._name, message)
 
 
-class _TwoLines(Progress):
-    """A progress bar with a line of text below it, cut at the terminal's width."""
+class _Screen:
+    """Draws a watcher's picture again and again, in a thread of its own that takes next to nothing."""
 
-    detail = ""
+    def __init__(self, watcher: TerminalWatcher) -> None:
+        self._watcher, self._console = watcher, watcher.console
+        self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop", redirect_stdout=False)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dashboard", daemon=True)
+        self._width, self._widths = 0, [0]
 
-    def get_renderables(self) -> Iterable[RenderableType]:
-        """The bar, then the text."""
-        yield from super().get_renderables()
-        if self.detail:
-            yield Text(self.detail, no_wrap=True, overflow="ellipsis")
+    def start(self) -> None:
+        """Begins to draw."""
+        with suppress(OSError):
+            self._live.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Draws a last time; the picture remains."""
+        self._is_over.set()
+        self._thread.join()
+        self._draw()
+        self._live.stop()
+
+    def _run(self) -> None:
+        began, drawn_at = time.process_time(), time.perf_counter()
+        try:
+            while not self._is_over.wait(SAMPLED_EVERY):
+                self._watcher.view.machine.sample()
+                since = time.perf_counter() - drawn_at
+                may = time.thread_time() <= FIRST_WORK + MOST_WORK * (time.process_time() - began)
+                if since >= (DRAWN_EVERY if may else DRAWN_AT_LEAST):
+                    self._draw()
+                    drawn_at = time.perf_counter()
+        except OSError:  # the terminal is gone
+            return
+        except Exception:
+            _log.warning("the dashboard failed, and training goes on", exc_info=True)
+
+    def _draw(self) -> None:
+        width, height = self._console.size
+        lines = self._watcher.picture(width, max(height - 1, 1), self._is_over.is_set())
+        shown = Text(no_wrap=True, overflow="crop")
+        for k, line in enumerate(lines):
+            shown.append("\n" if k else "")
+            for text, style in line:
+                shown.append(one_line(text), style or None)
+        self._reflow(width)
+        self._live.update(shown, refresh=True)
+        self._width, self._widths = width, [line_width(line) for line in lines]
+
+    def _reflow(self, width: int) -> None:
+        """A terminal that has become narrower has folded the lines that stand there; so many rows are overwritten."""
+        render = getattr(self._live, "_live_render", None)
+        if width < self._width and getattr(render, "_shape", None) is not None:
+            render._shape = width, sum(max(1, -(-wide // max(width, 1))) for wide in self._widths)  # type: ignore[union-attr]
 
 
 def describe_rewards(report: Report) -> str:
@@ -123,17 +303,3 @@ def describe_rewards(report: Report) -> str:
 def _is_told(report: Report) -> bool:
     """The first update, every few, and the last."""
     return report.update == 1 or report.update % PLAIN_EVERY == 0 or report.steps >= report.total_steps
-
-
-def _duration(seconds: float) -> str:
-    """Hours, minutes and seconds as a clock shows them."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _detail(report: Report) -> str:
-    rates = " ".join(f"{group.removeprefix('bot:')} {rate:.0%}" for group, rate in report.win_rates.items())
-    m = report.metrics
-    learning = f"entropy {m['entropy']:.2f}  KL {m['approx_kl']:.4f}  clipped {m['clip_share']:.0%}"
-    return f"won: {rates or '-'}  {learning}"

@@ -1,17 +1,27 @@
-"""What a training looks like: two lines that fit in a terminal, plain lines elsewhere."""
+"""What a training looks like: a dashboard in a terminal, plain lines elsewhere, JSON lines where asked for."""
 
 import io
-from functools import partial
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
-from rich.console import Console
 
-from league import progress
+import league
+from league import acts, progress
+from league.boards.standings import Rated
 from league.play.evaluation import Summary
 from league.progress import TerminalWatcher
 from league.store.rows import RewardTerm
 from league.training.run import Report
+from tests.helpers.sizes import SMALL
 
 METRICS = {"entropy": 6.931, "approx_kl": 0.00421, "clip_share": 0.123}
 REWARDS = (
@@ -20,71 +30,153 @@ REWARDS = (
     RewardTerm("hit", 0.0, 100, 50, 3.0, 3.0),
 )
 RATES = {"bot:based": 0.3, "bot:constant": 1.0, "self_play": 0.5}
+SUMMARY = Summary(10, 5, 5, {}, {}, 100.0)
+
+
+class Tty(io.StringIO):
+    """A terminal that is a string."""
+
+    def isatty(self) -> bool:
+        """It says that it is one."""
+        return True
+
+
+def text(out: io.StringIO) -> str:
+    """What a terminal got, without the escapes."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
 
 
 def report(update: int, steps: int = 2048, total: int = 50_000, seconds: float = 4000.4, rewards: Any = ()) -> Report:
     """An update of brawl's."""
-    return Report(steps, total, update, 1234.5, seconds, METRICS, RATES, rewards)
+    return Report(steps, total, update, 1234.5, seconds, METRICS, RATES, rewards, "brawl-1")
 
 
-def watch(monkeypatch: pytest.MonkeyPatch, verbosity: int, reports: list[Report], **how: Any) -> str:
+@contextmanager
+def writing(out: io.StringIO, width: int = 80, **environment: str) -> Iterator[None]:
+    """Within it stderr is `out`, a terminal of that width if it is one."""
+    size = {"TERM": "xterm-256color", "COLUMNS": str(width), "LINES": "40", **environment}
+    with mock.patch.dict(os.environ, size), mock.patch.object(sys, "stderr", out):
+        yield
+
+
+def watch(verbosity: int, reports: list[Report], out: io.StringIO | None = None, **environment: str) -> str:
     """What a watcher writes."""
-    out = io.StringIO()
-    monkeypatch.setattr(progress, "_Console", partial(Console, file=out, **how))
-    with TerminalWatcher(verbosity) as watcher:
+    out = out or io.StringIO()
+    with writing(out, **environment), TerminalWatcher(verbosity) as watcher:
         for each in reports:
             watcher.report(each)
     return out.getvalue()
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_live_lines_fit(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps, rate, time left, win-rates, entropy, KL and clip share stand in two lines; none is cut at 80 columns."""
-    how = {"force_terminal": True, "width": width, "color_system": None, "legacy_windows": False}
-    reports = [report(1, total=10_000_000), report(488, 9_999_360, 10_000_000, 0.4)]
-    shown = watch(monkeypatch, 1, reports, **how).replace("\r", "\n").split("\n")
-    assert (
-        max(len(line.replace("\x1b[2K", "").replace("\x1b[1A", "").replace("\x1b[?25l", "")) for line in shown) <= width
-    )
-    text = "\n".join(shown)
-    assert "9,999,360/10,000,000 steps" in text and "1,234/s  0:00 left" in text
-    assert "won: based 30% constant 100% self_play 50%  entropy 6.93  KL 0.0042  clipped 12%" in text
-    assert "\x1b[?25h" in text, "the cursor is given back"
+def test_a_terminal_gets_the_dashboard_and_keeps_it() -> None:
+    """Its last picture remains, words stand above it, and the cursor is never hidden: nothing is left to be mended."""
+    out = Tty()
+    with writing(out, NO_COLOR="1"), TerminalWatcher() as watcher:
+        watcher.say("pool.mix [bold]")
+        watcher.evaluated(0, "bot:constant", SUMMARY)
+        watcher.report(report(488, 9_999_360, 10_000_000, 0.4))
+        watcher.rated(488, [Rated("brawl-1@5", 1100.0, 1000.0, 1200.0, True)])
+    shown = text(out)
+    assert "9,999,360 of 10,000,000 steps" in shown and "1,234 steps/s" in shown and "0:00 left" in shown
+    assert re.search(r"constant +100% +█ +62 \[41, 80\]", shown) and "own rating 1100 ±100" in shown
+    assert "pool.mix [bold]" in shown and "\x1b[?25l" not in out.getvalue() and shown.endswith("\n")
+    assert not acts._listeners and not acts._gauges
 
 
-def test_a_narrow_terminal_cuts_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In 40 columns the detail ends in an ellipsis instead of running over into lines that are never erased."""
-    how = {"force_terminal": True, "width": 40, "color_system": None, "legacy_windows": False}
-    assert "won: based 30% constant 100% self_play …" in watch(monkeypatch, 1, [report(1)], **how)
+def test_it_is_drawn_again_and_again_within_its_share() -> None:
+    """Without a word from the run the clock goes on; the thread takes next to nothing of a processor."""
+    out = Tty()
+    with (
+        mock.patch.object(progress, "DRAWN_EVERY", 0.01),
+        mock.patch.object(progress, "SAMPLED_EVERY", 0.01),
+        writing(out),
+        TerminalWatcher() as watcher,
+    ):
+        watcher.report(report(1))
+        until = time.monotonic() + 20
+        while out.getvalue().count("brawl-1") < 4 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert watcher._screen is not None and watcher._screen._thread.is_alive()
+        before, began = time.process_time(), time.monotonic()
+        time.sleep(1.0)
+        spent, seconds = time.process_time() - before, time.monotonic() - began
+    assert out.getvalue().count("brawl-1") >= 4
+    assert spent < 0.25 * seconds, "even a hundred looks a second are cheap"
 
 
-def test_plain_lines_are_few_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_becomes_narrower_is_drawn_over() -> None:
+    """What it has folded meanwhile is erased: as many rows as the lines take at the new width."""
+    out = Tty()
+    with writing(out, width=100) as _, TerminalWatcher() as watcher:
+        screen = watcher._screen
+        assert screen is not None
+        screen._is_over.set()
+        screen._thread.join()
+        watcher.report(report(1))
+        screen._draw()
+        rows = sum(-(-max(width, 1) // 40) for width in screen._widths)
+        assert rows > len(screen._widths)
+        os.environ["COLUMNS"] = "40"
+        watcher.console._width = None
+        out.truncate(0)
+        with mock.patch.object(type(watcher.console), "size", property(lambda _: _Size(40, 40))):
+            screen._draw()
+        assert out.getvalue().count("\x1b[1A") == rows - 1
+
+
+class _Size(tuple[int, int]):
+    """Width and height, as rich has them."""
+
+    def __new__(cls, width: int, height: int) -> "_Size":
+        return super().__new__(cls, (width, height))
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self[0]
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return self[1]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "dumb"])
+def test_plain_lines_have_two_columns_and_fixed_keys(kind: str) -> None:
+    """Without a terminal that can be written over, an update is six lines, a key and what it is, without escapes."""
+    out = io.StringIO() if kind == "pipe" else Tty()
+    lines = watch(1, [report(1)], out, TERM="dumb" if kind == "dumb" else "xterm").splitlines()
+    assert [line[:9].strip() for line in lines] == ["steps", "time", "rate", "won", "learning", "machine"]
+    assert lines[0] == "steps     2,048 of 50,000, 4%" and lines[1].endswith("elapsed, 1:06:40 left")
+    assert lines[2].startswith("rate      1,234 steps/s; waiting 100%")
+    assert lines[3] == "won       based 30%, constant 100%, self_play 50%"
+    assert lines[4] == "learning  entropy 6.93, KL 0.0042, clipped 12%" and "\x1b" not in "".join(lines)
+
+
+def test_plain_lines_are_few_unless_asked_for() -> None:
     """Without a terminal: the first, every fifth and the last update at verbosity 1, all at 2, none at 0."""
     reports = [report(update, 2_000 * update, 24_000) for update in range(1, 13)]
     for verbosity, updates in ((0, []), (1, [1, 5, 10, 12]), (2, list(range(1, 13)))):
-        lines = watch(monkeypatch, verbosity, reports, width=60).splitlines()
-        assert [line.split("/")[0] for line in lines] == [f"{2_000 * update:,}" for update in updates]
-    assert lines[0].endswith("clipped 12%") and "1:06:40 left" in lines[0], "a line is never wrapped"
+        lines = [line for line in watch(verbosity, reports, width="40").splitlines() if line.startswith("steps")]
+        assert [line.split()[1] for line in lines] == [f"{2_000 * update:,}" for update in updates]
 
 
-def test_an_evaluation_is_one_line_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evaluation_is_one_line_in_80_columns() -> None:
     """Score, interval and counts of an evaluation of usual size fit, and names with brackets are left alone."""
     out = io.StringIO()
-    monkeypatch.setattr(progress, "_Console", partial(Console, file=out, width=80))
-    summary = Summary(10, 5, 5, {}, {}, 100.0)
-    TerminalWatcher().evaluated(50_176, "bot:constant", summary)
-    TerminalWatcher().say("pool.mix [bold]")
+    with writing(out):
+        watcher = TerminalWatcher()
+        watcher.evaluated(50_176, "bot:constant", SUMMARY)
+        watcher.say("pool.mix [bold]")
     assert out.getvalue().splitlines() == [
         "at 50,176 against bot:constant: score 62% [41%, 80%], 10 won, 5 drawn, 5 lost",
         "pool.mix [bold]",
     ]
 
 
-def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations() -> None:
     """One line with what every weighted term brought; never the same line twice."""
     out = io.StringIO()
-    monkeypatch.setattr(progress, "_Console", partial(Console, file=out, width=80))
-    summary = Summary(10, 5, 5, {}, {}, 100.0)
 
     def told() -> list[str]:
         lines = [line for line in out.getvalue().splitlines() if " reward a match " in line]
@@ -92,7 +184,7 @@ def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations(monkeypatch
         out.truncate()
         return lines
 
-    with TerminalWatcher() as watcher:
+    with writing(out), TerminalWatcher() as watcher:
         for update in range(1, 101):
             watcher.report(report(update, 100 * update, 10_000, rewards=REWARDS))
         lines = told()
@@ -102,18 +194,73 @@ def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations(monkeypatch
         assert len(told()) == 1, "another tenth"
         watcher.report(report(102, 10_060, 20_000, rewards=REWARDS))
         assert told() == []
-        watcher.evaluated(10_060, "bot:constant", summary)
-        watcher.evaluated(10_060, "bot:random", summary)
+        watcher.evaluated(10_060, "bot:constant", SUMMARY)
+        watcher.evaluated(10_060, "bot:random", SUMMARY)
         assert len(told()) == 1
         watcher.report(report(103, 10_070, 20_000, rewards=REWARDS))
     assert len(told()) == 1, "a run that stops tells where it stood"
 
 
-def test_without_a_match_nothing_is_told_of_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_match_nothing_is_told_of_rewards() -> None:
     """A run whose first match is not over, and a quiet one, have no line about rewards."""
     reports = [report(update, 2_000 * update, 24_000) for update in range(1, 13)]
-    assert "reward a match" not in watch(monkeypatch, 1, reports, width=60)
+    assert "reward a match" not in watch(1, reports)
     loud = [report(update, 2_000 * update, 24_000, rewards=REWARDS) for update in range(1, 13)]
-    assert "reward a match" not in watch(monkeypatch, 0, loud, width=60) and "reward a match" in watch(
-        monkeypatch, 1, loud, width=60
-    )
+    assert "reward a match" not in watch(0, loud) and "reward a match" in watch(1, loud)
+
+
+# Real runs
+
+TINY = [*SMALL, "run.total_steps=512", "pool.snapshot_every=128"]
+
+
+def train(folder: Path, watcher: Any, **how: Any) -> str:
+    """The agent id of a tiny run's last snapshot."""
+    store = folder / "league.duckdb"
+    return league.train("smoke", env="matrix", overrides=TINY, store=store, watcher=watcher, **how).newest
+
+
+def test_who_watches_changes_no_bit(tmp_path: Path) -> None:
+    """With a dashboard, with plain lines and with nobody the same weights are learned; the dashboard has all of it."""
+    out = Tty()
+    with writing(out, width=120, NO_COLOR="1"), TerminalWatcher() as watcher:
+        watched = train(tmp_path / "a", watcher)
+    with writing(io.StringIO()), TerminalWatcher(2) as plain:
+        assert train(tmp_path / "b", plain) == watched
+    assert train(tmp_path / "c", None) == watched
+    shown = text(out)
+    last = shown[shown.rindex("matrix-1  100%") :]
+    assert "512 of 512 steps" in last and "own rating" in last and "time goes to" in last and "learning" in last
+    assert all(name in last for name in ("biased", "random", "self_play", "entropy", "KL", "processor"))
+
+
+def test_json_lines_are_an_object_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Updates, evaluations, ratings, words and the result, on stdout, with the run's name; stderr has nothing."""
+    with TerminalWatcher(json_lines=True) as watcher:
+        result = league.train("smoke", env="matrix", overrides=TINY, store=tmp_path / "s.duckdb", watcher=watcher)
+    watcher.result(result)
+    out, err = capsys.readouterr()
+    events = [json.loads(line) for line in out.splitlines()]
+    kinds = [event["event"] for event in events]
+    assert set(kinds) == {"said", "update", "evaluated", "rated", "result"} and err == ""
+    updates = [event for event in events if event["event"] == "update"]
+    assert [event["steps"] for event in updates] == [128, 256, 384, 512] and updates[0]["run"] == "matrix-1"
+    assert sum(updates[-1]["time_goes_to"].values()) == pytest.approx(1.0)
+    rated = [event for event in events if event["event"] == "rated"][-1]["ratings"]
+    assert [x["name"] for x in rated if x["is_newest"]] == ["matrix-1@512"] and len(rated) > 2
+    assert kinds[-1] == "result" and events[-1]["status"] == "finished"
+
+
+def test_a_league_has_a_row_a_learner(tmp_path: Path) -> None:
+    """Each learner's updates reach the dashboard under its name; without a terminal a turn is a line."""
+    sets = [*SMALL, "run.total_steps=128", "run.evaluate_games=2"]
+    store = tmp_path / "league.duckdb"
+    out = Tty()
+    with writing(out, width=120, NO_COLOR="1"), TerminalWatcher() as watcher:
+        done = league.train_league("small", stage="smoke", env="matrix", overrides=sets, store=store, watcher=watcher)
+    learners = [learner.run for learner in done.learners]
+    assert list(watcher.view.learners) == learners and len(learners) == 4
+    assert all(x.report is not None and x.report.run == name for name, x in watcher.view.learners.items())
+    shown = text(out)
+    last = shown[shown.rindex("\nlearner ") :]
+    assert all(f"\n{name.rpartition('.')[2]} " in last for name in learners)

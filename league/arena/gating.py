@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from league.acts import advance
 from league.arena.agents import (
     Meeting,
     check_different,
@@ -197,6 +198,7 @@ class _Trial:
             # Both words: a repeated seed plays fresh games at every attempt, and every batch has games of its own.
             drawn = np.random.SeedSequence([row.seed, row.attempt, batch]).generate_state(1, np.uint64)[0]
             is_greedy = row.sampling == "greedy"
+            advance("games", 2 * int(self.pairs.sum()), max_games)
             results = play_meeting(meeting, games, seed=int(drawn >> 1), run=row.gate, update=batch, greedy=is_greedy)
             with put_off():  # what is stored is what is counted
                 self.pairs += pair_counts(_pairs(results, first.agent_id))

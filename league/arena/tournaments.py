@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from league.acts import advance
 from league.arena.agents import (
     Meeting,
     Named,
@@ -360,6 +361,7 @@ def _play_all(played: _Played, pairs: Ints, games: int, say: Callable[[str], Non
     """A round robin's or a gauntlet's games, all pairs level."""
     left = np.full(len(pairs), games // SEATS)
     while left.any():
+        advance("games", played.games, games * len(pairs))
         given = spread(left, _batch_pairs(played))
         played.play(pairs, given)
         left = left - given
@@ -381,6 +383,7 @@ def _play_for(played: _Played, pairs: Ints, objective: Objective, say: Callable[
             return "reached"
         if played.games >= objective.max_games:
             return "max-games"
+        advance("games", played.games, objective.max_games)
         size = min(ADAPTIVE_PAIRS, (objective.max_games - played.games) // SEATS)
         places = np.array([ratings.index(agent) for agent in played.ids])[pairs]
         until = objective.until if is_linked and objective.until is not None else 0.0

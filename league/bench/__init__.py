@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from league.acts import act, listening
+from league.acts import act, advance, listening
 from league.arena import lessons
 from league.arena.games import enter, load_settings
 from league.arena.networks import described, make_policy
@@ -36,6 +36,8 @@ from league.training.compiling import compiled
 from league.training.learner import Learner
 from league.types import DRAW, GameSpec, MatchBatch, MatchResult, Origin, Rollout
 
+TOLD_EVERY = 64
+"""Steps of a batch between two words of how far a measurement is."""
 FILL_ROWS = 50_000
 """Rows in one transaction of `bench_ratings`."""
 MOST_SECONDS, MOST_REPEATS = 3_600, 1_000
@@ -117,6 +119,8 @@ def _step_time(batch: MatchBatch, seconds: float) -> float:
         batch.actions[:] = actions[steps % len(actions)]
         batch.step()
         steps += 1
+        if not steps % TOLD_EVERY:
+            advance("seconds", elapsed, seconds)
     return 1e9 * elapsed / (steps * batch.num_rows)
 
 
@@ -160,6 +164,7 @@ def bench_learner(
     size = updates.steps_per_update(config)
     play, learn = [], []
     for repeat in range(repeats + 1):  # the first one warms up
+        advance("rollouts", repeat, repeats + 1)
         started = time.perf_counter()
         rollout = collector.collect(config.learner.rollout_steps, repeat + 1, config.learner.segments)
         played = time.perf_counter()
@@ -288,7 +293,8 @@ def bench_ratings(agents: int, matches: int, *, repeats: int = 5, seed: int = 0)
         _fill(store, agents, matches, np.random.default_rng(seed))
         filled = time.perf_counter() - started
         count, solve, busy = [], [], []
-        for _ in range(repeats):
+        for repeat in range(repeats):
+            advance("repeats", repeat, repeats)
             started, worked = time.perf_counter(), time.process_time()
             counts = store.pair_counts("bench")
             counted = time.perf_counter()
@@ -316,6 +322,7 @@ def _fill(store: Store, agents: int, matches: int, rng: np.random.Generator) -> 
     ids = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(agents)]
     strength = rng.normal(0.0, 1.0, agents)
     for begin in range(0, matches, FILL_ROWS):
+        advance("rows", begin, matches)
         size = min(FILL_ROWS, matches - begin)
         first = rng.integers(0, agents, size)
         second = (first + rng.integers(1, agents, size)) % agents

@@ -69,6 +69,20 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Rated:
+    """What an agent that met others in an evaluation is rated then, with its 95 % interval, in Elo points.
+
+    is_newest: whether it is the newest snapshot of the run that was evaluated.
+    """
+
+    name: str
+    rating: float
+    lower: float
+    upper: float
+    is_newest: bool
+
+
+@dataclass(frozen=True)
 class RatingGroup:
     """Agents that a chain of games links. `anchor` is held at 1000; None: the group's mean is."""
 
@@ -256,14 +270,25 @@ def _games_of(store: Reader, game_id: str, sampling: Sampling) -> _Games:
         return counts, lineages, store.game(game_id).anchor
 
 
-def rate_evaluation(store: Store, run: str, game_id: str, update: int, agents: Collection[str]) -> None:
+def rate_evaluation(
+    store: Store,
+    run: str,
+    game_id: str,
+    update: int,
+    agents: Collection[str],
+    tell: Callable[[Sequence[Rated]], None] = lambda ratings: None,
+) -> None:
     """Buffers for the table `rating` what an evaluation of a run makes of its learner (Elo) and of `agents`.
 
     Where the store is busy there are no rows of this update: ratings are worked out from matches, never from that
     table.
+
+    tell: is given the same of `agents`, by name, once it is worked out; not where the store is busy.
     """
+    steps: dict[str, int] = {}
 
     def read(reader: Reader) -> tuple[_Games, list[tuple[str, float]]]:
+        steps.update((row.agent_id, row.step) for row in reader.snapshots(run))
         return _games_of(reader, game_id, "sample"), reader.training_games(run)
 
     def work_out(found: tuple[_Games, list[tuple[str, float]]]) -> list[RatingRow]:
@@ -273,7 +298,22 @@ def rate_evaluation(store: Store, run: str, game_id: str, update: int, agents: C
         learner = RatingRow(run, update, "elo", run, elo, None, None, len(games), game_id)
         return [learner, *(replace(row, run=run, update=update) for row in rows)]
 
-    store.add_ratings_of(Reckoning(read, work_out))
+    def then(rows: Sequence[RatingRow]) -> None:
+        newest = max((steps[agent] for agent in agents if agent in steps), default=None)
+        tell(
+            [
+                Rated(
+                    name=f"{run}@{steps[row.agent_id]}" if row.agent_id in steps else _unknown(row.agent_id)[0],
+                    rating=row.rating,
+                    lower=row.rating if row.lower is None else row.lower,
+                    upper=row.rating if row.upper is None else row.upper,
+                    is_newest=steps.get(row.agent_id, -1) == newest,
+                )
+                for row in rows[1:]
+            ]
+        )
+
+    store.add_ratings_of(Reckoning(read, work_out, then))
 
 
 def _keep(store: Store, board: Board, ratings: Ratings, earlier: Sequence[RatingRow]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from league.acts import advance
 from league.device import autocast
 from league.errors import SnapshotError, UsageError
 from league.maths.record import Record
@@ -141,6 +142,7 @@ def play(
     drawn = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
     generator = torch.Generator(_device_of(pairings)).manual_seed(drawn)
     results: list[MatchResult] = []
+    total = int(plan.quota.sum())
     batch = make_batch(len(plan.pairing))
     with _closed_after(batch), autocast(generator.device, precision):
         view = SeatView(batch, generator.device)
@@ -194,6 +196,8 @@ def play(
                     text = tape.written(recording.game, result, plan.names(row))
                     result = replace(result, replay=text)
                 results.append(result)
+            if len(ended):
+                advance("matches", len(results), total)
             played[ended] += 1
             steps[ended] = 0
             sums[ended] = 0

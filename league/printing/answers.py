@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from league.errors import command_line
+from league.errors import command_line, next_step
 from league.printing import show
 from league.printing.tables import Column, print_prose, print_table
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from league.boards.alarms import Finding
     from league.sessions.exploitability import Exploit
     from league.sessions.failures import Finding as Shown
+    from league.sessions.leagues import LeagueResult
+    from league.sessions.session import TrainResult
     from league.store.exchange import Imported
 
 
@@ -36,6 +38,32 @@ def print_evaluation(result: Evaluation, store: Path) -> None:
     stored = f"stored as {result.run}" if result.run else f"not stored: no store at {store}"
     print_prose(f"mean match {s.mean_ticks:.0f} ticks; ended by {reasons}; seed {result.seed}; {stored}")
     print_prose(f"{result.a} {s.line(result.b)}")
+
+
+def print_ending(result: TrainResult | LeagueResult | Exploit) -> None:
+    """What is printed of a training that has ended: of an exploiter what it scored, of others nothing."""
+    from league.sessions.exploitability import Exploit
+
+    if isinstance(result, Exploit):
+        print_exploit(result)
+
+
+def endings(result: TrainResult | LeagueResult | Exploit, store: Path) -> list[str]:
+    """Where a training stands, a line a learner, and what can be done next; of a finished exploiter nothing."""
+    from league.sessions.exploitability import Exploit
+    from league.sessions.leagues import LeagueResult
+
+    is_over = result.status == "finished"
+    if isinstance(result, Exploit):
+        stopped = f"{result.run}: stopped at step {result.steps:,}", next_step("resume", result.run, store=store)
+        return [] if is_over else list(stopped)
+    learners = result.learners if isinstance(result, LeagueResult) else (result,)
+    lines = [f"{x.run}: {x.status} at step {x.steps:,} after {x.updates} updates" for x in learners]
+    if isinstance(result, LeagueResult):
+        words = ["payoff"] if is_over else ["resume", result.league]
+    else:
+        words = [*(["leaderboard", "--run"] if is_over else ["resume"]), result.run]
+    return [*lines, next_step(*words, store=store)]
 
 
 def print_exploit(r: Exploit) -> None:

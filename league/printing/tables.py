@@ -147,6 +147,32 @@ def print_table(
     print_lines([*lines, *(table.lines(width, RULE[plain]) if fits else table.blocks(width))])
 
 
+def layout(
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Value]],
+    width: int,
+    plain: bool,
+    *,
+    has_rule: bool = True,
+    tells: bool = True,
+) -> list[Line]:
+    """The lines of a table as `print_table` prints it; what does not fit at all is not shown.
+
+    has_rule: whether a line stands below the titles. tells: whether a last line names what is left out.
+    """
+    table = _Table(columns, [_cells(column, plain) for column in _turned(rows, len(columns))])
+    table.fit(width)
+    lines = table.lines(width, RULE[plain])
+    if not has_rule:
+        del lines[1]
+    return lines if tells or len(table.shown) == len(columns) else lines[: 1 + has_rule + len(table.cells[0])]
+
+
+def line_width(line: Line) -> int:
+    """Columns that a terminal takes for it."""
+    return sum(_len(text) for text, _ in line)
+
+
 def print_prose(text: str, indent: str = "") -> None:
     """A sentence on stdout, wrapped between words where there is a terminal; `indent`: of all lines but the first."""
     print_lines([[(line, "")] for line in wrapped(text, table_width(), indent)])

@@ -35,7 +35,7 @@ from league.sessions.folders import begin_runs, first_free
 from league.sessions.session import Notes, Plan, Session, TrainResult, new_row
 from league.sessions.settling import Changes, check_memory, check_name, check_settings, settle, with_changes
 from league.sessions.shelf import LeagueShelf
-from league.sessions.steady import steady
+from league.sessions.steady import Steady, steady
 from league.store.rows import LearnerRow, RunRow
 from league.store.store import Store
 from league.training.run import Watcher
@@ -222,7 +222,8 @@ def plan_of(
     config, row, part_event = with_changes(replace(row, stage=STAGE), changes, watcher.say)
     row = row.coming_from(registry.source(config.env.name))
     torch_device = choose_device(device or config.learner.device)
-    watcher = Notes(learner.run, watcher) if takes_turns else watcher
+    own = watcher.of(learner.run) if isinstance(watcher, Steady) else None
+    watcher = own or (Notes(learner.run, watcher) if takes_turns else watcher)
     shelf = LeagueShelf(store, row, config, torch_device, learner=learner, waits=takes_turns, say=watcher.say)
     figures = json.loads(learner.settings)
     make_pool = partial(

@@ -19,7 +19,7 @@ import torch
 from league import config as settings
 from league.arena import lessons, networks
 from league.boards.alarms import sound
-from league.boards.standings import rate_evaluation
+from league.boards.standings import Rated, rate_evaluation
 from league.config.models import Config
 from league.device import describe_device, products_of
 from league.envs import registry
@@ -33,6 +33,7 @@ from league.pool.pool import Pool
 from league.sessions.folders import check_folder, instead, need_folder
 from league.sessions.recovery import counters_of, forget_after, recovered_state
 from league.sessions.shelf import FileShelf
+from league.sessions.steady import Steady
 from league.signals import Interrupted, on_signal, received
 from league.snapshots import io as snapshot_files
 from league.store.locks import alone
@@ -417,8 +418,19 @@ def wire(plan: Plan) -> Run:
         make_pool=plan.make_pool,
         lessons=taught,
         products=products_of(plan.device, config.learner.precision, has_tiles(), is_compiled=switch.IS_ON),
-        rate=partial(rate_evaluation, shelf.store, row.run, row.game_id),
+        rate=partial(_rate, plan),
     )
+
+
+def _rate(plan: Plan, update: int, agents: set[str]) -> None:
+    """Writes down what an evaluation makes of its agents, and tells it to a watcher that takes it."""
+    watcher = plan.watcher
+
+    def tell(ratings: Sequence[Rated]) -> None:
+        if isinstance(watcher, Steady):
+            watcher.rated(update, ratings)
+
+    rate_evaluation(plan.shelf.store, plan.row.run, plan.row.game_id, update, agents, tell)
 
 
 def lessons_of(config: Config) -> tuple[Lesson, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from league.boards.standings import Rated
 from league.play.evaluation import Summary
 from league.training.run import Report, Watcher
 
@@ -46,6 +47,16 @@ class Steady:
         """Something that a user should read."""
         self._tell(self._watcher.say, message)
 
+    def rated(self, update: int, ratings: Sequence[Rated]) -> None:
+        """After an evaluation; nothing where the watcher does not take it."""
+        self._tell(getattr(self._watcher, "rated", _ignore), update, ratings)
+
+    def of(self, name: str) -> Steady | None:
+        """The watcher's of one learner among several, if it has one."""
+        found: list[Watcher | None] = []
+        self._tell(lambda: found.append(getattr(self._watcher, "of", _ignore)(name)))
+        return Steady(found[0]) if found and found[0] is not None else None
+
     def _tell(self, listen: Callable[..., None], *arguments: object) -> None:
         try:
             listen(*arguments)
@@ -53,6 +64,10 @@ class Steady:
             if not self._has_failed and not isinstance(error, OSError):  # of which nobody could read, either
                 _log.warning("the watcher failed, and training goes on", exc_info=True)
             self._has_failed = True
+
+
+def _ignore(*_: object) -> None:
+    """What a watcher does that has no such method."""
 
 
 def steady(watcher: Watcher | None) -> tuple[Steady, Callable[[str], None] | None]:

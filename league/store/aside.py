@@ -22,6 +22,8 @@ class Reckoning:
     """Reads what they are worked out from, while the file is open."""
     work_out: Callable[[Any], Sequence[RatingRow]]
     """Works them out of that, when it is closed."""
+    then: Callable[[Sequence[RatingRow]], None]
+    """Is given them, in the store's own thread."""
 
     def of(self, reader: Reader, write: Callable[[Cursor], None], wait: float) -> Sequence[RatingRow]:
         """Writes, reads and works them out; `wait` is as of `Connection.transaction`.

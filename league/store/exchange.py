@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from league.acts import advance
 from league.errors import UsageError, nearest, plain
 from league.schema import read_file
 from league.store.files import check_new, new_file
@@ -27,6 +28,8 @@ from league.types import BOT_PREFIX, DRAW, RUN_NAME, MatchResult
 
 DEFAULT_STORE = Path("runs/league.duckdb")
 MAX_BYTES = 64 * 2**20
+TOLD_EVERY = 1_000
+"""Games of a file between two words of how far it is."""
 _SNAPSHOT_ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -195,7 +198,11 @@ def import_matches(
     default = _default_game({} if opened is None else opened.games(), store_path, game, game_id)
     known = _Known.of(opened)
     digest = hashlib.sha256(data)
-    rows = [_match(str(path), place, g, default, game_id, known, digest) for place, g in enumerate(games)]
+    rows = []
+    for place, g in enumerate(games):
+        rows.append(_match(str(path), place, g, default, game_id, known, digest))
+        if not place % TOLD_EVERY:
+            advance("games", place, len(games))
     opened = opened or Store.create(store_path, say)
     file_name = path.name.encode(errors="replace").decode()
     earlier: Earlier = "replace" if replace else "keep" if as_new else "refuse"

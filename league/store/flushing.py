@@ -83,6 +83,7 @@ class Flusher(Reader):
         except StoreError:
             return
         self.add_ratings(found)
+        reckoning.then(found)
 
     def take_in(self) -> None:
         """Takes in the rows that lie beside the store, if it can be written now; else says that they wait."""
@@ -147,6 +148,8 @@ class Flusher(Reader):
             self._waiting = aside.rows
         self.add_ratings(aside.ratings)
         if aside.error is None:
+            if aside.reckoning is not None:
+                aside.reckoning.then(aside.ratings)
             return
         if not isinstance(aside.error, StoreError):
             raise aside.error

@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from league.acts import advance
 from league.errors import UsageError
 from league.store.codec import MAX_MATCH_SEED
 from league.types import BOT_PREFIX, DRAW
@@ -95,6 +96,10 @@ class Parsed:
     ignored: tuple[str, ...]
 
 
+TOLD_EVERY = 1_000
+"""Lines between two words of how far a file is read."""
+
+
 def parse(data: bytes, name: str) -> Parsed:
     """The games in a file's content.
 
@@ -111,7 +116,11 @@ def parse(data: bytes, name: str) -> Parsed:
         raise bad(name, line, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8") from None
     games, undecided = [], 0
     ignored: dict[str, None] = {}
+    num_lines, told = text.count("\n"), 0
     for line, fields in read(text, name):
+        if line >= told:
+            advance("lines", line, num_lines)
+            told = line + TOLD_EVERY
         ignored |= {column: None for column in fields if column and column not in COLUMNS}
         if fields["winner"] == UNDECIDED:
             undecided += 1

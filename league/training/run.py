@@ -82,10 +82,17 @@ class Report:
     """Group of the mix -> score of the learner over its last matches against it (`league.training.recent.WINDOW`)."""
     rewards: tuple[RewardTerm, ...] = ()
     """Of its last matches, the one that weighs most first."""
+    run: str = ""
+    """Whose update it is."""
 
 
 class Watcher(Protocol):
-    """Is told how training goes; a terminal, a log, or nobody."""
+    """Is told how training goes; a terminal, a log, or nobody.
+
+    It may have two more methods. `rated(update, ratings)`: after an evaluation, the ratings of those that met in it,
+    a `league.boards.standings.Rated` each. `of(name)`: a watcher of one learner of a league, or None; without it what
+    a learner does is said in a line a turn.
+    """
 
     def report(self, report: Report) -> None:
         """After every update."""

@@ -46,4 +46,4 @@ def report(run: Run, metrics: Mapping[str, float], recent: Recent, seconds: floa
     total = config.run.total_steps
     left = max(0, total - steps) / rate
     rewards = recent.rewards(config.rewards)
-    return Report(steps, total, run.counters.update, rate, left, dict(metrics), recent.rates(), rewards)
+    return Report(steps, total, run.counters.update, rate, left, dict(metrics), recent.rates(), rewards, run.name)
