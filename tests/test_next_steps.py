@@ -45,16 +45,16 @@ FILLED = {
 }
 """For the words of an offer that are left to the reader, and for `{run}` and its like."""
 OFFERS = {
-    "cli:leaderboard `league evaluate A --against B`": "advised",
-    "cli:leaderboard `league tournament A B`": "advised",
-    "cli:matchup `league evaluate A --against B`": "advised",
+    "printing/standings:print_leaderboard `league evaluate A --against B`": "advised",
+    "printing/standings:print_leaderboard `league tournament A B`": "advised",
+    "printing/standings:print_matchup `league evaluate A --against B`": "advised",
     "cli:payoff `league evaluate A --against B`": "advised",
     "cli:payoff `league train`": "empty_store",
     "cli:matches `league import`": "no_offer",  # a help text
     "cli:snapshots_list `league snapshots prune --keep {DEFAULT_KEEP}`": "snapshots_listed",
-    "cli:_finish_exploit next_step('resume', result.run, store=store)": "exploiter_stopped",
-    "cli:_finish_training next_step(*words, result.run, store=store)": "run_stopped",
-    "cli:_finish_league next_step(*words, store=store)": "league_stopped",
+    "printing/answers:endings next_step('resume', result.run, store=store)": "exploiter_stopped",
+    "printing/answers:endings next_step(*words, result.run, store=store)": "run_stopped",
+    "printing/answers:endings next_step(*words, store=store)": "league_stopped",
     "cli:imports_remove `league imports list`": "no_offer",  # a help text
     "training/guards:judge_evaluation `league rewards RUN`": "advised",
     "training/guards:_value_loss `league rewards RUN`": "advised",

@@ -61,9 +61,9 @@ def endings(result: TrainResult | LeagueResult | Exploit, store: Path) -> list[s
     lines = [f"{x.run}: {x.status} at step {x.steps:,} after {x.updates} updates" for x in learners]
     if isinstance(result, LeagueResult):
         words = ["payoff"] if is_over else ["resume", result.league]
-    else:
-        words = [*(["leaderboard", "--run"] if is_over else ["resume"]), result.run]
-    return [*lines, next_step(*words, store=store)]
+        return [*lines, next_step(*words, store=store)]
+    words = ["leaderboard", "--run"] if is_over else ["resume"]
+    return [*lines, next_step(*words, result.run, store=store)]
 
 
 def print_exploit(r: Exploit) -> None:

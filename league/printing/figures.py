@@ -89,7 +89,7 @@ class Learner:
     def add_words(self, message: str) -> bool:
         """Keeps an alarm; whether it is one."""
         if message.startswith(("alarm at ", "alarm, ")):
-            self.alarm = message
+            self.alarm = message.removeprefix("alarm").removeprefix(",").removeprefix(" at").strip()
             return True
         return False
 
