@@ -153,7 +153,7 @@ def test_a_mistake_in_the_thread_is_raised_by_whoever_asks(store: Store) -> None
         raise KeyError("bug")
 
     store.add_event("a", 1, "note", "x")
-    store.add_ratings_of(Reckoning(lambda reader: None, fail))
+    store.add_ratings_of(Reckoning(lambda reader: None, fail, lambda rows: None))
     with pytest.raises(KeyError, match="bug"):
         store.settle()
     store.flush(force=True)
