@@ -100,6 +100,8 @@ def correctness(bench: Bench) -> Figures:
     figures["overlapped_is_in_turn"] = _same(one, [in_turn.collect(steps, update) for update in (1, 2)])
     without = bench.make("beast", *lanes, "learner.compile=off")[1]
     figures["graphs_are_plain_calls"] = _same(one, [without.collect(steps, update) for update in (1, 2)])
+    figures["minibatch_graphs_difference_highest"] = _minibatch_difference(bench, steps)
+    figures["minibatch_graphs_are_within_1e-5"] = figures["minibatch_graphs_difference_highest"] < 1e-5
     state, pool = copy.deepcopy(first.state_dict()), first.pool.state_dict()
     following = [first.collect(steps, 3)]
     again.pool.load_state_dict(pool)
@@ -111,6 +113,25 @@ def correctness(bench: Bench) -> Figures:
 def _replay(config: Config, collector: Collector, learner: Learner, steps: int) -> float:
     collector.collect(steps, 1)
     return _replay_difference(learner, collector.collect(steps, 2), config.learner.precision)
+
+
+def _minibatch_difference(bench: Bench, steps: int) -> float:
+    """Largest difference of a weight after two updates, by minibatches as graphs and by plain calls; the rate, the clip
+    and the entropy's coefficient change between them."""
+    found: list[torch.Tensor] = []
+    more = ("env.rows=64", "learner.overlap=false", "learner.precision=highest")
+    rollout: Rollout | None = None
+    for compile_ in ("off", "graphs"):
+        _, collector, learner = bench.make("beast", *more, f"learner.compile={compile_}")
+        for group in learner.optimizer.param_groups:
+            group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32, device=bench.device)
+        rollout = rollout or collector.collect(steps, 1)
+        learner.update(rollout)
+        now = {"learning_rate": learner.config.learning_rate / 3, "clip": 0.1, "entropy_coefficient": 0.05}
+        learner.reconfigure(learner.config.model_copy(update=now))
+        learner.update(rollout)
+        found.append(torch.cat([p.detach().flatten() for p in learner.policy.parameters()]))
+    return float((found[0] - found[1]).abs().max())
 
 
 def _stacked_difference(bench: Bench) -> float:

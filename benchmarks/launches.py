@@ -150,6 +150,7 @@ def count(config: Config) -> dict[str, Any]:
     playing, learning = Counting(), Counting()
     with playing, listening(playing):
         collector.collect(PLAYED, 2)
+    learner.update(rollout)  # which makes Adam's moments
     _label(learner, learning)
     with learning, listening(learning):
         learner.update(rollout)

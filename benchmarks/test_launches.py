@@ -10,7 +10,7 @@ NARROW = (
     "env.time_limit_seconds=2",
 )
 """As many layers as the default agent has; what is counted does not depend on their width."""
-LIMITS = {"play": (480, 1), "minibatch": (660, 4), "evaluation": (450, 2)}
+LIMITS = {"play": (220, 0), "minibatch": (430, 0), "evaluation": (350, 2)}
 """Part -> the most operators and waits of one step or minibatch."""
 
 
@@ -26,5 +26,5 @@ def test_play_and_learning_stay_below_their_limits() -> None:
         assert operators / 2 < found[part]["operators"] <= operators, (part, found[part])
         assert found[part]["waits"] <= waits, (part, found[part])
     pieces = [found[f"minibatch, {name}"]["operators"] for name in ("forward", "backward", "loss", "optimiser")]
-    assert abs(sum(pieces) - found["minibatch"]["operators"]) < 1 and min(pieces) > 5
-    assert found["play, the learner"]["waits"] == found["play, frozen nets"]["waits"] == 0
+    assert abs(sum(pieces) - found["minibatch"]["operators"]) < 1 and min(pieces) > 1
+    assert found["play"]["operators"] / 2 < found["play, all nets"]["operators"] < found["play"]["operators"]

@@ -16,7 +16,8 @@ from league.config.updates import next_snapshot_mark, num_snapshot_marks, num_up
 from league.device import Memory, autocast
 from league.errors import ConfigError
 from league.play.evaluation import MAX_PAIRS
-from league.play.opponents import MAX_ENTRIES, MAX_GROUPINGS, ROW_STEP, num_slots_for
+from league.play.opponents import MAX_ENTRIES, MAX_GROUPINGS, ROW_STEP, Places, num_slots_for
+from league.play.rollout import joins_learner, num_lanes
 from league.play.seats import mask_type
 from league.pool.payoff_games import NETS_AT_ONCE
 from league.schema import MAX_COUNT
@@ -205,9 +206,12 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     if device.type == "cpu":
         works.append(2 * states + 3 * footprint.weights)  # a saved state, while what it says is taken over
     snapshots = num_snapshot_marks(config, config.run.total_steps) + 2
+    slots = num_slots_for(live)
+    if joins_learner(device):
+        slots = num_slots_for(slots + Places(config.env.rows // num_lanes(config, device), slots).of_learner)
     return Estimate(
         learner=7 * footprint.weights,
-        frozen=(live + num_slots_for(live)) * footprint.weights,
+        frozen=(live + slots) * footprint.weights,
         rows=3 * states + footprint.state,  # stacked nets have a spare row
         rollout=samples * step + (segments - 1) * states,
         work=max(works),
