@@ -38,7 +38,7 @@ class Watching(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = tree_leaves((args, kwargs))
-        check_captured(func, given, self._generator)
+        check_captured(func, args, given, self._generator)
         for storage in _storages(given):
             if storage.data_ptr() not in self._made:
                 self.before.setdefault(storage.data_ptr(), (storage, storage.clone()))
@@ -52,11 +52,14 @@ class Watching(TorchDispatchMode):
         return result
 
 
-def check_captured(func: Any, given: list[Any], generator: torch.Generator) -> None:
-    """Fails on an operator that cannot be captured, or whose draws a replay would repeat."""
-    name, tensors = func._schema.name, [x for x in given if isinstance(x, Tensor)]
+def check_captured(func: Any, args: Any, given: list[Any], generator: torch.Generator) -> None:
+    """Fails on an operator that cannot be captured, or whose draws a replay would repeat.
+
+    given: the leaves of all of its arguments.
+    """
+    name = func._schema.name
     if name in ("aten::index", "aten::index_put_", "aten::index_put", "aten::_index_put_impl_"):
-        waits = any(x.dtype in (torch.bool, torch.uint8) for x in tensors[1:])
+        waits = any(x is not None and x.dtype in (torch.bool, torch.uint8) for x in args[1])
     elif name == "aten::repeat_interleave":
         waits = not any(isinstance(x, int) for x in given)
     else:
