@@ -27,7 +27,7 @@ from league.snapshots.manifest import About, GameRecord, spec_to_json
 from league.types import EXTERNAL, Origin
 from league.zoo import ParallelMatch
 from tests.helpers import guessing
-from tests.helpers.capturing import COMPILED, Double
+from tests.helpers.capturing import Double, without_kernels
 from tests.helpers.cases import cases
 from tests.helpers.rollouts import make_collector, network, same
 from tests.helpers.sizes import SMALL
@@ -87,8 +87,7 @@ def test_graphs_replay_what_plain_calls_play(kind: str, monkeypatch: pytest.Monk
     """Steps of tuples, real numbers, tables and convolutions have fixed shapes and read fixed addresses."""
     cuda = torch.device("cuda")
     monkeypatch.setattr(opponents, "stacked_shape", lambda nets, rows, _: stacked_shape(nets, rows, cuda))
-    for name in COMPILED:
-        monkeypatch.setattr(f"league.policies.kernels.{name}.is_plain", lambda *tensors: False)
+    without_kernels(monkeypatch)
     plain, replayed = (make_collector("guessing", kind=kind, stack=True) for _ in range(2))
     double = Double(replayed.generator)
     graphs: Any = StepGraphs(replayed.generator, "float32", print, double)
