@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from league.acts import advance
 from league.device import autocast
 from league.errors import SnapshotError, UsageError
 from league.maths.record import Record
-from league.play.opponents import MAX_GROUPINGS, NO_SLOT, Opponents, RowGroup, stacked_shape
+from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
 from league.play.recording import Recorder, Recording
 from league.play.seats import SeatView, bot_id, match_result, short_name
 from league.schema import MAX_GAMES, check_number
@@ -384,8 +384,7 @@ class _Family:
         self._chosen = torch.zeros(num_places + 1, view.actions.shape[-1], dtype=view.actions.dtype, device=device)
         self._finite = torch.ones(num_places + 1, dtype=torch.bool, device=device)
         self._groups: dict[bytes, list[RowGroup]] = {}
-        self._fixed: dict[Hashable, tuple[list[RowGroup], list[RowGroup]]] = {}
-        """Shape -> the groups whose tensors graphs read, and those that they hold now."""
+        self._fixed = FixedGroups()
 
     guests: Sequence[str] = ()
     """See `league.play.opponents.Holder`; a net of another architecture is of another family."""
@@ -401,11 +400,7 @@ class _Family:
             self._act(groups)
             return
         key = (id(self), *(group.shape for group in groups))
-        fixed, held = self._fixed.get(key) or ([replace(group, rows=group.rows.clone()) for group in groups], groups)
-        if held is not groups:
-            for there, now in zip(fixed, groups, strict=True):
-                there.rows.copy_(now.rows)
-        self._fixed[key] = fixed, groups
+        fixed = self._fixed.hold(key, groups)
         own = [self._seats, self._chosen, self._finite, *self._view.tensors(), *self._state.tensors().values()]
         self._graphs.call(key, self._act, fixed, [*own, *self._played.weights(fixed)])
 

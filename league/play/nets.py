@@ -14,7 +14,7 @@ from torch import Tensor
 from league.acts import act
 from league.device import autocast
 from league.play.graphs import StepGraphs
-from league.play.opponents import FIRST_GUEST, MAX_GROUPINGS, NO_SLOT, Opponents, RowGroup
+from league.play.opponents import FIRST_GUEST, MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup
 from league.play.seats import SeatView, mask_type
 from league.types import SEATS, BoolArray, MatchBatch, Policy, PolicyStack, PolicyState
 
@@ -94,6 +94,7 @@ class LaneNets:
         self._own = torch.zeros(num_rows, dtype=torch.int64, device=device)
         self._seats, self._slots = np.arange(num_rows) * SEATS, np.full(num_rows, NO_SLOT)
         self._groups: dict[bytes, list[RowGroup]] = {}
+        self._fixed = FixedGroups()
         self._others = _Others(
             torch.zeros(num_rows + 1, spec.obs_size, device=device),
             torch.ones(num_rows + 1, spec.action.mask_size, dtype=mask_type(spec.action), device=device),
@@ -177,11 +178,8 @@ class LaneNets:
             captured = [group for group in groups if group.slot >= NO_SLOT]  # a guest may wait for the device
             key = (id(self), name, *(group.shape for group in captured))
             reads = [*self._reads, *self.frozen.weights(captured)]
-            result, fixed = self.graphs.call(key, nets, captured, reads)
-            guests = groups[len(captured) :]
-            self._reply(guests)
-            now = [*fixed, *guests]
-            self._groups = {who: now if known is groups else known for who, known in self._groups.items()}
+            result, _ = self.graphs.call(key, nets, self._fixed.hold(key, captured), reads)
+            self._reply(groups[len(captured) :])
         self.view.push()
         return result
 

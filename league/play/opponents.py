@@ -5,8 +5,8 @@ Which of the two is a matter of speed alone, so it follows from the device (`lea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,6 +53,11 @@ class RowGroup:
     def tensors(self) -> list[Tensor]:
         """What changes from step to step."""
         return [x for x in (self.rows, self.seats, self.where) if x is not None]
+
+    def copy(self) -> RowGroup:
+        """The same with tensors of its own."""
+        seats, where = (None if x is None else x.clone() for x in (self.seats, self.where))
+        return replace(self, rows=self.rows.clone(), seats=seats, where=where)
 
 
 class Holder(Protocol):
@@ -323,6 +328,25 @@ class Places:
     def clear(self) -> None:
         """No net is there."""
         self._taken.clear()
+
+
+class FixedGroups:
+    """Groups at addresses that do not change, for graphs: one list for each kind of call."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[list[RowGroup], list[RowGroup]]] = {}
+        """Kind -> the groups that are read, and those that they hold now."""
+
+    def hold(self, key: Hashable, groups: list[RowGroup]) -> list[RowGroup]:
+        """The groups that are read, which hold `groups` now; these are left as they are, since they may come again."""
+        if key not in self._known:
+            self._known[key] = [group.copy() for group in groups], groups
+        fixed, held = self._known[key]
+        for there, before, now in zip(fixed, held, groups, strict=True):
+            if before is not now:
+                torch._foreach_copy_(there.tensors(), now.tensors())
+        self._known[key] = fixed, groups
+        return fixed
 
 
 def stacked_shape(num_nets: int, most_rows: int, device: torch.device) -> tuple[int, int]:

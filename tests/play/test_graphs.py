@@ -12,13 +12,13 @@ from league.envs import registry
 from league.play import opponents
 from league.play.graphs import CudaRecorder, StepGraphs
 from league.play.nets import NetCalls
-from league.play.opponents import RowGroup, stacked_shape
+from league.play.opponents import FixedGroups, RowGroup, stacked_shape
 from league.play.rollout import Collector
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
 from league.types import Origin
 from tests.helpers.capturing import Double, without_kernels
-from tests.helpers.rollouts import BRAWL, WEIGHTS, network, pool_config, same
+from tests.helpers.rollouts import BRAWL, WEIGHTS, make_collector, network, pool_config, same
 
 
 def collector_of(num_nets: int, live_nets: int, num_slots: int, joins: bool = False) -> Collector:
@@ -134,6 +134,31 @@ def test_a_tensor_that_moved_drops_every_graph_that_read_it() -> None:
     for _ in range(3):
         assert [float(call(key).sum()) for key in ("a", "b", "alone")] == [20, 20, 6]
     assert double.captures == 5
+
+
+def test_groups_of_one_shape_take_turns() -> None:
+    """Rows that come again after others of the same shape are played as they were given, by the one graph of both."""
+    generator, seen = torch.Generator(), torch.arange(8.0)
+    double, fixed = Double(generator), FixedGroups()
+    graphs: StepGraphs[Any] = StepGraphs(generator, "float32", print, double)
+    given = [[group([0, 1])], [group([2, 3])], [group([5, 4])]]
+
+    def nets(groups: list[RowGroup]) -> list[Tensor]:
+        return [seen[groups[0].rows] * 1]
+
+    for which in (0, 1, 0, 0, 2, 1, 0, 2):
+        found = graphs.call("a", nets, fixed.hold("a", given[which]), [seen])[0][0]
+        assert found.tolist() == given[which][0].rows.tolist()
+    assert double.captures == 1 and [g[0].rows.tolist() for g in given] == [[0, 1], [2, 3], [5, 4]]
+
+
+@pytest.mark.slow
+def test_games_in_turns_replay_what_plain_calls_play(as_on_cuda: None) -> None:
+    """Of the card duel, where different rows of one shape wait for a reply again and again."""
+    plain, replayed = (make_collector("cards", rows=8, stack=True) for _ in range(2))
+    double = with_graphs(replayed)
+    play_on([plain, replayed], 4)
+    assert double.replays > 4 * double.captures > 0
 
 
 class Philox(torch.Generator):

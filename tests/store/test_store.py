@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from league.envs import registry
 from league.errors import LeagueError, StoreError, UsageError
 from league.maths.record import Record
-from league.store import connection, making, reading, writing
+from league.store import connection, flushing, making, reading
 from league.store.codec import to_columns
 from league.store.connection import StoreBusy
 from league.store.rows import AgentRow, GameRow, RatingRow, RewardTerm, RunRow
@@ -426,7 +426,7 @@ def test_delete_after_keeps_an_agent_that_another_run_has(store: Store) -> None:
 def test_flush_waits_five_seconds_unless_forced(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two writes that can be put off are at least FLUSH_SECONDS apart; a forced one is not held up."""
     clock = [100.0]
-    monkeypatch.setattr(writing.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(flushing.time, "monotonic", lambda: clock[0])
     store.add_matches([make_match()])
     assert store.flush()
     store.add_matches([make_match(row=1)])
