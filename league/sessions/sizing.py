@@ -108,7 +108,7 @@ def _step_peak(policy: Policy, spec: GameSpec, rows: int, precision: str, device
         state = policy.initial_state(2 * rows)
         with Peak() as peak:
             policy.step(obs, state, mask=mask, rows=torch.arange(rows, device=device), generator=generator)
-    return peak.most
+    return int(peak.most)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class Peak(TorchDispatchMode):
+class Peak(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Within it `most` is the largest number of bytes that tensors made by torch's operations held at the same time.
 
     Only for work without gradients: what autograd keeps is held by nothing that can be seen from here. What compiled
@@ -20,7 +20,7 @@ class Peak(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.most = 0
         self._given: set[int] = set()
         """Memory that was there before."""

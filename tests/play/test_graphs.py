@@ -140,7 +140,7 @@ def test_groups_of_one_shape_take_turns() -> None:
     """Rows that come again after others of the same shape are played as they were given, by the one graph of both."""
     generator, seen = torch.Generator(), torch.arange(8.0)
     double, fixed = Double(generator), FixedGroups()
-    graphs: StepGraphs[Any] = StepGraphs(generator, "float32", print, double)
+    graphs: StepGraphs[Any, Any] = StepGraphs(generator, "float32", print, double)
     given = [[group([0, 1])], [group([2, 3])], [group([5, 4])]]
 
     def nets(groups: list[RowGroup]) -> list[Tensor]:
