@@ -157,9 +157,29 @@ def _read_both(folder: Path) -> tuple[Manifest, bytes, str]:
 
 def _weights_bytes(tensors: Mapping[str, torch.Tensor]) -> bytes:
     """The weights file: copies, so that tensors that share memory are each written whole."""
-    copies = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
+    copies = _copies(tensors)
     _need_finite(copies, "the weights to save")
     return safetensors.torch.save(copies)
+
+
+def _copies(tensors: Mapping[str, torch.Tensor], host: str = "cpu") -> dict[str, torch.Tensor]:
+    """Copies on the CPU, by name in order, each with memory of its own.
+
+    What lies elsewhere comes over in one piece for each type, since every copy to the host waits for the device.
+
+    host: the kind of device whose tensors are copied one by one.
+    """
+    found, apart = dict[str, torch.Tensor](), dict[tuple[torch.device, torch.dtype], list[str]]()
+    for name, tensor in tensors.items():
+        if tensor.device.type == host:
+            found[name] = tensor.detach().contiguous().clone()
+        else:
+            apart.setdefault((tensor.device, tensor.dtype), []).append(name)
+    for names in apart.values():
+        flat = torch.cat([tensors[name].detach().reshape(-1) for name in names]).cpu()
+        for name, part in zip(names, flat.split([tensors[name].numel() for name in names]), strict=True):
+            found[name] = part.view(tensors[name].shape).clone()
+    return {name: found[name] for name in sorted(found)}
 
 
 def _need_finite(tensors: Mapping[str, torch.Tensor], where: str) -> None:

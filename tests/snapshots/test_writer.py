@@ -117,3 +117,24 @@ def test_a_sum_that_overflows_is_no_value_that_is_not_finite() -> None:
         mixed[7], mixed[8] = bad, -bad
         with pytest.raises(SnapshotError, match="w has 2 of 1000 values that are not finite"):
             io.freeze({"w": mixed}, about())
+
+
+def test_what_comes_from_a_device_in_one_piece_is_what_comes_one_by_one() -> None:
+    """Of every shape, layout and type, shared memory and scalars too; each copy has memory of its own."""
+    base = torch.arange(24.0).view(4, 6)
+    given = {
+        "b": base.t(),
+        "a": base[1:3, ::2],
+        "scalar": torch.tensor(7),
+        "none": torch.zeros(0, 3),
+        "half": torch.ones(3, dtype=torch.bfloat16),
+        "same": base,
+        "flag": torch.tensor([True, False]),
+    }
+    here, there = io._copies(given), io._copies(given, host="another")
+    assert list(here) == list(there) == sorted(given)
+    for name, tensor in given.items():
+        assert torch.equal(here[name], tensor) and torch.equal(there[name], tensor)
+        assert there[name].dtype == tensor.dtype and there[name].is_contiguous()
+        assert there[name].untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    assert io.freeze(here, about()).data == io.freeze(there, about()).data
