@@ -18,7 +18,7 @@ from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.sessions import session as session_module
 from league.sessions import shelf as shelf_module
 from league.store.store import Store
-from league.training import evaluating
+from league.training import run as run_module
 from league.training.run import Report
 from tests.helpers.cases import cases
 from tests.helpers.phases import Told
@@ -69,7 +69,7 @@ def test_an_evaluation_that_is_broken_off_is_played_later(
     (tmp_path / "unbroken").mkdir()
     train(tmp_path / "unbroken", "long")
     calls = []
-    play = evaluating.play
+    play = run_module.play
 
     def told(*arguments: Any, **named: Any) -> Any:
         calls.append(named["update"])
@@ -78,7 +78,7 @@ def test_an_evaluation_that_is_broken_off_is_played_later(
             pytest.fail("it went on")
         return play(*arguments, **named)
 
-    monkeypatch.setattr(evaluating, "play", told)
+    monkeypatch.setattr(run_module, "play", told)
     stopped, _ = train(tmp_path, "long")
     assert (stopped.status, stopped.signal) == ("stopped", signal.SIGINT) and len(calls) == number
     resumed = league.resume("matrix-1", store=tmp_path / "league.duckdb")
