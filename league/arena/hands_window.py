@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 import time
 from typing import Any
 
@@ -15,6 +16,8 @@ from league.arena.hands import Table
 from league.envs.drawing import Drawing
 from league.errors import UsageError, one_line
 
+GREETING = "PYGAME_HIDE_SUPPORT_PROMPT"
+"""What pygame reads to keep its greeting off stdout, which is for data."""
 SIZE = (960, 540)
 LIST = 230
 """Pixels below the picture for the keys or the actions."""
@@ -24,6 +27,8 @@ INK, PAPER, DIM, CHOSEN = (16, 19, 28), (242, 243, 238), (150, 156, 175), (57, 6
 LINE = 22
 END_SECONDS = 4.0
 """For which the end is shown, unless a key is pressed."""
+UNSEEN = ("offscreen", "dummy")
+"""Drivers of SDL that show nothing; a test may ask for one."""
 NAMES = {"ArrowUp": "up", "ArrowDown": "down", "ArrowLeft": "left", "ArrowRight": "right", " ": "space"}
 """Keys of a browser as pygame calls them, where it does otherwise."""
 
@@ -35,12 +40,17 @@ def load() -> Any:
         UsageError: it is not installed.
     """
     film.need_pillow()
+    is_ours = GREETING not in os.environ
+    os.environ.setdefault(GREETING, "1")
     try:
         return importlib.import_module("pygame")
     except ModuleNotFoundError:
         raise UsageError(
             "playing in a window needs pygame, which is not installed; run `pip install pygame-ce`, or pass --browser"
         ) from None
+    finally:
+        if is_ours:
+            os.environ.pop(GREETING, None)
 
 
 class Window:
@@ -54,6 +64,9 @@ class Window:
         self.pygame = load()
         try:
             self.pygame.display.init()
+            driver = self.pygame.display.get_driver()
+            if driver in UNSEEN and not os.environ.get("SDL_VIDEODRIVER"):  # SDL takes one that shows nothing
+                raise self.pygame.error(f"nothing but SDL's {driver!r}")
             self.pygame.font.init()
             self.screen = self.pygame.display.set_mode((SIZE[0], SIZE[1] + LIST))
         except self.pygame.error as error:

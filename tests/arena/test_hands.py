@@ -252,6 +252,11 @@ def test_a_window_plays_a_match(game: str, tmp_path: Path, monkeypatch: pytest.M
 
 def test_without_a_window_or_pygame_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both say how else a person can play."""
+    if sys.platform == "linux":
+        for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+            monkeypatch.delenv(name, raising=False)
+        with pytest.raises(UsageError, match=r"there is no display here .*pass --browser"):
+            hands_window.play(table("matrix"))
     monkeypatch.setenv("SDL_VIDEODRIVER", "nothing of that name")
     with pytest.raises(UsageError, match=r"there is no display here .*pass --browser"):
         hands_window.play(table("matrix"))
