@@ -70,6 +70,7 @@ class Window:
             self.pygame.font.init()
             self.screen = self.pygame.display.set_mode((SIZE[0], SIZE[1] + LIST))
         except self.pygame.error as error:
+            self.pygame.quit()
             raise UsageError(f"there is no display here ({one_line(str(error))}); pass --browser") from None
         self.pygame.display.set_caption(title)
         self.font = self.pygame.font.Font(None, 24)
