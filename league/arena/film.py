@@ -76,7 +76,8 @@ class Strip:
     """
 
     def __init__(self, course: Course, size: tuple[int, int], *, boxes: bool, names: tuple[str, str]) -> None:
-        self._frames, self._size, self._boxes, self._names = course.frames, size, boxes, names
+        self._frames, self._size, self._boxes = course.frames, size, boxes
+        self._names = one_line(names[0]), one_line(names[1])
         is_smooth = isinstance(course.frames[0], Drawing) and course.seconds <= LONGEST_SMOOTH
         self.each = max(1, round(course.seconds * RATE)) if is_smooth else 1
         """Pictures of each moment."""

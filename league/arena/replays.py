@@ -182,7 +182,7 @@ def is_replay(path: str | Path) -> bool:
     """Whether a file says of itself that it is a replay; a file that cannot be read does not."""
     try:
         with open(path, "rb") as file:
-            return file.read(64).lstrip().startswith(b'{"format":"league replay')
+            return b"".join(file.read(200).split()).startswith(b'{"format":"leaguereplay')
     except OSError:
         return False
 

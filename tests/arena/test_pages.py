@@ -22,6 +22,7 @@ from league.arena.replays import Playback, parse
 from league.envs import Match, registry
 from league.envs.drawing import Drawing, to_json
 from league.errors import ConfigError, LeagueError, UsageError
+from league.play.recording import FORMAT, body_hash
 from league.policies.insight import look
 from league.types import ActionSpec
 from tests.arena.test_replays import GAMES, random_match
@@ -163,6 +164,13 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     page = pages.page(pages.document(replay, course), HOSTILE)
     assert page.count("</script>") == 2 and "<img" not in page and "&lt;img" in page
     assert "\x1b" not in content(page)["seats"][0]["name"]
+    hostile = tmp_path / "hostile.replay"
+    body = replay.model_dump(mode="json")
+    for seat in body["seats"]:
+        seat["name"] = "a\nb" + HOSTILE
+    hostile.write_text(json.dumps({"format": FORMAT, "sha256": body_hash(body), "match": body}))
+    for kind in ("gif", "html"):
+        assert league.watch(str(hostile), None, tmp_path / f"a.{kind}").pictures == replay.steps
 
 
 class Painted(Match):
