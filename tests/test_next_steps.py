@@ -104,6 +104,9 @@ OFFERS = {
     "store/connection:_set_aside `league resume`": "no_offer",  # says what that command will say
     "store/exchange:export_matches `league query 'SELECT DISTINCT run FROM match'`": "no_such_matches",
     "store/store:_missing `league train`": "no_store",
+    "arena/replays:parse `league watch A B --out FILE.replay`": "no_replay",
+    "sessions/failures:replay command('watch', path, '--out', out)": "replay_to_be_drawn",
+    "printing:print_ended `league imports remove {e.run}`": "no_offer",  # tests/arena/test_hands.py takes it back
     "store/formats:format_of `league matches FILE.jsonl`": "foreign_store",
 }
 QUICK = (
@@ -227,6 +230,16 @@ def imported(call: Call) -> str:
     Path("games.csv").write_text("seat0,seat1,winner\nx,y,0\ny,x,0\n")
     call("import", "games.csv", "--game-id", "chess")
     return "`league imports list` `league imports remove NAME`"
+
+
+def no_replay(call: Call) -> str:
+    Path("x.replay").write_text("{}")
+    return call("watch", "x.replay", "--out", "x.html").err
+
+
+def replay_to_be_drawn(call: Call) -> str:
+    call("watch", "done@0", "bot:random", "--out", "m.replay")
+    return call("replay", "m.replay", "--out", "m.html").err
 
 
 def no_memory_for_a_first_state(call: Call) -> str:

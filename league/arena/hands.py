@@ -75,7 +75,7 @@ class Table:
         if spec.action.has_real or (spec.action.kind == "mixture" and not self.keys):
             raise UsageError(
                 f"{meeting.game.name}: its actions are real numbers or parts of several kinds, which no keyboard has;"
-                f" watch agents of it with `league watch`"
+                f" watch its agents instead"
             )
         if spec.action.kind == "multi_binary" and not self.keys:
             self.keys = tuple(f"key {i}" for i in range(spec.action.num_parts))
@@ -129,8 +129,8 @@ class Table:
         found = legal_actions(self.spec.action, mask)
         if len(found) > MOST_CHOICES:
             raise UsageError(
-                f"{self.spec.name}: more than {MOST_CHOICES} actions are legal, too many to choose among; watch agents"
-                f" of it with `league watch`"
+                f"{self.spec.name}: more than {MOST_CHOICES} actions are legal, too many to choose among; watch its"
+                " agents instead"
             )
         return [(self._told(action), action) for action in found]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import time
@@ -43,7 +42,9 @@ def load() -> Any:
     is_ours = GREETING not in os.environ
     os.environ.setdefault(GREETING, "1")
     try:
-        return importlib.import_module("pygame")
+        import pygame
+
+        return pygame
     except ModuleNotFoundError:
         raise UsageError(
             "playing in a window needs pygame, which is not installed; run `pip install pygame-ce`, or pass --browser"

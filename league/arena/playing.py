@@ -55,7 +55,9 @@ def play_by_hand(
     path = None if out is None else Path(out)
     if path is not None:
         if path.suffix != replays.SUFFIX:
-            raise UsageError(f"out={path}: must end in {replays.SUFFIX}; `league watch` makes others of it")
+            raise UsageError(
+                f"out={path}: must end in {replays.SUFFIX}, of which the watch command makes others; pass another --out"
+            )
         check_new(path, "--out")
     chosen = secrets.randbelow(2**31) if seed is None else seed
     check_seed(chosen)

@@ -142,7 +142,7 @@ def parse(data: bytes | str, where: str) -> Replay:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise LeagueError(
-            f"{where}: damaged, or no replay ({reason}); `league watch A B --out NAME{SUFFIX}` writes one"
+            f"{where}: damaged, or no replay ({reason}); `league watch A B --out FILE.replay` writes one"
         ) from None
     for number, seat in enumerate(found.seats):
         if (seat.bot is None) == (seat.actions is None):

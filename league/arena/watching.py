@@ -184,9 +184,6 @@ def _read(path: str) -> tuple[str, replays.Replay]:
         LeagueError: it is no replay.
     """
     if not path.endswith(replays.SUFFIX) and not Path(path).is_file():
-        raise UsageError(
-            f"agent {path!r}: a match has two; name the second one, as in `league watch A B`, or give a"
-            f" {replays.SUFFIX}"
-        )
+        raise UsageError(f"agent {path!r}: a match has two; name the second one, too, or give a {replays.SUFFIX}")
     replay = replays.read(path)
     return Path(path).read_text(encoding="utf-8"), replay
