@@ -47,7 +47,11 @@ def test_wheel_holds_one_top_level_with_everything_in_it(wheel: Path) -> None:
     expected = {"league/cli.py"}
     for folder in ("league", "envs", "policies", "snapshots"):
         prefix = "" if folder == "league" else "league/"
-        files = [p for kind in ("*.py", "*.sql", "*.toml", "py.typed") for p in (ROOT / folder).rglob(kind)]
+        files = [
+            p
+            for kind in ("*.py", "*.sql", "*.toml", "*.html", "*.js", "*.css", "py.typed")
+            for p in (ROOT / folder).rglob(kind)
+        ]
         expected |= {prefix + p.relative_to(ROOT).as_posix() for p in files}
     assert expected <= set(names), expected - set(names)
     for compiled in ("league/envs/brawl/brawl.", "league/policies/kernels/_ring_attention."):
