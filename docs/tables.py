@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from league.envs.brawl import env as brawl
 from league.envs.brawl.env import FIELDS
 from league.envs.brawl.moves import NAMES, STRIKES
+from league.envs.brawl.styles import RANGES, STANDARD
 from league.envs.cards import catalogue, layout
 from league.envs.cards import env as cards
 from league.envs.cards.words import card_rows
@@ -52,6 +53,17 @@ def moves() -> str:
     return table(head, rows)
 
 
+def styles() -> str:
+    """The numbers of a bot's style."""
+    head = ("number", "meaning", "standard", "training", "held out")
+    rows = []
+    for name, r in RANGES.items():
+        bounds = ((r.low, r.high), (r.far_low, r.far_high))
+        near, far = (f"{low:g} to {high:g}" for low, high in bounds)
+        rows.append((f"`{name}`", r.meaning, f"{getattr(STANDARD, name):g}", near, far))
+    return table(head, rows)
+
+
 def options(model: type[BaseModel]) -> str:
     """What a user may change."""
     fields = model.model_fields.items()
@@ -78,6 +90,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "reward terms": lambda: meanings(brawl.MEANINGS["reward terms"]),
         "metrics": lambda: meanings(brawl.MEANINGS["metrics"]),
         "bots": lambda: meanings(brawl.MEANINGS["bots"]),
+        "styles": styles,
         "moves": moves,
         "options": lambda: options(brawl.Options),
     },

@@ -16,10 +16,10 @@ cdef inline bint in_danger(const Fighter* f, const Game* g) noexcept nogil:
                                  or (fabs(f.x) < g.rules.edge_inner and f.y < 0.5))
 
 
-cdef int32_t return_keys(const Fighter* me, bint knows_recovery, const Game* g) noexcept nogil:
+cdef int32_t return_keys(const Fighter* me, bint knows_recovery, const Style* style, const Game* g) noexcept nogil:
     """Back to a ground: in from outside, out of the pit the way it looks; jumps while it falls, then the recovery."""
     cdef int32_t keys = toward_x(-me.x) if fabs(me.x) > g.rules.edge_inner else toward_x(me.facing)
-    if me.vy > 0.0 or me.y > 2.0 or busy_ticks(me, g) > 0:
+    if me.vy > 0.0 or me.y > style.return_height or busy_ticks(me, g) > 0:
         return keys
     if me.jumps_left > 0:
         return keys | (JUMP if pressable(me, JUMP) else 0)
@@ -48,6 +48,13 @@ cdef inline double sign_of(double dx) noexcept nogil:
     return 1.0 if dx > 0.0 else -1.0
 
 
+cdef int32_t seek_keys(const Fighter* me, double target, double dx, const Style* style, const Game* g) noexcept nogil:
+    """Toward `target` (x), where it would meet the opponent, dx from here, if its style drew it nowhere else."""
+    cdef double home = sign_of(style.territory) * me.side * g.rules.spawn_x
+    target = target - sign_of(dx) * style.distance
+    return walk_keys(me, target + fabs(style.territory) * (home - target), g)
+
+
 cdef inline bint has_room(const Fighter* me, double dx, double room, const Game* g) noexcept nogil:
     """Whether `room` units the way of dx there is still the same ground below."""
     return over_ground(me.x, g) and over_ground(me.x + sign_of(dx) * room, g) and me.x * (me.x + sign_of(dx) * room) > 0
@@ -62,8 +69,8 @@ cdef int32_t strike_keys(const Fighter* me, double dx, bint heavy, const Game* g
     return toward_x(dx) | (HEAVY if heavy else LIGHT)
 
 
-cdef inline double reach_of(const Fighter* me, const Game* g) noexcept nogil:
-    return g.rules.bot_spear_reach_x if me.weapon == SPEAR else g.rules.bot_reach_x
+cdef inline double reach_of(const Fighter* me, const Style* style, const Game* g) noexcept nogil:
+    return (g.rules.bot_spear_reach_x if me.weapon == SPEAR else g.rules.bot_reach_x) * style.reach
 
 
 cdef inline bint is_near(const Fighter* me, const Fighter* other, double reach, const Game* g) noexcept nogil:
@@ -75,35 +82,37 @@ cdef inline bint threatens(const Fighter* f, const Game* g) noexcept nogil:
     return f.move >= 0 and f.move_tick < g.strikes[f.move].startup + g.strikes[f.move].active
 
 
-cdef int32_t based_keys(const Fighter* me, const Fighter* other, uint64_t luck, const Game* g) noexcept nogil:
+cdef int32_t based_keys(const Fighter* me, const Fighter* other, uint64_t luck, const Style* style,
+                        const Game* g) noexcept nogil:
     """Walks up to the opponent, jumps when below it, strikes lightly when near. Knows no recovery."""
     cdef int32_t keys = 0
     if in_danger(me, g):
-        return return_keys(me, False, g)
+        return return_keys(me, False, style, g)
     if other.respawn == 0 and other.stun == 0:
-        keys = walk_keys(me, other.x, g)
+        keys = seek_keys(me, other.x, other.x - me.x, style, g)
     if other.respawn == 0 and other.y - me.y > 1.5 and me.vy <= 0.0 and luck & 3 == 0 and pressable(me, JUMP):
         keys |= JUMP
-    if is_near(me, other, g.rules.bot_reach_x, g) and (luck >> 8) & 7 < 5:
+    if is_near(me, other, g.rules.bot_reach_x * style.reach, g) and (luck >> 8) & 7 < 5:
         keys |= LIGHT
     return keys
 
 
-cdef int32_t rusher_keys(const Fighter* me, const Fighter* other, uint64_t luck, const Game* g) noexcept nogil:
+cdef int32_t rusher_keys(const Fighter* me, const Fighter* other, uint64_t luck, const Style* style,
+                         const Game* g) noexcept nogil:
     """Always at the opponent: dashes in, hardly hesitates, strikes with heavies once the opponent is worn."""
     cdef int32_t keys
     cdef double dx = other.x - me.x
     if in_danger(me, g):
-        return return_keys(me, True, g)
+        return return_keys(me, True, style, g)
     if other.respawn > 0:
         return walk_keys(me, me.side * g.rules.spawn_x, g)
-    if is_near(me, other, reach_of(me, g), g):
+    if is_near(me, other, reach_of(me, style, g), g):
         if (luck >> 32) & 7 == 0:
             return toward_x(dx)
         if me.support != AIR and other.y - me.y > 1.0:
             return UP | (HEAVY if luck & 3 == 0 else LIGHT)
         return strike_keys(me, dx, other.damage > 40.0 and (luck >> 8) & 3 > 0, g)
-    keys = walk_keys(me, other.x, g)
+    keys = seek_keys(me, other.x, dx, style, g)
     if me.support != AIR and fabs(dx) > 3.0 and me.dodge_cooldown == 0 and dx * me.facing > 0.0:
         if pressable(me, DODGE) and has_room(me, dx, 3.0, g):
             keys |= DODGE
@@ -125,13 +134,13 @@ cdef double item_for(const Fighter* me, const Match* m) noexcept nogil:
 
 
 cdef int32_t zoner_keys(const Fighter* me, const Fighter* other, uint64_t luck, const Match* m,
-                        const Game* g) noexcept nogil:
+                        const Style* style, const Game* g) noexcept nogil:
     """Fetches weapons, keeps at the end of its reach, steps back from who comes too near."""
     cdef double dx = other.x - me.x
-    cdef double reach = reach_of(me, g)
+    cdef double reach = reach_of(me, style, g)
     cdef double target
     if in_danger(me, g):
-        return return_keys(me, True, g)
+        return return_keys(me, True, style, g)
     if me.weapon == UNARMED:
         if item_in_reach(me, m, g) >= 0 and pressable(me, PICKUP):
             return PICKUP
@@ -145,38 +154,39 @@ cdef int32_t zoner_keys(const Fighter* me, const Fighter* other, uint64_t luck, 
             if pressable(me, DODGE) and dx * me.facing > 0.0 and has_room(me, -dx, 2.5, g):
                 return toward_x(-dx) | DODGE
         return strike_keys(me, dx, (luck >> 16) & 7 < 2, g)
-    return walk_keys(me, other.x - sign_of(dx) * reach * 0.8, g)
+    return seek_keys(me, other.x - sign_of(dx) * reach * 0.8, dx, style, g)
 
 
 cdef int32_t edge_guarder_keys(const Fighter* me, const Fighter* other, uint64_t luck,
-                               const Game* g) noexcept nogil:
+                               const Style* style, const Game* g) noexcept nogil:
     """Waits on the ground it likes; whoever is off it is met at the edge, in the air or from above."""
     cdef double dx = other.x - me.x
     cdef double dy = other.y - me.y
     if in_danger(me, g):
-        return return_keys(me, True, g)
+        return return_keys(me, True, style, g)
     if other.respawn > 0:
         return walk_keys(me, me.side * g.rules.spawn_x, g)
     if in_danger(other, g):
         if fabs(dx) < 1.2 and dy < -0.5:
             return DOWN | LIGHT if me.support == AIR else (JUMP if pressable(me, JUMP) else 0)
-        if is_near(me, other, g.rules.bot_reach_x + 0.4, g):
+        if is_near(me, other, g.rules.bot_reach_x * style.reach + 0.4, g):
             return strike_keys(me, dx, luck & 1, g)
         return walk_keys(me, other.x, g)
-    if is_near(me, other, reach_of(me, g), g) and luck & 3:
+    if is_near(me, other, reach_of(me, style, g), g) and luck & 3:
         if me.support != AIR and (luck >> 8) & 3 == 0:
             return DOWN | HEAVY
         return strike_keys(me, dx, (luck >> 16) & 7 < 3, g)
-    return walk_keys(me, other.x if fabs(dx) < 4.0 else (me.x + other.x) * 0.5, g)
+    return seek_keys(me, other.x if fabs(dx) < 4.0 else (me.x + other.x) * 0.5, dx, style, g)
 
 
-cdef int32_t punisher_keys(const Fighter* me, const Fighter* other, uint64_t luck, const Game* g) noexcept nogil:
+cdef int32_t punisher_keys(const Fighter* me, const Fighter* other, uint64_t luck, const Style* style,
+                           const Game* g) noexcept nogil:
     """Stays just out of reach, dodges what is swung at it and strikes into the recovery."""
     cdef double dx = other.x - me.x
-    cdef double reach = reach_of(me, g)
+    cdef double reach = reach_of(me, style, g)
     cdef int32_t left
     if in_danger(me, g):
-        return return_keys(me, True, g)
+        return return_keys(me, True, style, g)
     if other.respawn > 0:
         return walk_keys(me, me.side * g.rules.spawn_x, g)
     if is_near(me, other, reach + 0.8, g):
@@ -189,7 +199,33 @@ cdef int32_t punisher_keys(const Fighter* me, const Fighter* other, uint64_t luc
             if left > 0 or luck & 3 == 0:
                 return strike_keys(me, dx, left > 10, g)
             return toward_x(-dx) if (luck >> 8) & 1 else 0
-    return walk_keys(me, other.x - sign_of(dx) * reach * 0.9, g)
+    return seek_keys(me, other.x - sign_of(dx) * reach * 0.9, dx, style, g)
+
+
+cdef int32_t bot_keys(Match* m, int seat, const Game* g) noexcept nogil:
+    """The keys of a bot that has a style."""
+    cdef Fighter* f = &m.fighters[seat]
+    cdef const Fighter* other = &m.fighters[1 - seat]
+    cdef uint64_t luck = draw(&f.rng)
+    cdef int32_t controller = f.controller
+    cdef int32_t keys
+    cdef Style style
+    draw_style(m, f, g, &style)
+    if not looks(m, &style, g):
+        return f.keys
+    if controller == BASED:
+        keys = based_keys(f, other, luck, &style, g)
+    elif controller == RUSHER:
+        keys = rusher_keys(f, other, luck, &style, g)
+    elif controller == ZONER:
+        keys = zoner_keys(f, other, luck, m, &style, g)
+    elif controller == EDGE_GUARDER:
+        keys = edge_guarder_keys(f, other, luck, &style, g)
+    else:
+        keys = punisher_keys(f, other, luck, &style, g)
+    if in_danger(f, g):
+        return keys
+    return in_style(f, other, keys, mix(luck), reach_of(f, &style, g), &style, g)
 
 
 cdef int32_t decide(Match* m, int seat, const Row* row, const Game* g) noexcept nogil:
@@ -198,7 +234,6 @@ cdef int32_t decide(Match* m, int seat, const Row* row, const Game* g) noexcept 
     A key that acts only on a new press is kept: it must be seen as held, and the rules keep it from acting.
     """
     cdef Fighter* f = &m.fighters[seat]
-    cdef const Fighter* other = &m.fighters[1 - seat]
     cdef int32_t keys = 0
     cdef int32_t controller = f.controller
     cdef int k
@@ -207,14 +242,6 @@ cdef int32_t decide(Match* m, int seat, const Row* row, const Game* g) noexcept 
             keys |= row.actions[seat * NUM_KEYS + k] << k
     elif controller == RANDOM:
         keys = <int32_t>(draw(&f.rng) >> 54)
-    elif controller == BASED:
-        keys = based_keys(f, other, draw(&f.rng), g)
-    elif controller == RUSHER:
-        keys = rusher_keys(f, other, draw(&f.rng), g)
-    elif controller == ZONER:
-        keys = zoner_keys(f, other, draw(&f.rng), m, g)
-    elif controller == EDGE_GUARDER:
-        keys = edge_guarder_keys(f, other, draw(&f.rng), g)
-    elif controller == PUNISHER:
-        keys = punisher_keys(f, other, draw(&f.rng), g)
+    elif controller != CONSTANT:
+        keys = bot_keys(m, seat, g)
     return keys & (legal_keys(f, m, g) | FRESH_ONLY)

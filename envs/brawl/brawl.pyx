@@ -14,6 +14,7 @@ import numpy as np
 
 from league.envs.brawl.moves import IDS, KINDS, STRIKES, TAUNT as TAUNT_NAME, WEAPONS
 from league.envs.brawl.rules import BOTS, KEYS, METRICS, TERMS
+from league.envs.brawl.styles import RANGES, STANDARD, STYLES
 from league.envs.brawl.state import STATE_DTYPE, pack_state, regroup_states, unpack_state
 from league.envs.brawl.twin import need_inputs, need_seed
 from league.types import result_dtype
@@ -23,6 +24,7 @@ include "fighter.pxi"
 include "fight.pxi"
 include "view.pxi"
 include "bots.pxi"
+include "style.pxi"
 
 
 cdef void step_row(const Row* row, const Game* g) noexcept nogil:
@@ -93,8 +95,8 @@ cdef class BrawlBatch:
             raise ValueError(f"threads={threads} must be at least 1")
         if sizeof(Match) != STATE_DTYPE.itemsize or sizeof(Result) != result_dtype(NUM_METRICS).itemsize:
             raise ValueError("the compiled structs differ from their dtypes; build the extension again")
-        if [len(table) for table in (KEYS, TERMS, METRICS, BOTS, WEAPONS, KINDS)] != [
-            NUM_KEYS, NUM_TERMS, NUM_METRICS, NUM_BOTS, NUM_WEAPONS, NUM_KINDS
+        if [len(table) for table in (KEYS, TERMS, METRICS, BOTS, WEAPONS, KINDS, RANGES, STYLES)] != [
+            NUM_KEYS, NUM_TERMS, NUM_METRICS, NUM_BOTS, NUM_WEAPONS, NUM_KINDS, NUM_STYLE, STYLES_HELD_OUT + 1
         ] or len(STRIKES) > MAX_STRIKES:
             raise ValueError("the compiled tables differ from rules.py or moves.py; build the extension again")
         self.spec = spec
@@ -103,6 +105,9 @@ cdef class BrawlBatch:
         self.threads = threads
         self.options_hash = options_hash
         self.game.rules = asdict(rules)
+        self.game.standard = asdict(STANDARD)
+        for i, bounds in enumerate(RANGES.values()):
+            self.game.ranges[i] = {key: value for key, value in asdict(bounds).items() if key != "meaning"}
         for i, strike in enumerate(STRIKES):
             self.game.strikes[i] = asdict(strike)
         for w, weapon in enumerate(WEAPONS):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from league.envs.brawl.moves import NAMES, STRIKES
 from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, Rules
+from league.envs.brawl.styles import RANGES, STYLES
 from league.envs.brawl.twin import TwinBatch, ticks_a_second
 from league.envs.drawing import Drawing
 from league.types import ActionSpec, GameSpec, MatchBatch
@@ -23,6 +24,10 @@ KEYBOARD = {"light": "a", "heavy": "s", "dodge": "d", "pickup": "w", "taunt": "q
 """Key -> key of the keyboard, for a person who plays; directions are the arrows, and space jumps."""
 HALF = 32
 VERSION = 2
+
+
+def _off_as_none(value: object) -> object:
+    return None if value == "off" else value
 
 
 class Options(BaseModel):
@@ -36,6 +41,9 @@ class Options(BaseModel):
     weapons: bool = Field(True, description="whether spears and hammers appear on the grounds")
     respawn_seconds: float = Field(1.5, ge=0.1, le=10.0, description="seconds away after a lost stock")
     protection_seconds: float = Field(2.0, ge=0.0, le=10.0, description="seconds safe after a respawn, at most")
+    bot_styles: Annotated[Literal["train", "held_out"] | None, BeforeValidator(_off_as_none)] = Field(
+        None, description='where each match draws its bots\' styles: "train", "held_out", or "off": none is drawn'
+    )
 
 
 FIELDS: tuple[tuple[str, str, str, tuple[float, float]], ...] = (
@@ -160,13 +168,19 @@ def rules_of(options: Options) -> Rules:
         weapons=int(options.weapons),
         respawn_ticks=round(options.respawn_seconds * TICK_RATE),
         protection_ticks=round(options.protection_seconds * TICK_RATE),
+        bot_styles=STYLES.index(options.bot_styles or "off"),
     )
 
 
 def options_hash(options: Options) -> bytes:
     """16 bytes of sha256 over the version, the rules and the moves: what a state blob must agree with."""
     moves = {name: dataclasses.asdict(strike) for name, strike in zip(NAMES, STRIKES, strict=True)}
-    parts = [SPEC.name, SPEC.version, dataclasses.asdict(rules_of(options)), moves]
+    rules = dataclasses.asdict(rules_of(options))
+    if not rules["bot_styles"]:  # states from before there were styles are of this game
+        del rules["bot_styles"]
+    parts: list[Any] = [SPEC.name, SPEC.version, rules, moves]
+    if options.bot_styles:
+        parts.append({name: dataclasses.asdict(bounds) for name, bounds in RANGES.items()})
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()[:16]
 
 

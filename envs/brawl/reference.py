@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from league.envs.brawl import reference_bots
+from league.envs.brawl import reference_bots, styles
 from league.envs.brawl.moves import Strike
 from league.envs.brawl.reference_motion import FRESH, legal_keys, own_tick
 from league.envs.brawl.reference_state import GOLDEN, U64, Fighter, Item, Keys, Stage, Stream, mix, name_of
@@ -112,8 +112,19 @@ class ReferenceMatch:
         if me.controller == EXTERNAL:
             pressed = {key for key, value in zip(KEYS, action, strict=True) if value}
         else:
-            pressed = reference_bots.PRESSED[BOTS[me.controller]](me, other, self.stage)
+            pressed = self._bot_keys(me, other)
         return frozenset(pressed) & (legal_keys(me, self.stage) | FRESH)
+
+    def _bot_keys(self, me: Fighter, other: Fighter) -> set[str]:
+        bot = BOTS[me.controller]
+        style = styles.drawn(self.seed, me.side, self.rules.bot_styles)
+        pressed = reference_bots.PRESSED[bot](me, other, self.stage, style)
+        if bot in styles.WITHOUT:
+            return pressed
+        if not reference_bots.looks(self.tick, style, self.rules):
+            return set(me.keys)
+        whims = mix(mix(me.rng.state))
+        return reference_bots.in_style(me, other, pressed, whims, style, self.stage)
 
     def _is_over(self) -> bool:
         return self.tick >= self.rules.time_limit or any(f.stocks == 0 for f in self.fighters)

@@ -159,3 +159,5 @@ class Rules:
     bot_spear_reach_x: float = 3.4
     bot_margin: float = 1.0
     """Bots turn back this far inside an outer edge."""
+    bot_styles: int = 0
+    """Index of `styles.STYLES`: where each match draws how its bots play; 0: all play as they always do."""

@@ -7,6 +7,7 @@ cdef enum:
     NUM_BOTS = 7
     NUM_WEAPONS = 3
     NUM_KINDS = 11
+    NUM_STYLE = 12
     HALF = 32
     MAX_STRIKES = 64
     CHUNK = 32  # rows that a thread takes at a time
@@ -153,6 +154,7 @@ cdef struct Rules:
     double bot_reach_y
     double bot_spear_reach_x
     double bot_margin
+    int32_t bot_styles
 
 cdef struct Strike:
     int32_t startup
@@ -178,8 +180,42 @@ cdef struct Strike:
     int32_t on_miss
     int32_t on_land
 
+cdef struct Style:  # the fields of styles.Style, in order, doubles throughout
+    double pause
+    double reach
+    double distance
+    double territory
+    double hesitation
+    double heaviness
+    double aim
+    double caution
+    double jumpiness
+    double return_height
+    double favourite
+    double habit
+
+cdef struct Range:  # the bounds of styles.Range
+    double far_low
+    double low
+    double high
+    double far_high
+
+cdef enum:  # the order of styles.STYLES
+    STYLES_OFF
+    STYLES_TRAIN
+    STYLES_HELD_OUT
+
+cdef enum:  # the order of styles.FAVOURITES
+    LIKES_LIGHT
+    LIKES_HEAVY
+    LIKES_DODGE
+    LIKES_WAIT
+    LIKES_RIPOSTE
+
 cdef struct Game:
     Rules rules
+    Style standard
+    Range ranges[NUM_STYLE]
     Strike strikes[MAX_STRIKES]
     int32_t starts[NUM_WEAPONS][NUM_KINDS]  # the strike that begins each attack
     int32_t taunt

@@ -1,0 +1,203 @@
+"""Brawl's hidden styles: drawn from a match's seed, unseen, the same in both forms of the game, and worth knowing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from league.envs import registry
+from league.envs.base import check_match_batch
+from league.envs.brawl import env, styles
+from league.envs.brawl.env import FIELDS, KEYS, Options, make
+from league.envs.brawl.reference import ReferenceMatch
+from league.envs.brawl.rules import BOTS
+from league.envs.brawl.styles import FAVOURITES, RANGES, STANDARD, STYLES, WITHOUT
+from league.envs.brawl.twin import TwinBatch
+from league.errors import ConfigError
+from tests.helpers.brawl_scenes import random_keys, records_of, restore
+
+SHORT = {"time_limit_seconds": 6.0, "stocks": 2, "respawn_seconds": 0.3}
+STYLED = [BOTS.index(bot) for bot in BOTS if bot not in WITHOUT]
+FIELD = {name: i for i, (name, *_) in enumerate(FIELDS)}
+KEY = {name: i for i, name in enumerate(KEYS)}
+
+
+def within(style: styles.Style) -> list[bool]:
+    """Number by number: is it one of training?"""
+    return [r.low <= getattr(style, name) <= r.high for name, r in RANGES.items()]
+
+
+def test_training_draws_from_the_box_and_held_out_styles_lie_outside() -> None:
+    """Training's numbers fill their ranges; each held-out style leaves the box, in half of its numbers on average."""
+    assert list(RANGES) == [field.name for field in dataclasses.fields(styles.Style)]
+    drawn = {how: [styles.drawn(seed, 1, STYLES.index(how)) for seed in range(400)] for how in STYLES}
+    assert set(drawn["off"]) == {STANDARD}
+    assert all(all(within(style)) for style in drawn["train"])
+    assert not any(all(within(style)) for style in drawn["held_out"])
+    for name, r in RANGES.items():
+        seen, strange = ([getattr(style, name) for style in drawn[how]] for how in ("train", "held_out"))
+        span = r.high - r.low
+        assert min(seen) < r.low + 0.05 * span and max(seen) > r.high - 0.05 * span, name
+        assert r.far_low <= min(strange) and max(strange) <= r.far_high, name
+        assert r.far_low == r.low or min(strange) < r.low, name
+        assert r.far_high == r.high or max(strange) > r.high, name
+        assert 0.4 < np.mean([not (r.low <= x <= r.high) for x in strange]) < 0.68, name
+        assert r.far_low <= r.low < r.high <= r.far_high and (r.far_low < r.low or r.high < r.far_high), name
+    liked = {FAVOURITES[int(style.favourite)] for style in drawn["train"]}
+    assert liked == set(FAVOURITES[:-1]) and any(int(s.favourite) == len(FAVOURITES) - 1 for s in drawn["held_out"])
+
+
+@pytest.mark.parametrize("how", STYLES[1:])
+def test_a_style_follows_from_the_match_and_the_side(how: str) -> None:
+    """Both fighters of a match differ, the next match's too, and a seat's style is its side's."""
+    number = STYLES.index(how)
+    for seed in range(20):
+        sides = {side: styles.drawn(seed, side, number) for side in (-1, 1)}
+        assert sides[-1] != sides[1] and sides[1] != styles.drawn(seed + 1, 1, number)
+        match = ReferenceMatch(env.rules_of(Options(bot_styles=how)), seed)
+        for seat, fighter in enumerate(match.fighters):
+            assert styles.of_seat(seed, seat, number) == sides[fighter.side]
+
+
+@pytest.mark.parametrize(("how", "ticks_per_step"), [("train", 3), ("held_out", 2), ("held_out", 8)])
+def test_both_batches_draw_the_same_styles(how: str, ticks_per_step: int) -> None:
+    """Compiled game and twin play the same bits under styles, over autoresets and from each other's states."""
+    options = Options(bot_styles=how, ticks_per_step=ticks_per_step, **SHORT)
+    parts = {
+        "spec": env.spec(options), "rules": env.rules_of(options), "options_hash": env.options_hash(options)
+    }  # fmt: skip
+    pairs = [(-1, bot) for bot in STYLED] + [(a, b) for a, b in zip(STYLED, STYLED[1:] + STYLED[:1], strict=True)]
+    batches = make(len(pairs), 1, options), TwinBatch(len(pairs), 1, **parts)
+    rng, ends = np.random.default_rng(3), 0
+    for batch in batches:
+        batch.controllers[:] = pairs
+        batch.reset(11)
+    for step in range(660 // ticks_per_step):
+        keys = random_keys(rng, len(pairs))
+        for batch in batches:
+            batch.actions[:] = keys
+            batch.step()
+        states = [batch.get_state() for batch in batches]
+        assert states[0] == states[1], step
+        assert batches[0].obs.tobytes() == batches[1].obs.tobytes()
+        ends += int(batches[0].terminated.sum())
+        if step % 40 == 20:
+            batches = make(len(pairs), 1, options), TwinBatch(len(pairs), 1, **parts)
+            for batch, state in zip(batches, reversed(states), strict=True):
+                batch.set_state(state)
+    assert ends >= len(pairs)
+
+
+@pytest.mark.parametrize("how", STYLES[1:])
+def test_the_contract_holds_with_styles(how: str) -> None:
+    """The public checker passes: states, regrouping, rows apart, seeds, threads."""
+    options = Options(bot_styles=how, time_limit_seconds=2.0, stocks=1, respawn_seconds=0.2)
+    check_match_batch(lambda rows, threads=1: make(rows, threads, options), steps=150)
+
+
+def test_swapped_seats_swap_the_styles() -> None:
+    """Fighters in each other's seat, sides and controllers with them, play the exchanged match bit for bit."""
+    options = Options(bot_styles="train", **SHORT)
+    batch, mirror = make(20, 1, options), make(20, 1, options)
+    batch.controllers[:] = [(STYLED[i % 5], STYLED[(i + i // 5) % 5]) for i in range(20)]
+    batch.reset(9)
+    records = records_of(batch)
+    records["fighters"] = records["fighters"][:, ::-1].copy()
+    restore(mirror, records)
+    for _ in range(50):
+        batch.step()
+        mirror.step()
+        on = ~batch.terminated
+        assert (batch.obs[on] == mirror.obs[on, ::-1]).all()
+        if batch.terminated.any():
+            break
+    assert on.sum() >= 15
+
+
+def test_nothing_that_is_seen_at_the_start_tells_a_style() -> None:
+    """With and without styles a match begins the same: what is seen, what is legal, and its state."""
+    shown = {how: make(32, 1, Options(bot_styles=how)) for how in ("off", "train", "held_out")}
+    for batch in shown.values():
+        batch.controllers[:, 1] = STYLED[1]
+        batch.reset(4)
+    for how in ("train", "held_out"):
+        assert shown[how].obs.tobytes() == shown["off"].obs.tobytes()
+        assert shown[how].mask.tobytes() == shown["off"].mask.tobytes()
+        assert shown[how].get_state()[40:] == shown["off"].get_state()[40:]
+
+
+def test_off_is_the_game_as_it_was() -> None:
+    """Without styles the game, its states and its bots are those of before there were any, and others are others."""
+    ids = {how: registry.game_id("brawl", {"bot_styles": how}) for how in STYLES}
+    assert ids["off"] == registry.game_id("brawl", {}) == "01ab9aaf409e1b89" and len(set(ids.values())) == 3
+    assert "bot_styles" not in registry.check_options("brawl", {"bot_styles": "off"})
+    assert env.options_hash(Options()).hex() == GOLDEN_HASH
+    assert len({env.options_hash(Options(bot_styles=how)) for how in STYLES}) == 3
+    batch = make(8, 1, Options(bot_styles="train"))
+    with pytest.raises(ValueError, match="other brawl options"):
+        batch.set_state(make(8, 1, Options()).get_state())
+    with pytest.raises(ConfigError, match=r"env\.bot_styles='some'.*'train' or 'held_out'"):
+        registry.check_options("brawl", {"bot_styles": "some"})
+
+
+GOLDEN_HASH = "4040620c1c3a8e6f5184d9626aa5d738"
+
+
+def plan(batch: object, deed: str) -> None:
+    """Seat 0 walks up to the opponent, returns when off the stage, and near the opponent does one thing alone."""
+    obs, keys = batch.obs[:, 0], batch.actions[:, 0]  # type: ignore[attr-defined]
+    keys[:] = 0
+    across, above = obs[:, FIELD["to_other_x"]], obs[:, FIELD["to_other_y"]]
+    x, y, rows = obs[:, FIELD["x"]] * 12, obs[:, FIELD["y"]] * 10, np.arange(len(obs))
+    in_air = obs[:, FIELD["standing"]] == 0
+    lost = in_air & ((y < 0) | (np.abs(x) > 7.4) | ((np.abs(x) < 1.2) & (y < 0.5)))
+    to_the_left = np.where(lost, np.where(np.abs(x) > 1.2, x > 0, obs[:, FIELD["facing"]] < 0), across < 0)
+    keys[rows, np.where(to_the_left, KEY["left"], KEY["right"])] = 1
+    free = obs[:, FIELD["held_other"]] == 0
+    keys[:, KEY["jump"]] = (lost & (obs[:, FIELD["vy"]] <= 0) | ~in_air & (np.abs(x) < 2.2) & (across * x < 0)) & free
+    near = (np.abs(across) < 0.52) & (np.abs(above) < 0.47) & ~lost
+    dodges = near & (obs[:, FIELD["dodge_cooldown"]] <= 0) & (deed == "dodge")
+    keys[dodges] = 0
+    keys[dodges, KEY["dodge"]] = 1
+    keys[near & ~dodges, KEY["heavy" if deed == "heavy" else "light"]] = 1
+
+
+def test_the_best_answer_differs_between_styles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who likes to strike is beaten by dodges and not by heavies, who likes to wait by heavies and not by dodges."""
+    scores = {}
+    for liked in ("light", "wait"):
+        for name, value in {"favourite": FAVOURITES.index(liked) + 0.5, "habit": 0.7}.items():
+            monkeypatch.setitem(RANGES, name, dataclasses.replace(RANGES[name], low=value, high=value))
+        for deed in ("heavy", "dodge"):
+            batch = make(200, 1, Options(bot_styles="train"))
+            batch.controllers[:, 1] = BOTS.index("punisher")
+            batch.reset(5)
+            won, going = np.zeros(200), np.ones(200, bool)
+            while going.any():
+                plan(batch, deed)
+                batch.step()
+                ended = batch.terminated & going
+                won[ended] = (1.0 - batch.result["winner"][ended]).clip(0, 1)
+                going &= ~ended
+            scores[liked, deed] = won.mean()
+    assert scores["light", "dodge"] > scores["light", "heavy"] + 0.3
+    assert scores["wait", "heavy"] > scores["wait", "dodge"] + 0.3
+
+
+@pytest.mark.parametrize("pause", [1.0, 12.0])
+def test_a_pause_keeps_the_keys(monkeypatch: pytest.MonkeyPatch, pause: float) -> None:
+    """A bot that looks every 12 ticks presses other keys at multiples of 12 alone, one that always looks elsewhere."""
+    for name, value in {"pause": pause, "habit": 0.0, "jumpiness": 0.5}.items():
+        monkeypatch.setitem(RANGES, name, dataclasses.replace(RANGES[name], low=value, high=value))
+    batch = make(200, 1, Options(bot_styles="train", ticks_per_step=1, weapons=False))
+    batch.controllers[:, 1] = BOTS.index("based")
+    batch.reset(2)
+    changed = set()
+    for tick in range(24):
+        before = batch.obs[:, 1, FIELD["held_other"]].copy()
+        batch.step()
+        if (batch.obs[:, 1, FIELD["held_other"]] > before).any():  # a key let go may have lost its use
+            changed.add(tick % 12)
+    assert 0 in changed and (changed == {0}) == (pause == 12.0)
