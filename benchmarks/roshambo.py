@@ -26,6 +26,12 @@ GAME, TERM = "openspiel:repeated_rps", "payoff"
 SPLIT = Path(__file__).parents[1] / "examples" / "roshambo.toml"
 
 
+def groups() -> dict[str, list[str]]:
+    """The bots that are trained against (`seen`), and those that are held out (`held_out`)."""
+    found: dict[str, list[str]] = tomllib.loads(SPLIT.read_text(encoding="utf-8"))["pool"]["groups"]
+    return found
+
+
 def returns_of(results: list[MatchResult], agent: str) -> dict[str, list[float]]:
     """Opponent -> what `agent` was paid in each match against it."""
     found: dict[str, list[float]] = {}
@@ -58,9 +64,9 @@ def main() -> None:
     arguments = parser.parse_args()
     name = enter(GAME) or ""
     bots = [BOT_PREFIX + bot for bot in registry.spec(name, {}).bots if bot.startswith(PREFIX)]
-    split = tomllib.loads(SPLIT.read_text())["pool"]["groups"]
-    groups = {"seen": split["seen"], "held out": split["held_out"], "all": bots}
-    print(f"| return per 1,000 throws | {' | '.join(groups)} |\n|{'---|' * (1 + len(groups))}")
+    split = groups()
+    shown = {"seen": split["seen"], "held out": split["held_out"], "all": bots}
+    print(f"| return per 1,000 throws | {' | '.join(shown)} |\n|{'---|' * (1 + len(shown))}")
     sides = [Named(bot, bot, None) for bot in bots]
     store = Store.open(arguments.store) if arguments.agents else None
     for number, agent in enumerate(arguments.agents or bots):
@@ -69,7 +75,7 @@ def main() -> None:
         pairings = [(0, 1 + i, arguments.games, 1 + i) for i in range(len(sides))]
         results = play_pairings(meeting, pairings, run="roshambo", update=0, greedy=arguments.greedy)
         paid = returns_of(results, own.agent_id)
-        print(line(own.label.removeprefix(BOT_PREFIX), paid, groups), flush=True)
+        print(line(own.label.removeprefix(BOT_PREFIX), paid, shown), flush=True)
         if store is not None:
             print("\n| against | mean |\n|---|---|")
             for bot in sorted(bots, key=lambda bot: -float(np.mean(paid[bot]))):
