@@ -207,9 +207,9 @@ cdef enum:  # the order of styles.STYLES
 
 cdef enum:  # the order of styles.FAVOURITES
     LIKES_LIGHT
+    LIKES_WAIT
     LIKES_HEAVY
     LIKES_DODGE
-    LIKES_WAIT
     LIKES_RIPOSTE
 
 cdef struct Game:

@@ -14,8 +14,8 @@ STYLES = ("off", "train", "held_out")
 """Where a match's styles come from, by the number that `Rules.bot_styles` has for each."""
 WITHOUT = ("constant", "random")
 """Bots that have no numbers."""
-FAVOURITES = ("light", "heavy", "dodge", "wait", "riposte")
-"""What a bot may like to do near the opponent; the last one is held out.
+FAVOURITES = ("light", "wait", "heavy", "dodge", "riposte")
+"""What a bot may like to do near the opponent; the last two are held out.
 
 wait: backs from a strike, and strikes heavily at who cannot act; riposte: dodges, and strikes heavily until it can
 again."""
@@ -57,21 +57,21 @@ class Range:
 
 RANGES: dict[str, Range] = {
     "pause": Range("ticks between one look at the game and the next; meanwhile the keys stay held", 1, 1, 4, 9),
-    "reach": Range("how far it believes to reach, as a share of the standard", 0.5, 0.7, 1.3, 1.6),
-    "distance": Range("units further from the opponent than the standard that it walks up to", 0, 0, 1, 2),
+    "reach": Range("how far it believes to reach, as a share of the standard", 0.6, 0.85, 1.15, 1.4),
+    "distance": Range("units further from the opponent than the standard that it walks up to", 0, 0, 0.6, 1.5),
     "territory": Range(
-        "how much it draws to where it started (1) or where the opponent did (-1)", -0.7, -0.3, 0.3, 0.7
+        "how much it draws to where it started (1) or where the opponent did (-1)", -0.6, -0.3, 0.3, 0.6
     ),
-    "hesitation": Range("share of its strikes that it leaves", 0, 0, 0.2, 0.5),
+    "hesitation": Range("share of its strikes that it leaves", 0, 0, 0.1, 0.4),
     "heaviness": Range(
-        "share of ground lights that become heavies; below 0: of heavies that become lights", -1, -0.7, 0.3, 1
+        "share of ground lights that become heavies; below 0: of heavies that become lights", -1, -0.5, 0.3, 0.8
     ),
-    "aim": Range("share of strikes that it aims up; below 0: down", -0.8, -0.4, 0.4, 0.8),
-    "caution": Range("chance to dodge, at each decision in which a strike threatens it", 0, 0, 0.5, 1),
-    "jumpiness": Range("chance of a jump at each decision on the ground", 0, 0, 0.08, 0.25),
+    "aim": Range("share of strikes that it aims up; below 0: down", -0.7, -0.3, 0.3, 0.7),
+    "caution": Range("chance to dodge, at each decision in which a strike threatens it", 0, 0, 0.3, 0.8),
+    "jumpiness": Range("chance of a jump at each decision on the ground", 0, 0, 0.05, 0.2),
     "return_height": Range("height below which it spends jumps and recovery to return to a ground", -2.5, -0.5, 2, 3.5),
-    "favourite": Range("what it likes to do near the opponent, an index of `FAVOURITES` when rounded down", 0, 0, 4, 5),
-    "habit": Range("share of its decisions near the opponent at which it does that", 0.4, 0.4, 0.9, 1),
+    "favourite": Range("what it likes to do near the opponent, an index of `FAVOURITES` when rounded down", 0, 0, 3, 5),
+    "habit": Range("share of its decisions near the opponent at which it does that", 0.6, 0.6, 0.9, 1),
 }
 """By the names of `Style`, in its order."""
 
