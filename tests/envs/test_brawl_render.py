@@ -334,7 +334,7 @@ def test_watch_plays_trained_agents(tmp_path: Path) -> None:
 
     def film(name: str, a: str, b: str, seed: int = 1) -> bytes:
         shot = league.watch(a, b, tmp_path / name, seconds=1, seed=seed, device="cpu", store=store)
-        assert (shot.pictures, shot.seconds) == (10, 1.0)
+        assert (shot.pictures, shot.seconds) == (20, 1.0)
         return Path(shot.path).read_bytes()
 
     folder = str(tmp_path / "out")
