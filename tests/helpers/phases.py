@@ -73,13 +73,14 @@ class Told:
         return self._first[phase] - self._started if phase in self._first else None
 
     def kill(self) -> str:
-        """Kills the process (SIGKILL); the phase that it was in, empty where it had ended by itself."""
+        """Kills the process (SIGKILL); the phase of its main thread, empty where it had ended by itself."""
         self.process.kill()
         self.process.wait()
         for line in self._pipe:
             self._note(line)
         self.close()
-        return self.seen[-1].removeprefix(BACK) if self.process.returncode < 0 and self.seen else ""
+        own = [phase for phase in self.seen if not phase.endswith(ASIDE)]
+        return own[-1].removeprefix(BACK) if self.process.returncode < 0 and own else ""
 
     def _note(self, line: str) -> str:
         phase, _, at = line.strip().rpartition(" ")
@@ -104,7 +105,8 @@ def _tell(pipe: Descriptor, words: list[str], hold: str) -> None:
         if phase not in PHASES:
             return
         if threading.current_thread() is not threading.main_thread():
-            tell(phase + ASIDE if begins else BACK + around[-1])
+            if begins:
+                tell(phase + ASIDE)
             while begins and phase + ASIDE == hold:
                 time.sleep(0.01)
             return
