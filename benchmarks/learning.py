@@ -45,6 +45,7 @@ class Trial:
     preset: str = "fast"
     sets: tuple[str, ...] = ()
     policy: str | None = None
+    config: Path | None = None
     judge: Callable[[str, Path], dict[str, Any]] = lambda run, store: {}
     """(run, store) -> what else is reported of the newest snapshot."""
 
@@ -106,6 +107,7 @@ def every(steps: int) -> tuple[str, ...]:
 TMAZE = Trial(
     "gymnasium:examples.tmaze:TMaze-v0", 150_000, "bot:world", "return", (0.9,), 100, True, sets=every(15_000)
 )
+CARDS = Trial("cards", 50_000, judge=against("greedy", "curve", "random", games=400))
 TRIALS = {
     "cartpole": Trial("gymnasium:CartPole-v1", 80_000, "bot:world", "return", (475.0,), 200, True, sets=every(10_000)),
     "tmaze": TMAZE,
@@ -120,15 +122,8 @@ TRIALS = {
         sets=("env.rows=256", "learner.rollout_steps=16", "learner.minibatches=4"),
         judge=against("slips", "greedy", "random"),
     ),
-    "cards": Trial("cards", 50_000, judge=against("greedy", "curve", "random")),
-    "cards-own": Trial(
-        "cards",
-        300_000,
-        "bot:greedy",
-        goals=(0.5,),
-        policy=str(EXAMPLES / "card_policy.py:CardPolicy"),
-        judge=against("greedy", "curve", "random"),
-    ),
+    "cards": CARDS,
+    "cards-own": replace(CARDS, policy=str(EXAMPLES / "card_policy.py:CardPolicy"), config=EXAMPLES / "cards.toml"),
 }
 """By name; docs/experiments.md has what they came to."""
 COMMON = ("env.strict_masks=false", "run.checkpoint_minutes=600", "run.evaluate_every=0", "run.evaluate_games=2")
@@ -138,7 +133,7 @@ def run_trial(name: str, seed: int, store: Path, overrides: list[str]) -> dict[s
     """Trains and judges; what is printed."""
     trial = TRIALS[name]
     sets = [*COMMON, "run.allow_short=true", f"run.total_steps={trial.steps}", *trial.sets, *overrides]
-    call = {"env": trial.env, "policy": trial.policy, "seed": seed, "store": store}
+    call = {"env": trial.env, "policy": trial.policy, "config_file": trial.config, "seed": seed, "store": store}
     result = league.train("10m", preset=trial.preset, overrides=sets, fresh=True, **call)
     if result.signal:
         raise SystemExit(128 + result.signal)

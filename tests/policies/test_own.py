@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from league import config as settings
 from league.arena import networks
 from league.envs import registry
-from league.envs.cards.catalogue import CARDS
+from league.envs.cards.catalogue import CARDS, effect_name
+from league.envs.cards.reference import ReferenceMatch
+from league.envs.cards.rules import OTHER_KEEPER, OTHER_SLOT, Rules
 from league.errors import ContractError
 from league.policies.actor_critic import ActorCritic
 from league.policies.memory import Memory
@@ -74,6 +78,53 @@ def test_the_network_made_for_cards_keeps_the_contract() -> None:
     check_policy(module.CardPolicy(spec, None), spec)
     known = [module.features_of(card) for card in CARDS]
     assert all(known.index(features) == i for i, features in enumerate(known))
+
+
+def test_the_settings_for_cards_meet_greedy_first_and_the_past_later() -> None:
+    """The shares are whole at every step, and the first 50,000 are one constant stretch."""
+    config = settings.load("10m", env="cards", config_file=EXAMPLES / "cards.toml")
+    mixes = {steps: config.at(steps).pool.mix for steps in (0, 50_000, 125_000, 200_000, 10_000_000)}
+    assert mixes[0] == mixes[50_000] and mixes[0]["bot:greedy"] == 0.95
+    assert mixes[0]["bot:greedy"] > mixes[125_000]["bot:greedy"] > mixes[200_000]["bot:greedy"]
+    assert mixes[200_000] == mixes[10_000_000] == settings.load(env="cards").pool.mix
+    assert all(sum(mix.values()) == pytest.approx(1) for mix in mixes.values())
+
+
+def test_the_facts_of_an_action_are_what_comes_of_it() -> None:
+    """Each attack, spell and ability of some matches, carried out by the slow twin: who falls, and the damage."""
+    module, rng = opened("card_policy"), np.random.default_rng(0)
+    seen = dict.fromkeys(("kills", "dies", "lethal", "lived"), 0)
+    for seed in range(12):
+        match = ReferenceMatch(Rules(), seed)
+        while match.end()[0] is None:
+            legal = match.legal()
+            obs = torch.tensor([match.observe(match.acting)], dtype=torch.float32)
+            rows, choices = torch.zeros(len(legal), dtype=torch.long), torch.tensor([list(a) for a in legal])
+            told = module.facts_of(obs, rows, choices, torch.tensor(module.DAMAGE)).tolist()
+            for action, facts in zip(legal, told, strict=True):
+                if action.kind not in ("attack", "cast", "ability") or not OTHER_SLOT <= action.target <= OTHER_KEEPER:
+                    assert not any(facts)
+                    continue
+                after, seat = copy.deepcopy(match), match.acting
+                after.perform(action)
+                kills, dies, lethal, _, _, to_keeper, felt, back = facts
+                if action.target == OTHER_KEEPER:
+                    lost = match.other.health - after.keepers[1 - seat].health
+                    assert (8 * to_keeper, lethal) == (lost, after.keepers[1 - seat].health <= 0) and not kills
+                else:
+                    before, target = (m.creature_at(seat, action.target) for m in (match, after))
+                    is_returned = effect_name(CARDS[action.card].arrival) == "return"
+                    assert kills == (target is None and not is_returned)
+                    assert target is None or 8 * felt == before.health - target.health
+                    seen["lived"] += target is not None and felt > 0
+                if action.kind == "attack":
+                    mine, left = match.me.board[action.slot - 1], after.keepers[seat].board[action.slot - 1]
+                    assert dies == (left is None)
+                    assert left is None or left.has("drain") or 8 * back == mine.health - left.health
+                for name, fact in (("kills", kills), ("dies", dies), ("lethal", lethal)):
+                    seen[name] += fact > 0
+            match.perform(legal[rng.integers(len(legal))])
+    assert all(count > 5 for count in seen.values()), seen
 
 
 def test_the_example_is_short() -> None:
