@@ -177,7 +177,7 @@ def _copies(tensors: Mapping[str, torch.Tensor], host: str = "cpu") -> dict[str,
             apart.setdefault((tensor.device, tensor.dtype), []).append(name)
     for names in apart.values():
         flat = torch.cat([tensors[name].detach().reshape(-1) for name in names]).cpu()
-        for name, part in zip(names, flat.split([tensors[name].numel() for name in names]), strict=True):
+        for name, part in zip(names, torch.split(flat, [tensors[name].numel() for name in names]), strict=True):
             found[name] = part.view(tensors[name].shape).clone()
     return {name: found[name] for name in sorted(found)}
 
