@@ -26,7 +26,7 @@ import league
 from benchmarks import opponents
 from league import config as settings
 from league.arena.networks import architecture_of
-from league.bench import _parts, _replay_difference, bench_learner
+from league.bench import parts_of, _replay_difference, bench_learner
 from league.config.models import Config
 from league.config.updates import steps_per_update
 from league.device import describe_device, products
@@ -68,7 +68,7 @@ class Bench:
         """The parts of a run, and its settings."""
         torch.manual_seed(0)
         config, spec, device, _ = settle("10m", preset, None, None, self.sizes(*more))
-        return config, *_parts(config, spec, device, print)
+        return config, *parts_of(config, spec, device, print)
 
     def wait(self) -> None:
         """Until the device has nothing left to do."""
@@ -225,7 +225,7 @@ def sweep(bench: Bench) -> Figures:
             more = ("learner.precision=bf16", f"learner.overlap={overlap}", "learner.rollout_steps=32")
             width = (f"env.rows={rows}", f"learner.minibatches={max(2, rows // 256)}", "learner.epochs=1")
             config, spec, device, _ = settle("10m", "beast", None, None, [*bench.sizes(*more), *width])
-            collector, learner = _parts(config, spec, device, print)
+            collector, learner = parts_of(config, spec, device, print)
             for update in (1, 2):  # the first one warms up
                 played, learned = _times(bench, config, collector, learner, update)
             size, epochs = steps_per_update(config), settings.load(preset="beast").learner.epochs

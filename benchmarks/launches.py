@@ -143,7 +143,7 @@ def count(config: Config) -> dict[str, Any]:
     """Counts each part: `play`, the nets' part of it, `minibatch` and its parts, `evaluation`, `snapshot`."""
     spec = registry.spec(config.env.name, config.env.options)
     rollout_module.joins_learner = lambda device: True
-    collector, learner = bench._parts(config, spec, torch.device("cpu"))
+    collector, learner = bench.parts_of(config, spec, torch.device("cpu"))
     collector.one_by_one()
     rollout = collector.collect(config.learner.rollout_steps, 1, config.learner.segments)
     rollout.is_first[len(rollout.is_first) // 2, ::3] = True  # where no match begins less is to be done

@@ -20,7 +20,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from league import config as settings
 from league.arena.networks import architecture_of
-from league.bench import _parts
+from league.bench import parts_of
 from league.device import autocast
 from league.envs import registry
 from league.policies.actor_critic import ActorCritic
@@ -132,7 +132,7 @@ def matrix_shares(precision: str, turns: int = 5) -> dict[str, float]:
     """
     overrides = ["learner.epochs=1", "learner.device=cpu", f"learner.precision={precision}"]
     config, spec, device, _ = settle("test50k", "fast", None, None, overrides)
-    collector, learner = _parts(config, spec, device)
+    collector, learner = parts_of(config, spec, device)
     steps = config.learner.rollout_steps
     rollout = collector.collect(steps, 1)
     for _ in range(3):  # until the memory is had
@@ -194,8 +194,8 @@ def each_alone(threads: int, precision: str = "float32", turns: int = 20, preset
     learning, steps = config.learner, 4
     rows = config.env.rows // learning.minibatches
     one = [*overrides, "learner.epochs=1", "learner.minibatches=1", f"env.rows={rows}"]
-    collector, _ = _parts(config, spec, device)
-    others, learner = _parts(settle("10m", preset, None, None, one)[0], spec, device)
+    collector, _ = parts_of(config, spec, device)
+    others, learner = parts_of(settle("10m", preset, None, None, one)[0], spec, device)
     rollout = others.collect(learning.rollout_steps, 1)
     names = [name for name in SWITCHES if precision != "bf16" or name != "lstm"]  # a stack's weights are bf16 then
     play: dict[str, list[float]] = {name: [] for name in names}

@@ -90,7 +90,8 @@ def _attention(policy: ActorCritic, x: Tensor, state: PolicyState) -> Tensor:
     cos, sin = (x[:, 0] for x in turning(count, width // heads, memory.keys.dtype))  # a query's
     query = rotate(split(encoder.queries, heads), (cos, sin)).transpose(0, 1).float()  # (heads, latents, d)
     keys, values = (split(x[-1, 0], heads).transpose(0, 1).float() for x in (memory.keys, memory.values))
-    positions = memory.positions(memory.count)[0]
+    newest, slots = memory.count[0] - 1, torch.arange(history, device=memory.count.device)
+    positions = newest - (newest - slots).remainder(history)  # in the match; negative where nothing is yet
     scores = query @ keys.mT / math.sqrt(width // heads)  # (heads, latents, H)
     weights = scores.masked_fill(positions < 0, -torch.inf).softmax(-1)
     latents = (weights @ values).transpose(0, 1).reshape(1, -1, width)

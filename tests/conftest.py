@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+for name in ("COLUMNS", "LINES"):  # readline, which pytest imports, gives them to the workers
+    os.environ.pop(name, None)
 os.environ["OMP_NUM_THREADS"] = "1"
 _HOME = tempfile.TemporaryDirectory(prefix="league-config-")
 os.environ["XDG_CONFIG_HOME"] = _HOME.name  # the list of games that a user has named

@@ -101,7 +101,7 @@ class Opponents:
     ) -> None:
         self._pool, self._stack, self._device = pool, stack, device
         self._learner = None if stack is None else learner
-        self._places = Places(num_rows, 1 if stack is None else stack.num_slots)
+        self._places = Places(num_rows, 1 if stack is None or learner is None else stack.num_slots)
         self.agents: list[str] = []
         """Slot -> agent id of the net in it; empty where no row plays it any more."""
         self._num_rows: list[int] = []

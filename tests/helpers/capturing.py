@@ -97,8 +97,8 @@ class Double:
             assert now.before.keys() == captured.before.keys(), "what a graph reads has moved since its capture"
             for there, called in zip(captured.calls, now.calls, strict=True):
                 assert there == called, "a graph would do what it did at its capture"
-            for there, new in zip(result or (), again or (), strict=True):
-                if there is not None:
+            for there, new in zip(tree_leaves(result), tree_leaves(again), strict=True):
+                if isinstance(there, Tensor):
                     there.copy_(new)
             self.replays += 1
 

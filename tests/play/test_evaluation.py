@@ -169,7 +169,7 @@ def test_stacked_nets_play_the_same_games() -> None:
     assert len(stacks) == 1, "12 rows of one net would make 12 of each"
 
 
-class _Counting(StepGraphs[Any]):
+class _Counting(StepGraphs[Any, Any]):
     """Graphs of a double that runs on a CPU."""
 
     def __init__(self, generator: torch.Generator) -> None:

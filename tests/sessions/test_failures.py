@@ -18,6 +18,7 @@ from league.envs.brawl import env as brawl
 from league.errors import LeagueError, UsageError
 from league.policies.actor_critic import ActorCritic
 from league.sessions import session as session_module
+from league.sessions import sizing
 from league.sessions.failures import MAX_BYTES, read_evidence
 from league.snapshots.state import load_state
 from league.store.store import Store
@@ -159,6 +160,7 @@ def test_an_illegal_action_of_a_policy_stops_and_replays(
             action = torch.ones_like(action)
         return action, log_prob, value
 
+    monkeypatch.setattr(sizing, "_step_peak", lambda *given: 0)  # which takes steps of its own
     monkeypatch.setattr(ActorCritic, "step", press_everything)
     monkeypatch.setattr(session_module, "make_stack", lambda *given: None)
     line, path = stopped(tmp_path, "brawl", "pool.mix.bot:based=0.0", "pool.mix.bot:constant=0.0")
