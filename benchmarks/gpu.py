@@ -26,7 +26,7 @@ import league
 from benchmarks import opponents
 from league import config as settings
 from league.arena.networks import architecture_of
-from league.bench import parts_of, _replay_difference, bench_learner
+from league.bench import _replay_difference, bench_learner, parts_of
 from league.config.models import Config
 from league.config.updates import steps_per_update
 from league.device import describe_device, products

@@ -106,7 +106,7 @@ OFFERS = {
     "store/store:_missing `league train`": "no_store",
     "arena/replays:parse `league watch A B --out FILE.replay`": "no_replay",
     "sessions/failures:replay command('watch', path, '--out', out)": "replay_to_be_drawn",
-    "printing/answers:print_ended `league imports remove {e.run}`": "no_offer",  # tests/arena/test_hands.py takes it back
+    "printing/answers:print_ended `league imports remove {e.run}`": "no_offer",  # test_hands.py takes it back
     "store/formats:format_of `league matches FILE.jsonl`": "foreign_store",
 }
 QUICK = (
