@@ -122,7 +122,7 @@ def changes(code: str, *arguments: object) -> dict[str, list[object]]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the process is looked at through Linux's C library")
-@pytest.mark.parametrize("code", cases(IMPORT, LOAD, slow=[EVERYTHING]))
+@pytest.mark.parametrize("code", cases(LOAD, slow=[IMPORT, EVERYTHING]))
 def test_importing_and_loading_change_nothing(code: str, store: Path) -> None:
     """Environment, signals, generators, threads, flags, rounding, the allocator and the processor are as before."""
     assert changes(code, store.parent / "out", store) == {}

@@ -18,6 +18,7 @@ from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
 from league.types import Origin
 from tests.helpers.capturing import Double, without_kernels
+from tests.helpers.cases import cases
 from tests.helpers.rollouts import BRAWL, WEIGHTS, make_collector, network, pool_config, same
 
 
@@ -89,7 +90,7 @@ def test_replays_read_what_was_captured_however_the_stack_grows(as_on_cuda: None
     assert double.replays > 4 * double.captures
 
 
-@pytest.mark.parametrize("joins", [False, True])
+@pytest.mark.parametrize("joins", cases(True, slow=[False]))
 def test_a_run_with_fewer_live_nets_replays_what_was_captured(as_on_cuda: None, joins: bool) -> None:
     """A state with more nets than the stack of a resumed run has room for is played on bit for bit."""
     first = collector_of(8, 5, 10, joins)

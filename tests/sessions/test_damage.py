@@ -116,7 +116,8 @@ CASES: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("case", cases("global generators", slow=CASES))
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
 def test_stops_at_any_update_change_nothing(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after 1, 4 and 9 of 10 updates and saved by the clock at each, a run is the one without a stop."""
     if case == "global generators":
@@ -761,6 +762,7 @@ def with_read_only(folder: Path, target: Callable[..., None], *arguments: Any) -
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
+@pytest.mark.slow
 def test_a_read_only_folder_can_be_read_and_says_what_cannot(tmp_path: Path) -> None:
     """Ratings and runs are shown from it; training and resuming are one line that names the place."""
     folder = tmp_path / "runs"

@@ -112,6 +112,7 @@ def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return processes.run(*arguments, cwd=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> None:
     """Killed at random moments and in every phase, and resumed, it ends with the rows, ratings and state of an unbroken

@@ -38,7 +38,7 @@ def on_disk(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("phase", "times"), cases(("write a snapshot", 3), ("write rows", 1), slow=[("sync a file", 1), ("sync a file", 6)])
+    ("phase", "times"), cases(("write a snapshot", 3), slow=[("write rows", 1), ("sync a file", 1), ("sync a file", 6)])
 )
 def test_a_kill_while_they_are_written(phase: str, times: int, whole: Path, tmp_path: Path) -> None:
     """Killed with a snapshot half written, state and store name whole ones; resumed, it is the run never killed."""
@@ -57,6 +57,7 @@ def test_a_kill_while_they_are_written(phase: str, times: int, whole: Path, tmp_
     assert {row.agent_id for row in store.snapshots("it")} == on_disk(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_disk_that_never_answers_holds_state_and_rows_back(tmp_path: Path) -> None:
     """While the first snapshot's files are on their way, nothing that names it is written; killed there, it begins."""
     life = Told(*arguments(CASE, "it"), cwd=tmp_path, hold="write a snapshot" + ASIDE)
