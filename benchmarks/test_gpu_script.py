@@ -28,7 +28,7 @@ def test_every_section_runs_at_toy_sizes(tmp_path: Path) -> None:
     assert document == json.loads(found.stdout.splitlines()[-1])
     assert not [name for name in names if {"failed", "skipped"} & set(document[name])]
     checks = {key: value for key, value in document["correctness"].items() if isinstance(value, bool)}
-    assert len(checks) == 6 and all(checks.values()), checks
+    assert len(checks) == 7 and all(checks.values()), checks
     assert document["training"]["status"] in ("finished", "stopped") and document["training"]["steps"] >= 64
     assert all(f"## {name}" in (tmp_path / "gpu.md").read_text() for name in names)
 
