@@ -84,6 +84,10 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "kuhn": ("kuhn", KUHN),
+    "kuhn, longer": (
+        "kuhn",
+        (*KUHN, "run.total_steps=1228800", "learner.learning_rate={ 200_000 = 3e-3, 1_000_000 = 5e-4 }"),
+    ),
     "leduc": ("leduc", (*KUHN, "pool.snapshot_every=32768", "run.total_steps=1638400")),
     "OpenSpiel's kuhn": (
         "openspiel:kuhn_poker",
@@ -91,8 +95,8 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 """Name -> game and settings. Biased: Nash (1/16, 10/16, 5/16), OpenSpiel's `lp_solver_test.py`, payoffs over 50."""
-USUAL = [game for game, (env, _) in GAMES.items() if not env.startswith("openspiel:")]
-"""What needs nothing installed beside the library."""
+USUAL = ["rock-paper-scissors", "biased rock-paper-scissors", "kuhn"]
+"""What needs nothing installed beside the library, and minutes."""
 CURVES = {"newest": (165, 30, 45), "nash": (25, 85, 155), "uniform": (120, 120, 120)}
 LABELS = {"newest": "newest snapshot", "nash": "Nash mixture of all snapshots", "uniform": "uniform mixture"}
 INK, PAPER, GRID = (25, 25, 25), (255, 255, 255), (222, 222, 222)
