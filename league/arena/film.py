@@ -27,7 +27,7 @@ RATE = 20
 LONGEST_SMOOTH = 0.3
 """Seconds between two decisions up to which pictures are drawn between them."""
 SAMPLES = 20
-"""Pictures that the one palette of a GIF is chosen from. One, so that what stands still stays the same in the file."""
+"""Pictures that the one palette of a GIF is chosen from. One, so that what stands still is the same in the file."""
 
 
 def check(out: Path, seconds: float | None) -> None:

@@ -199,7 +199,7 @@ def _steady(frames: Sequence[Drawing | Picture | str]) -> None:
     padded = np.concatenate([np.repeat(views[:1], half, 0), views, np.repeat(views[-1:], half, 0)])
     total = np.cumsum(np.concatenate([np.zeros((1, 4)), padded]), 0)
     smooth = (total[SMOOTH:] - total[:-SMOOTH]) / SMOOTH
-    for axis in (0, 1):  # what was in the middle of a view stays in it, however fast it moves
+    for axis in (0, 1):  # what was in the middle of a view remains there, however fast it moves
         wanted, given = (np.sort(way[:, [axis, axis + 2]], 1).T for way in (views, smooth))
         middle, reach = wanted.mean(0), CORE * (wanted[1] - wanted[0]) / 2
         shift = np.minimum(0, middle - reach - given[0]) + np.maximum(0, middle + reach - given[1])

@@ -128,8 +128,8 @@ class StepGraphs(Generic[Given, Result]):
 
     def call(
         self, key: Hashable, work: Callable[[list[Given]], Result], given: list[Given], reads: Iterable[Tensor]
-    ) -> tuple[Result, list[Given]]:
-        """What `work` returns for what is `given`, and that at fixed addresses, which stands for it from now on.
+    ) -> Result:
+        """What `work` returns for what is `given`; the tensors of a key's first call are written to by later ones.
 
         Args:
             key: calls of one key do the same work on tensors of the same sizes.
@@ -138,7 +138,7 @@ class StepGraphs(Generic[Given, Result]):
             reads: all other tensors that the function reads or writes and does not make.
         """
         if self._recorder is None:
-            return work(given), given
+            return work(given)
         addresses = tuple(tensor.data_ptr() for tensor in reads)
         known = self._known.get(key)
         if known is not None and known.addresses != addresses:
@@ -148,7 +148,7 @@ class StepGraphs(Generic[Given, Result]):
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[key] = _Known(given, addresses)
-            return work(given), given
+            return work(given)
         fixed = known.given
         there, now = ([x for part in side for x in part.tensors()] for side in (fixed, given))
         moved = [i for i, (x, y) in enumerate(zip(there, now, strict=True)) if x is not y]
@@ -165,10 +165,10 @@ class StepGraphs(Generic[Given, Result]):
                 self._known.clear()
                 reason = (str(cause).splitlines() or [type(cause).__name__])[0]
                 self._say(f"learner.compile: no CUDA graph can be made ({reason}); steps run as they are")
-                return work(fixed), fixed
+                return work(fixed)
         replay, result = known.captured
         replay()
-        return result, fixed
+        return result
 
     def _drop(self, moved: set[int]) -> None:
         """Forgets every call that read one of these addresses."""

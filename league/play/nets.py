@@ -178,7 +178,7 @@ class LaneNets:
             captured = [group for group in groups if group.slot >= NO_SLOT]  # a guest may wait for the device
             key = (id(self), name, *(group.shape for group in captured))
             reads = [*self._reads, *self.frozen.weights(captured)]
-            result, _ = self.graphs.call(key, nets, self._fixed.hold(key, captured), reads)
+            result = self.graphs.call(key, nets, self._fixed.hold(key, captured), reads)
             self._reply(groups[len(captured) :])
         self.view.push()
         return result

@@ -148,7 +148,7 @@ class Learner:
         fixed = config.value_coefficient, config.max_gradient_norm, config.adam_epsilon, config.precision
         moments = [x for values in self.optimizer.state.values() for x in values.values()]
         rates = [group["lr"] for group in self.optimizer.param_groups]
-        parts, _ = self._graphs.call(
+        parts = self._graphs.call(
             (minibatch.shape, most_begins, fixed),
             lambda given: self._improve(given[0], most_begins),
             [minibatch],

@@ -125,7 +125,7 @@ def test_a_tensor_that_moved_drops_every_graph_that_read_it() -> None:
 
     def call(key: str) -> Tensor:
         nets, reads = (alone, [own]) if key == "alone" else (either, shared)
-        return graphs.call(key, nets, [group([2, 0])], reads)[0][0]
+        return graphs.call(key, nets, [group([2, 0])], reads)[0]
 
     for _ in range(3):
         assert [float(call(key).sum()) for key in ("a", "b", "alone")] == [4, 4, 6]
@@ -148,7 +148,7 @@ def test_groups_of_one_shape_take_turns() -> None:
         return [seen[groups[0].rows] * 1]
 
     for which in (0, 1, 0, 0, 2, 1, 0, 2):
-        found = graphs.call("a", nets, fixed.hold("a", given[which]), [seen])[0][0]
+        found = graphs.call("a", nets, fixed.hold("a", given[which]), [seen])[0]
         assert found.tolist() == given[which][0].rows.tolist()
     assert double.captures == 1 and [g[0].rows.tolist() for g in given] == [[0, 1], [2, 3], [5, 4]]
 
@@ -256,7 +256,7 @@ def test_a_capture_that_fails_leaves_plain_calls_that_work(failing_cuda: None, f
         return drawn
 
     for _ in range(5):
-        drawn = graphs.call("a", nets, [group([0])], [])[0][0]
+        drawn = graphs.call("a", nets, [group([0])], [])[0]
         assert torch.equal(drawn, torch.rand(4, generator=plain))
     assert Device.stream == "the default" and not Device.is_allocating
     cause = (
