@@ -16,7 +16,7 @@ from league.printing import flush, print_json, put, say, show, streams
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
 if TYPE_CHECKING:
-    from league.progress import TerminalWatcher
+    from league.printing.progress import TerminalWatcher
     from league.sessions.exploitability import Exploit
     from league.sessions.leagues import LeagueResult
     from league.sessions.session import TrainResult
@@ -1077,7 +1077,7 @@ def _open(store: Path, quiet: bool) -> Store:
 
 def _watcher(verbosity: int, as_json: bool, json_lines: bool, quiet: bool) -> TerminalWatcher:
     """Who shows a training."""
-    from league.progress import TerminalWatcher
+    from league.printing.progress import TerminalWatcher
 
     if as_json and json_lines:
         raise UsageError("--json-lines: --json is one document at the end; pass only one of the two")

@@ -18,7 +18,7 @@ import league
 from league import acts, progress
 from league.boards.standings import Rated
 from league.play.evaluation import Summary
-from league.progress import TerminalWatcher
+from league.printing.progress import TerminalWatcher
 from league.store.rows import RewardTerm
 from league.training.run import Report
 from tests.helpers.sizes import SMALL

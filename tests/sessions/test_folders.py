@@ -16,7 +16,7 @@ import league
 from league.envs import registry
 from league.envs.game_checks import QUICK_ROWS
 from league.errors import LeagueError, SnapshotError, StoreError, UsageError
-from league.progress import TerminalWatcher
+from league.printing.progress import TerminalWatcher
 from league.sessions import folders
 from league.sessions.retention import prune
 from league.snapshots import state as states
