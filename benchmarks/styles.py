@@ -38,6 +38,7 @@ from league.types import BOT_PREFIX, DRAW, MatchResult
 
 AGENTS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "encoder": (("agent.opponent_encoder=true",), None),
+    "predicting": (("agent.opponent_encoder=true", "learner.opponent_prediction=0.1"), None),
     "lstm": (("agent.opponent_encoder=false",), None),
     "neither": (("agent.opponent_encoder=false",), str(EXAMPLES / "mlp.py:MLP")),
 }

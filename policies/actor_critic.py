@@ -226,7 +226,7 @@ class ActorCritic(nn.Module):
         """See `Policy.watch`: the encoder reads it, the LSTM goes on with decisions alone."""
         if self.encoder is not None:
             assert state.memory is not None
-            self.encoder.step(self._token(obs), state.memory, rows)
+            self.encoder.step(self.token(obs), state.memory, rows)
 
     def sequence(
         self,
@@ -237,19 +237,14 @@ class ActorCritic(nn.Module):
         mask: Tensor | None = None,
         watched: Watched | None = None,
         most_begins: int | None = None,
+        latents: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """See `Policy.sequence` and `league.types.Capturable`."""
+        """See `Policy.sequence`, `league.types.Capturable` and `league.types.Encoding`."""
         if self.encoder is None:
             x = self.observe(obs.transpose(0, 1))
         else:
-            assert state.memory is not None
             seen = self.observe(obs)
-            if watched is None:
-                latents = self.encoder.sequence(self._token(obs), state.memory, is_first)
-            else:
-                stream = Stream.of(self._token(obs), is_first, self._token(watched.obs), watched.before)
-                latents = stream.at_decisions(self.encoder.sequence(stream.tokens, state.memory, stream.is_first))
-            met = self.cross(seen, latents)
+            met = self.cross(seen, self.latents(obs, state, is_first, watched) if latents is None else latents)
             x = torch.cat([seen.transpose(0, 1), met.transpose(0, 1)], -1)
         # The LSTM and the heads go step by step: (T, B, ...).
         features = lstm_segment(x, state.hidden, state.cell, is_first.t(), self.lstm, most_begins)
@@ -258,7 +253,27 @@ class ActorCritic(nn.Module):
         value = self.critic(features)[..., 0].to(log_prob.dtype)
         return log_prob.t(), entropy.t(), value.t()
 
-    def _token(self, obs: Tensor) -> Tensor:
+    def latents(self, obs: Tensor, state: PolicyState, is_first: Tensor, watched: Watched | None = None) -> Tensor:
+        """See `league.types.Encoding`; needs an encoder."""
+        assert self.encoder is not None and state.memory is not None
+        if watched is None:
+            return self.encoder.sequence(self.token(obs), state.memory, is_first)
+        stream = Stream.of(self.token(obs), is_first, self.token(watched.obs), watched.before)
+        return stream.at_decisions(self.encoder.sequence(stream.tokens, state.memory, stream.is_first))
+
+    @property
+    def latents_shape(self) -> tuple[int, int]:
+        """See `league.types.Encoding`."""
+        return self.architecture.latents, self.architecture.encoder_width
+
+    @property
+    def token_size(self) -> int:
+        """See `league.types.Encoding`."""
+        start, stop = self.architecture.opponent_slice
+        return stop - start
+
+    def token(self, obs: Tensor) -> Tensor:
+        """See `league.types.Encoding`."""
         start, stop = self.architecture.opponent_slice
         return obs[..., start:stop]
 
@@ -268,7 +283,7 @@ class ActorCritic(nn.Module):
         x = self.observe(obs)
         if self.encoder is not None:
             assert state.memory is not None
-            x = torch.cat([x, self.cross(x, self.encoder.step(self._token(obs), state.memory, rows))], -1)
+            x = torch.cat([x, self.cross(x, self.encoder.step(self.token(obs), state.memory, rows))], -1)
         hidden, cell = lstm_cell(x, state.hidden[index], state.cell[index], self.lstm)
         state.hidden[index], state.cell[index] = hidden.to(state.hidden.dtype), cell.to(state.cell.dtype)
         return hidden

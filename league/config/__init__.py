@@ -64,7 +64,7 @@ CHANGEABLE = (
 LATER: dict[str, dict[str, Any]] = {
     "agent": {"policy": ""},
     "env": {"curriculum": [], "workers": 0},
-    "learner": {"segments": 1},
+    "learner": {"segments": 1, "opponent_prediction": 0.0},
     "pool": {"agents": {}, "bots": []},
     "run": {
         "anchor_games": 0,

@@ -135,6 +135,8 @@ class LearnerConfig(Section):
     """Weight of the value loss."""
     entropy_coefficient: NotNegative
     """Weight of the entropy bonus."""
+    opponent_prediction: NotNegative
+    """Weight of a loss by which the opponent encoder learns to predict what the opponent does next; 0 has none."""
     max_gradient_norm: Positive
     """The gradient's norm is clipped to this."""
     target_kl: Annotated[Positive | None, BeforeValidator(_off_as_none)]

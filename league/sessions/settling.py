@@ -139,7 +139,7 @@ def check_settings(config: Config, spec: GameSpec) -> None:
 
 
 def check_encoder(config: Config, spec: GameSpec) -> None:
-    """Refuses an encoder of the opponent in a game that shows nothing of it.
+    """Refuses an encoder of the opponent in a game that shows nothing of it, and what only an encoder can learn by.
 
     Raises:
         ConfigError: with what would do.
@@ -149,6 +149,11 @@ def check_encoder(config: Config, spec: GameSpec) -> None:
         raise ConfigError(
             f"agent.opponent_encoder=true: {spec.name} shows nothing of the opponent (opponent_slice {start} to"
             f" {stop}); use --set agent.opponent_encoder=false, or set opponent_slice or public_actions in the game"
+        )
+    if config.learner.opponent_prediction and not (config.agent.opponent_encoder or config.agent.policy):
+        raise ConfigError(
+            f"learner.opponent_prediction={config.learner.opponent_prediction:g}: agent.opponent_encoder=false leaves"
+            " no encoder that could learn by it; set one of them otherwise"
         )
 
 

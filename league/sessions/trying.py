@@ -18,6 +18,7 @@ from league.errors import ContractError
 from league.play.bots import BotPolicy
 from league.policies.policy_checks import check_policy
 from league.pool.samplers import Beginning, probabilities
+from league.training.foresight import encoding
 from league.types import GameSpec, Policy
 
 TRIED_MEMBERS = (1, 3)
@@ -69,6 +70,8 @@ def _try_policy(config: Config, spec: GameSpec, rows: int, steps: int, seed: int
     with torch.random.fork_rng(devices=[]), failing(where, "policy"):
         torch.manual_seed(seed)
         policy, copy = make_policy(config, spec), make_policy(config, spec)
+        if config.learner.opponent_prediction:
+            encoding(policy)
         check_policy(policy, spec, rows=rows, steps=steps, seed=seed)
         try:
             cast(nn.Module, copy).load_state_dict(policy.state_dict())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from league.device import autocast, products
 from league.errors import GuardError
 from league.play.graphs import StepGraphs
 from league.training.finite import Kept, bad_rollout, bad_weights, first_bad
+from league.training.foresight import Foresight, encoding
 from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo
 from league.training.minibatch import Lesson, Minibatch
 from league.training.returns import gae
@@ -23,6 +25,9 @@ from league.types import Policy, Rollout
 
 PARTS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_share", "gradient_norm")
 """What each minibatch tells, in this order."""
+FORETOLD = "opponent_explained"
+"""Share of the change in what shows the opponent, until the next step, that the encoder predicts; with
+`learner.opponent_prediction` the last that a minibatch tells."""
 
 
 class Learner:
@@ -41,7 +46,9 @@ class Learner:
         self.is_capturable = "most_begins" in inspect.signature(policy.sequence).parameters
         """Whether the network is `league.types.Capturable`."""
         self._rng = rng
-        self._parameters = list(policy.parameters())
+        self._foresight = Foresight(encoding(policy), device) if config.opponent_prediction else None
+        self._parts = (*PARTS, FORETOLD) if self._foresight else PARTS
+        self._parameters = [parameter for _, parameter in self._named_parameters()]
         is_fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(
             self._parameters, lr=config.learning_rate, eps=config.adam_epsilon, fused=is_fused
@@ -103,7 +110,7 @@ class Learner:
                 self._kept.restore()
                 self._rng.bit_generator.state = drawn
                 means = self._epochs(lesson, is_watched=True)
-            problem = bad_weights(self.policy.named_parameters())
+            problem = bad_weights(self._named_parameters())
             if problem:
                 raise self._sick(problem, rollout)
         except GuardError:
@@ -124,7 +131,7 @@ class Learner:
             The means of the losses' parts and the gradient's norm, and the number of minibatches.
         """
         config = self.config
-        sums = torch.zeros(len(PARTS), device=self.device)
+        sums = torch.zeros(len(self._parts), device=self.device)
         num_minibatches = 0
         for _ in range(config.epochs):
             order, before = self._rng.permutation(lesson.rollout.obs.shape[1]), sums.clone()
@@ -136,11 +143,11 @@ class Learner:
                 kl = (sums - before)[PARTS.index("approx_kl")] / config.minibatches
                 if float(kl) > 1.5 * config.target_kl:
                     break
-        means = {name: total / num_minibatches for name, total in zip(PARTS, sums.tolist(), strict=True)}
+        means = {name: total / num_minibatches for name, total in zip(self._parts, sums.tolist(), strict=True)}
         return means | {"minibatches": float(num_minibatches)}
 
     def _minibatch(self, lesson: Lesson, rows: Tensor, *, is_watched: bool = False) -> Tensor:
-        """One optimiser step on `rows` (n,); returns what `PARTS` names."""
+        """One optimiser step on `rows` (n,); returns what `_parts` names."""
         minibatch, most_begins = lesson.pick(rows), lesson.most_begins
         if self._graphs is None or is_watched:
             return self._improve(minibatch, most_begins, lesson.rollout if is_watched else None)
@@ -162,30 +169,46 @@ class Learner:
         watched: the rollout, where a gradient that is not finite is to be looked for.
 
         Returns:
-            (P,), what `PARTS` names; the gradient's norm is that before clipping.
+            (P,), what `_parts` names; the gradient's norm is that before clipping.
         """
-        config, given = self.config, minibatch
-        bounds = (most_begins,) if self.is_capturable else ()
-        with autocast(self.device, config.precision):
-            log_prob, entropy, value = self.sequence(
-                given.obs, given.action, given.state, given.is_first, given.mask, given.watched, *bounds
-            )
-        new = EvaluatedActions(log_prob.float(), entropy.float(), value.float())
+        config = self.config
+        new, unforeseen = self._evaluate(minibatch, most_begins)
         scheduled, value_coefficient = self._scheduled, config.value_coefficient
-        loss = ppo(new, *given.figures, scheduled=scheduled, value_coefficient=value_coefficient)
+        loss = ppo(new, *minibatch.figures, scheduled=scheduled, value_coefficient=value_coefficient)
         self.optimizer.zero_grad(set_to_none=True)
-        told = [i for i, x in enumerate(new) if x.requires_grad]
-        torch.autograd.backward([new[i] for i in told], [loss.gradient[i] for i in told])
+        told = [(x, gradient) for x, gradient in zip(new, loss.gradient, strict=True) if x.requires_grad]
+        if unforeseen is not None:
+            told.append((unforeseen, torch.full_like(unforeseen, config.opponent_prediction)))
+        torch.autograd.backward(*map(list, zip(*told, strict=True)))
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         if watched is not None and not math.isfinite(norm):
-            outputs = {"log-probabilities": log_prob, "entropies": entropy, "values": value}
-            named = {name: p.grad for name, p in self.policy.named_parameters() if p.grad is not None}
+            outputs = dict(zip(("log-probabilities", "entropies", "values"), new, strict=True))
+            named = {name: p.grad for name, p in self._named_parameters() if p.grad is not None}
             problem = first_bad("the network's", outputs) or first_bad("the gradient of", named)
             raise self._sick(problem or "the gradient's norm is too large for float32", watched, loss)
         nn.utils.clip_grads_with_norm_(self._parameters, config.max_gradient_norm, norm)
         self.optimizer.step()
-        return torch.stack([loss.policy, loss.value, loss.entropy, loss.approx_kl, loss.clip_share, norm])
+        parts = [loss.policy, loss.value, loss.entropy, loss.approx_kl, loss.clip_share, norm]
+        return torch.stack(parts if unforeseen is None else [*parts, 1 - unforeseen.detach()])
+
+    def _evaluate(self, given: Minibatch, most_begins: int) -> tuple[EvaluatedActions, Tensor | None]:
+        """What the network says of a minibatch, and the share of the opponent's changes that it does not foretell."""
+        segment = given.obs, given.action, given.state, given.is_first, given.mask, given.watched
+        with autocast(self.device, self.config.precision):
+            if self._foresight is None:
+                outputs, unforeseen = self.sequence(*segment, *((most_begins,) if self.is_capturable else ())), None
+            else:
+                latents = encoding(self.policy).latents(given.obs, given.state, given.is_first, given.watched)
+                outputs = self.sequence(*segment, most_begins, latents)
+                unforeseen = self._foresight(given.obs, given.is_first, latents).float()
+        return EvaluatedActions(*(x.float() for x in outputs)), unforeseen
+
+    def _named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """All that is learned: the network's, then those of the layer beside it."""
+        yield from self.policy.named_parameters()
+        if self._foresight is not None:
+            yield from self._foresight.named_parameters("foresight")
 
     def _sick(self, problem: str, rollout: Rollout, loss: PPOLoss | None = None) -> GuardError:
         """`problem` with the figures beside it, and what to try."""
@@ -207,8 +230,10 @@ class Learner:
         Moments that Adam's first step was making when the memory ran out are left out.
         """
         moments = {i: values for i, values in self.optimizer.state_dict()["state"].items() if len(values) == 3}
+        foresight = {} if self._foresight is None else {"foresight": self._foresight.state_dict()}
         return {
             "policy": self.policy.state_dict(),
+            **foresight,
             "optimizer": {str(index): dict(values) for index, values in moments.items()},
             "rng": self._rng.bit_generator.state,
         }
@@ -216,6 +241,8 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self.policy.load_state_dict(state["policy"])
+        if self._foresight is not None:
+            self._foresight.load_state_dict(state["foresight"])
         groups = self.optimizer.state_dict()["param_groups"]
         moments = {int(index): values for index, values in state["optimizer"].items()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})

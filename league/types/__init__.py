@@ -462,6 +462,38 @@ class Capturable(Protocol):
 
 
 @runtime_checkable
+class Encoding(Protocol):
+    """A network that reads what the opponent has done by an encoder, which learns to predict what it does next, too,
+    where `learner.opponent_prediction` says so."""
+
+    latents_shape: tuple[int, int]
+    """(L, width) of the latents of one step."""
+    token_size: int
+    """Numbers of an observation that show the opponent."""
+
+    def token(self, obs: torch.Tensor) -> torch.Tensor:
+        """These (..., token_size) of observations (..., obs_size)."""
+
+    def latents(
+        self, obs: torch.Tensor, state: Any, is_first: torch.Tensor, watched: Watched | None = None
+    ) -> torch.Tensor:
+        """What the encoder has found in a segment at each step, (B, T, L, width); arguments as of `Policy.sequence`."""
+
+    def sequence(
+        self,
+        obs: torch.Tensor,
+        action: torch.Tensor,
+        state: Any,
+        is_first: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        watched: Watched | None = None,
+        most_begins: int | None = None,
+        latents: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """As `Capturable.sequence`; latents: what `latents` gave of the same segment."""
+
+
+@runtime_checkable
 class Stackable(Protocol):
     """A network of which several, frozen, can play in one call; one without this method plays by itself."""
 

@@ -87,7 +87,8 @@ def test_a_network_that_may_wait_is_not_captured() -> None:
     policy: Any = learner.policy
 
     class Silent:
-        parameters, state_dict = policy.parameters, policy.state_dict
+        parameters, named_parameters = policy.parameters, policy.named_parameters
+        state_dict = policy.state_dict
 
         def sequence(
             self, obs: Tensor, action: Tensor, state: Any, is_first: Tensor, mask: Tensor | None = None
