@@ -49,4 +49,5 @@ class Foresight(nn.Module):
         change = token[:, 1:] - token[:, :-1]
         lasts = (~is_first[:, 1:, None]).to(change.dtype)
         error = (self.change(latents[:, :-1].flatten(2)) - change).square() * lasts
-        return error.sum() / (change.square() * lasts).sum().clamp(min=1e-8)
+        share: Tensor = error.sum() / (change.square() * lasts).sum().clamp(min=1e-8)
+        return share

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ class Learner:
 
     def __init__(self, policy: Policy, config: LearnerConfig, rng: np.random.Generator, device: torch.device) -> None:
         self.policy, self.config, self.device = policy, config, device
-        self.sequence = policy.sequence
+        self.sequence: Callable[..., tuple[Tensor, Tensor, Tensor]] = policy.sequence
         self.is_capturable = "most_begins" in inspect.signature(policy.sequence).parameters
         """Whether the network is `league.types.Capturable`."""
         self._rng = rng
@@ -179,7 +179,7 @@ class Learner:
         told = [(x, gradient) for x, gradient in zip(new, loss.gradient, strict=True) if x.requires_grad]
         if unforeseen is not None:
             told.append((unforeseen, torch.full_like(unforeseen, config.opponent_prediction)))
-        torch.autograd.backward(*map(list, zip(*told, strict=True)))
+        torch.autograd.backward([x for x, _ in told], [gradient for _, gradient in told])
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         if watched is not None and not math.isfinite(norm):

@@ -153,7 +153,8 @@ def test_probabilities_of_legal_tuples_are_the_slow_twin_s(count: int) -> None:
         found, counts = drawn.unique(dim=0, return_counts=True)
         assert {tuple(t) for t in found.tolist()} <= set(tuples)
         for t, number in zip(map(tuple, found.tolist()), counts.tolist(), strict=True):
-            assert abs(number / many - expected[t]) < 5 * math.sqrt(max(0.0, expected[t] * (1 - expected[t])) / many) + 1e-4
+            spread = math.sqrt(max(0.0, expected[t] * (1 - expected[t])) / many)
+            assert abs(number / many - expected[t]) < 5 * spread + 1e-4
             assert of_drawn[(drawn == torch.tensor(t)).all(1)][0].item() == pytest.approx(math.log(expected[t]))
         greedy, _ = head.sample(features[None], mask[None], generator=None, greedy=True)
         prefix: tuple[int, ...] = ()
