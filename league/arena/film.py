@@ -30,10 +30,10 @@ SAMPLES = 20
 """Pictures that the one palette of a GIF is chosen from. One, so that what stands still is the same in the file."""
 
 
-def check(out: Path, seconds: float | None) -> None:
+def check(out: Path, seconds: float | None, start: float = 0.0) -> None:
     """Refuses a film that cannot be written, before anything is played.
 
-    seconds: its length at most; None: the whole match, or MAX_SECONDS of it.
+    seconds: its length at most; None: the whole match, or MAX_SECONDS of it. start: seconds of the match before it.
 
     Raises:
         UsageError: the file's kind, its place, the length, or no Pillow.
@@ -46,6 +46,10 @@ def check(out: Path, seconds: float | None) -> None:
     check_new(out, "--out")
     if seconds is not None and not (math.isfinite(seconds) and 0 < seconds <= MAX_SECONDS):
         raise UsageError(f"seconds={seconds:g}: must be above 0 and at most {MAX_SECONDS}; pass another --seconds")
+    if not (math.isfinite(start) and start >= 0):
+        raise UsageError(f"start={start:g}: must be 0 or more seconds; pass another --start")
+    if start and out.suffix == SUFFIX:
+        raise UsageError(f"start={start:g}: a {SUFFIX} holds the whole match; leave --start out")
     if out.suffix not in SIZES:
         return
     need_pillow()

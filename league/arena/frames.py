@@ -41,6 +41,10 @@ class Course:
     insights: list[tuple[Insight | None, ...]] = field(default_factory=list)
     in_turns: bool = False
 
+    def skip(self, moments: int) -> None:
+        """Leaves out so many at its beginning."""
+        del self.frames[:moments], self.played[:moments], self.insights[:moments]
+
 
 def how_drawn(game: str) -> str:
     """`shapes`, `pictures` or `words`: what of a game can be shown."""

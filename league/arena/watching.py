@@ -32,6 +32,8 @@ class Film:
     match_seconds: float
     """Of the whole match, which is played to its end in any case."""
     winner: str
+    start: float = 0.0
+    """Where in the match it begins."""
 
 
 def watch(
@@ -40,6 +42,7 @@ def watch(
     out: str | Path | None = None,
     *,
     seconds: float | None = None,
+    start: float = 0.0,
     boxes: bool = False,
     seed: int = 0,
     greedy: bool = False,
@@ -58,8 +61,8 @@ def watch(
             Without `against`, A is a replay's file.
         out: None: the terminal. A new file: .html for a player in the browser, .mp4 or .gif for a film, .png for its
             last picture, .replay for the match itself.
-        seconds: how much of the match is drawn, from its beginning, at most 300; None: all of it, of a film the first
-            300.
+        seconds: how much of the match is drawn, at most 300; None: all of it, of a film the first 300.
+        start: seconds of the match that are left out before that.
         boxes: draw also where fighters can be hit and where blows hit.
         seed: of the match and of the actions drawn.
         kept: the newest match of the two that the store keeps, instead of a new one.
@@ -73,36 +76,49 @@ def watch(
     if path is None:
         terminal.check()
     else:
-        film.check(path, seconds)
+        film.check(path, seconds, start)
     check_seed(seed)
     match = _found(a, against, Wishes(seed, greedy, kept, env, bots, policy, device, store, say))
     replay, playback = match.playback.replay, match.playback
     dt = playback.seconds_per_step
-    whole = replay.steps * dt
+    whole, skipped = replay.steps * dt, round(start / dt)
+    if skipped >= replay.steps:
+        raise UsageError(f"start={start:g}: the match has {whole:.1f} seconds; pass an earlier --start")
     shown = seed if against is not None and not kept else replay.seed
     winner = ("draw", *replay.names)[replay.winner + 1]
     if path is not None and path.suffix == replays.SUFFIX:
         replays.save(match.text, path)
         return Film(str(path), *replay.names, shown, 0, whole, whole, winner)
     if path is None:
-        course = course_of(playback, None, None if seconds is None else max(1, round(seconds / dt)))
+        course = course_of(playback, None, None if seconds is None else skipped + max(1, round(seconds / dt)))
+        course.skip(skipped)
         terminal.play(replay, course, boxes=boxes)
-        return Film("", *replay.names, shown, len(course.frames), len(course.frames) * dt, whole, winner)
+        return Film(
+            "",
+            *replay.names,
+            shown,
+            len(course.frames),
+            (skipped + len(course.frames)) * dt,
+            whole,
+            winner,
+            skipped * dt,
+        )
     is_page, title = path.suffix == ".html", f"{replay.names[0]} against {replay.names[1]}"
     limit = seconds if seconds is not None or is_page else film.MAX_SECONDS
-    most = None if limit is None else max(1, round(limit / dt))
+    most = None if limit is None else skipped + max(1, round(limit / dt))
     how = {"size": film.SIZES.get(path.suffix, film.SIZES[".gif"]), "show_boxes": boxes, "names": replay.names}
     course = course_of(playback, match.minds() if is_page else None, most, how)
-    times = len(course.frames) * dt, whole
+    course.skip(skipped)
+    end, start = (skipped + len(course.frames)) * dt, skipped * dt
     if is_page:
         pages.save(pages.document(replay, course, boxes=boxes), title, path)
-        return Film(str(path), *replay.names, shown, len(course.frames), *times, winner)
+        return Film(str(path), *replay.names, shown, len(course.frames), end, whole, winner, start)
     if path.suffix == ".png":
         course.frames = course.frames[-1:]
     strip = film.Strip(course, film.SIZES[path.suffix], boxes=boxes, names=replay.names)
     pictures = [strip[0]] if path.suffix == ".png" else strip
     film.save(pictures, path, strip.seconds)
-    return Film(str(path), *replay.names, shown, len(pictures), *times, winner)
+    return Film(str(path), *replay.names, shown, len(pictures), end, whole, winner, start)
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,8 @@ def print_film(f: Film) -> None:
         part = f"all {whole} s to be played back"
     elif f.path.endswith(".png"):
         part = f"{shown} s into a match of {whole} s"
+    elif f.start:
+        part = f"{f.start:.1f} to {shown} s of {whole} s"
     elif f.seconds < f.match_seconds:
         longer = "leave --seconds out" if f.match_seconds <= MAX_SECONDS else f"--seconds {MAX_SECONDS} is the most"
         part = f"the first {shown} s of {whole} s, {f.match_seconds - f.seconds:.1f} s left out ({longer})"

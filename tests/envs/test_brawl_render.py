@@ -21,6 +21,7 @@ from league.envs.brawl.render import MIN_SIZE, SEATS, Canvas, _stage, frame
 from league.envs.brawl.rules import Rules
 from league.envs.brawl.state import AIR, GROUND, STATE_DTYPE
 from league.errors import UsageError
+from league.printing.answers import print_film
 
 RULES = Rules()
 SIZE = (640, 360)
@@ -305,6 +306,24 @@ def test_watch_leaves_nothing_out_without_a_word(
     code, out, _ = call(monkeypatch, capsys, "--out", str(tmp_path / "a.gif"), "--seed", "4", "--quiet")
     found = re.search(r"the first 3\.0 s of ([\d.]+) s, ([\d.]+) s left out \(--seconds 3 is the most\)", out)
     assert code == 0 and found is not None and float(found[1]) == pytest.approx(3 + float(found[2]))
+
+
+def test_watch_begins_where_it_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A moment looks as it does in the whole film, and the line says which part is shown; a bad start is refused."""
+    replay, whole, part = (str(tmp_path / name) for name in ("m.replay", "whole.png", "part.png"))
+    match = league.watch("bot:based", "bot:rusher", replay, seed=4, env="brawl")
+    league.watch(replay, out=whole, seconds=3.0)
+    still = league.watch(replay, out=part, start=2.5, seconds=0.5)
+    assert still.seconds == 3.0 and Path(whole).read_bytes() == Path(part).read_bytes()
+    film = league.watch(replay, out=str(tmp_path / "f.gif"), start=2.0, seconds=0.5)
+    assert (film.start, film.seconds, film.pictures) == (2.0, 2.5, 10)
+    print_film(film)
+    assert "2.0 to 2.5 s of" in capsys.readouterr().out
+    for start in (match.match_seconds, -1.0, float("nan")):
+        with pytest.raises(UsageError, match="start="):
+            league.watch(replay, out=str(tmp_path / "n.gif"), start=start)
+    with pytest.raises(UsageError, match="holds the whole match"):
+        league.watch(replay, out=str(tmp_path / "n.replay"), start=1.0)
 
 
 @pytest.mark.slow
