@@ -61,9 +61,9 @@ $(VENV)/.installed: $(VENV)/.runtime | $(VENV)/.built
 	touch $@
 
 # The installed layout as links, for mypy (it runs no import hooks).
-build/typed/league: $(wildcard league/* envs/* policies/* snapshots/*)
+build/typed/league: $(wildcard league/* cli/* envs/* policies/* snapshots/*)
 	rm -rf build/typed && mkdir -p $@
-	cd $@ && ln -s ../../../league/* ../../../envs ../../../policies ../../../snapshots ../../../cli.py . && rm -f __pycache__
+	cd $@ && ln -s ../../../league/* ../../../envs ../../../policies ../../../snapshots ../../../cli . && rm -f __pycache__
 
 clean:
 	rm -rf build $(VENV) *.egg-info envs/*/*.so policies/*/*.so

@@ -1,4 +1,4 @@
-"""Only what pyproject.toml cannot say: the Cython modules, and cli.py -> league/cli.py."""
+"""Only what pyproject.toml cannot say: the Cython modules."""
 
 import os
 import sys
@@ -8,7 +8,6 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext as _build_ext
-from setuptools.command.build_py import build_py as _build_py
 from setuptools.errors import CompileError, LinkError
 
 COMPILED_PARTS = [
@@ -21,14 +20,6 @@ COMPILED_PARTS = [
     for name in ("ring_attention", "segment_attention", "lstm_gates", "tile_products")
 ]
 CHECKS = os.environ.get("LEAGUE_CYTHON_CHECKS", "0") == "1"
-
-
-class build_py(_build_py):
-    """Puts the root's cli.py into the package as league.cli."""
-
-    def find_package_modules(self, package, package_dir):
-        found = super().find_package_modules(package, package_dir)
-        return [*found, ("league", "cli", "cli.py")] if package == "league" else found
 
 
 class build_ext(_build_ext):
@@ -82,7 +73,7 @@ class build_ext(_build_ext):
 
 
 setup(
-    cmdclass={"build_py": build_py, "build_ext": build_ext},
+    cmdclass={"build_ext": build_ext},
     ext_modules=cythonize(
         [
             Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"]),

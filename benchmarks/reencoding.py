@@ -236,7 +236,7 @@ class Memory:
     def settle(self, *, wait: bool = True) -> None:
         """Nothing is on its way to a disk."""
 
-    def save_state(self, state: dict[str, Any]) -> None:
+    def save_state(self, state: dict[str, Any], *, is_mark: bool = False) -> None:
         """Ignored: nothing goes on from it."""
 
     def close(self) -> None:

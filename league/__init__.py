@@ -1,7 +1,7 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `Trainer`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`, `watch`,
-`leaderboard`, `matchup`, `load`, `export`, `replay` are the library; the command `league` calls the same.
+`train`, `resume`, `rewind`, `Trainer`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`,
+`watch`, `leaderboard`, `matchup`, `load`, `export`, `replay` are the library; the command `league` calls the same.
 """
 
 import os as _os
@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
 
-# In a source checkout envs/, policies/, snapshots/ and cli.py lie beside this folder; a wheel
+# In a source checkout cli/, envs/, policies/ and snapshots/ lie beside this folder; a wheel
 # has them inside it. This lets `import league.envs` find them there too.
 _root = _Path(__file__).resolve().parent.parent
 if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_file():
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from league.sessions.exploitability import exploit, resume_exploit
     from league.sessions.failures import replay
     from league.sessions.leagues import resume_league, train_league
+    from league.sessions.rewinding import rewind
     from league.sessions.trainer import Trainer
     from league.store.exchange import imports, remove_import
 
@@ -46,6 +47,7 @@ __all__ = [
     "resume",
     "resume_exploit",
     "resume_league",
+    "rewind",
     "tournament",
     "train",
     "train_league",
@@ -62,11 +64,12 @@ _HOMES = {
     "remove_import": "league.store.exchange",
     "replay": "league.sessions.failures",
     "resume_league": "league.sessions.leagues",
+    "rewind": "league.sessions.rewinding",
     "train_league": "league.sessions.leagues",
     "tournament": "league.arena.tournaments",
     "watch": "league.arena.watching",
 }
-_TRAINING = ("Trainer", "exploit", "resume", "resume_exploit", "resume_league", "train", "train_league")
+_TRAINING = ("Trainer", "exploit", "resume", "resume_exploit", "resume_league", "rewind", "train", "train_league")
 _SPINS = ("GOMP_SPINCOUNT", "20000")
 
 

@@ -8,7 +8,9 @@ the machine's memory before anything has looked at it; what numbers take togethe
 from __future__ import annotations
 
 import os
+import re
 import stat
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +46,8 @@ MAX_LIVE_NETS = 1_024
 """Frozen nets in memory; a row plays one of them."""
 MAX_SNAPSHOTS = 10_000
 """Of a run: its pool, its cross table and its ratings have each of them. Ten million steps make about 110."""
+MAX_STATES = 32
+"""Of a run, kept to go back to: each has three times the weights, and 32 reach back further than a run can last."""
 MAX_LEARNERS = 64
 """Of a league; AlphaStar's had 12."""
 MAX_GAMES = 10**6
@@ -79,6 +83,25 @@ class PartSource(FrozenModel):
     """Of its code: of its file, or where it has none of its own source."""
     thing: Annotated[str, Field(max_length=MAX_ADDRESS)]
     """What it is called in there, such as `greedy` or `Net.small`."""
+
+
+_COUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)([kKmM]?)")
+_THOUSANDS = {"": 1, "k": 10**3, "m": 10**6}
+
+
+def count_of(text: str | int) -> int:
+    """A count as people write it: 300k, 1.5M, 2_000_000; a number is itself.
+
+    Raises:
+        ValueError: it is no whole number, or beyond `MAX_COUNT`; the message says what is.
+    """
+    if isinstance(text, int):
+        return text
+    found = _COUNT.fullmatch(text.strip())
+    count = Decimal(found[1].replace("_", "")) * _THOUSANDS[found[2].lower()] if found and len(text) <= 40 else None
+    if count is None or count != count.to_integral_value() or count > MAX_COUNT:
+        raise ValueError(f"is no count from 0 to {MAX_COUNT:,}; write it like 2_000_000, 300k or 1.5M")
+    return int(count)
 
 
 def check_number(name: str, value: float, least: float, most: float, what: str) -> None:

@@ -2,7 +2,8 @@
 
 `state.json` names the newest data file and its sha256, `previous.json` those of the state before it. A new data file is
 written beside both, synced and read back before any index changes, and only then the one before the previous is
-removed: at every moment, and after a kill, there is an earlier whole state to fall back to.
+removed: at every moment, and after a kill, there is an earlier whole state to fall back to. `kept.py` has those that
+are kept for longer.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import torch
 from league.acts import act
 from league.errors import SnapshotError
 from league.snapshots.files import INDEX, PREVIOUS, TEMPORARY, clean, write_atomic
+from league.snapshots.kept import data_of, kept_data, remove_unnamed
 
 STATES_KEPT, STATES_AT_ONCE = 2, 3
 """States on disk between two saves, and for a moment within one."""
@@ -63,12 +65,12 @@ def save_state(folder: Path, tree: dict[str, Any]) -> None:
             os.replace(draft / "data", folder / name)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        newest = _data_of(folder / INDEX)
+        newest = data_of(folder / INDEX)
         if newest not in (None, name):
             write_atomic(folder / PREVIOUS, (folder / INDEX).read_bytes())
         head = {"format": FORMAT, "data": name, "sha256": digest, "tree_sha256": _sha256(index), "tree": index}
         write_atomic(folder / INDEX, json.dumps(head).encode())
-        _remove_unnamed(folder)
+        remove_unnamed(folder)
     except (OSError, safetensors.SafetensorError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise SnapshotError(f"{folder}: the run's state cannot be written ({reason})") from error
@@ -107,6 +109,15 @@ def read_state(folder: Path) -> dict[str, Any]:
         SnapshotError: as `load_state`.
     """
     return _newest_whole(folder)[0]
+
+
+def read_kept(index: Path) -> dict[str, Any]:
+    """The state of one index of `league.snapshots.kept.states_of`.
+
+    Raises:
+        SnapshotError: it is damaged, or cannot be read.
+    """
+    return _read(index)
 
 
 def states_bytes(folder: Path) -> int:
@@ -199,33 +210,13 @@ def _read(path: Path) -> dict[str, Any]:
 def _set_aside(folder: Path) -> list[str]:
     """Renames the newest state's files and puts the previous state in its place; returns the new names."""
     mark = f".bad-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    previous = _data_of(folder / PREVIOUS)
+    others = {data_of(folder / PREVIOUS), *kept_data(folder)} - {data_of(folder / INDEX)}
     files = [folder / INDEX, *sorted(folder.glob("state-*.safetensors"))]
-    damaged = [path for path in files if path.exists() and path.name != previous]
+    damaged = [path for path in files if path.exists() and path.name not in others]
     for path in damaged:
         path.rename(path.with_name(path.name + mark))
     write_atomic(folder / INDEX, (folder / PREVIOUS).read_bytes())
     return [path.name + mark for path in damaged]
-
-
-def _data_of(index: Path) -> str | None:
-    """The name of the data file that an index names; None where it is missing or damaged.
-
-    Raises:
-        OSError: it cannot be read, which says nothing of what it names.
-    """
-    try:
-        return Path(json.loads(index.read_bytes())["data"]).name
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _remove_unnamed(folder: Path) -> None:
-    """Removes the data files that neither index names."""
-    named = {_data_of(folder / INDEX), _data_of(folder / PREVIOUS)}
-    for path in sorted(folder.glob("state-*.safetensors")):
-        if path.name not in named:
-            path.unlink()
 
 
 def _digest(path: Path) -> str:

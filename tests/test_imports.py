@@ -35,8 +35,8 @@ ROOMS = {
 
 def modules() -> dict[str, ast.Module]:
     """Module name -> syntax tree, of everything that is installed."""
-    paths = {ROOT / "cli.py": "league.cli"}
-    for folder in ("league", *FOLDERS):
+    paths = {}
+    for folder in ("league", "cli", *FOLDERS):
         prefix = "" if folder == "league" else "league."
         for path in (ROOT / folder).rglob("*.py"):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -146,7 +146,7 @@ def test_commands_on_the_store_do_without_torch(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("folder", sorted(FOLDERS))
+@pytest.mark.parametrize("folder", sorted({*FOLDERS, "cli"}))
 def test_folders_refuse_their_bare_name(folder: str) -> None:
     """`import envs` at the root is refused: every class would exist twice."""
     done = subprocess.run([sys.executable, "-c", f"import {folder}"], cwd=ROOT, capture_output=True, text=True)
@@ -156,7 +156,7 @@ def test_folders_refuse_their_bare_name(folder: str) -> None:
 def test_every_package_is_installed() -> None:
     """Each folder with Python in it is listed in pyproject.toml, so that a wheel has it."""
     text = (ROOT / "pyproject.toml").read_text()
-    for folder in ("league", *FOLDERS):
+    for folder in ("league", "cli", *FOLDERS):
         for init in (ROOT / folder).rglob("__init__.py"):
             package = ".".join(init.parent.relative_to(ROOT).parts)
             name = package if folder == "league" else f"league.{package}"

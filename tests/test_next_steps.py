@@ -119,7 +119,7 @@ QUICK = (
 def offers() -> dict[str, str]:
     """`MODULE:FUNCTION OFFER` -> the offer, of every one in the source."""
     found = {}
-    paths = [ROOT / "cli.py", *(ROOT / "league").rglob("*.py"), *(ROOT / "snapshots").rglob("*.py")]
+    paths = [*(ROOT / "cli").rglob("*.py"), *(ROOT / "league").rglob("*.py"), *(ROOT / "snapshots").rglob("*.py")]
     for path in paths:
         module = str(path.relative_to(ROOT).with_suffix("")).removeprefix("league/")
         tree = ast.parse(path.read_text())

@@ -56,11 +56,13 @@ CHANGEABLE = (
     ),
     *("learner.overlap", "learner.compile"),
     *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
+    *("run.total_steps", "run.rewind_every", "run.rewind_states"),
     *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.replays"),
     *("run.verbosity", "run.on_alarm"),
     *("run.alarm_kl", "run.alarm_idle_steps", "run.alarm_silent_matches", "run.alarm_random_steps"),
 )
-"""What may be set when a run is resumed: what it takes of the machine, what may cure it, and how one looks at it."""
+"""What may be set when a run is resumed: what it takes of the machine, what may cure it, how far it goes, and how one
+looks at it."""
 LATER: dict[str, dict[str, Any]] = {
     "agent": {"policy": ""},
     "env": {"curriculum": [], "workers": 0},
@@ -70,6 +72,8 @@ LATER: dict[str, dict[str, Any]] = {
         "anchor_games": 0,
         "ladder_share": 0.0,
         "ladder_older": 3,
+        "rewind_every": 1_000_000,
+        "rewind_states": 5,
         "replays": 1,  # changes nothing that is learned, so a run of before keeps some from now on
         "alarm_kl": 0.1,
         "alarm_idle_steps": 600,

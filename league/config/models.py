@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
+from league import schema
 from league.config.schedules import Path as SettingPath
 from league.config.schedules import Schedule
 from league.errors import nearest
@@ -25,15 +26,25 @@ from league.schema import (
     MAX_ROWS,
     MAX_SECONDS,
     MAX_SNAPSHOTS,
+    MAX_STATES,
     MAX_THREADS,
     MAX_WIDTH,
     MAX_WORKERS,
-    Count,
     FrozenModel,
-    Natural,
     PartSource,
+    count_of,
 )
 
+
+def _as_count(value: Any) -> Any:
+    """What people write for a count (300k) is one."""
+    return count_of(value) if isinstance(value, str) else value
+
+
+Count = Annotated[schema.Count, BeforeValidator(_as_count)]
+Natural = Annotated[schema.Natural, BeforeValidator(_as_count)]
+Games = Annotated[int, Field(ge=0, le=MAX_GAMES, multiple_of=2), BeforeValidator(_as_count)]
+"""Each pair of games swaps seats, so an even number."""
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 Positive = Annotated[float, Field(gt=0, le=MAX_REAL)]
 NotNegative = Annotated[float, Field(ge=0, le=MAX_REAL)]
@@ -178,7 +189,7 @@ class PoolConfig(Section):
     shrink_games: Count
     """Games that the rating model's prediction of a win-rate counts for; also drawn games that a new snapshot is
     imagined to have played with its parent."""
-    payoff_games: Annotated[int, Field(ge=0, le=MAX_GAMES, multiple_of=2)]
+    payoff_games: Games
     """`nash`: games that a new snapshot plays with each other one, so that the payoffs between them are known in the
     learner's reward; 0 takes its training games' win-rates instead."""
     result_half_life: Annotated[float, Field(gt=0, le=MAX_COUNT)]
@@ -280,9 +291,9 @@ class RunConfig(Section):
     """Steps; the run ends at the first update boundary at or past them."""
     evaluate_every: Natural
     """Steps between evaluations; 0 evaluates at the end only."""
-    evaluate_games: Annotated[int, Field(ge=2, le=MAX_GAMES, multiple_of=2)]
+    evaluate_games: Annotated[Games, Field(ge=2)]
     """Games of each pair in an evaluation, seats swapped, so an even number."""
-    anchor_games: Annotated[int, Field(ge=0, le=MAX_GAMES, multiple_of=2)]
+    anchor_games: Games
     """Games against the game's anchor in the stage's last evaluation, if more than evaluate_games."""
     ladder_share: Share
     """Steps that games of new snapshots may take, as a share of those trained on: they meet the bots and older
@@ -294,6 +305,10 @@ class RunConfig(Section):
     each."""
     checkpoint_minutes: Annotated[float, Field(gt=0, le=MAX_SECONDS / 60)]
     """Minutes between checkpoints."""
+    rewind_every: Natural
+    """Steps between states that are kept to go back to (`league resume RUN --at STEP`); 0 keeps the last two alone."""
+    rewind_states: Annotated[int, Field(ge=1, le=MAX_STATES)]
+    """Most states that are kept for that; the older, the further apart."""
     verbosity: Annotated[int, Field(ge=0, le=2)]
     """0 says nothing, 1 shows progress, 2 shows every update."""
     on_alarm: Literal["warn", "stop"]

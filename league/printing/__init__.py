@@ -21,6 +21,9 @@ from typing import Any
 
 from league.errors import one_line
 
+SCHEMA = 1
+"""The number of the format of all JSON on stdout: it is raised where a key goes or means something else."""
+
 
 @contextmanager
 def streams() -> Iterator[None]:
@@ -86,9 +89,12 @@ def _stdout() -> Iterator[None]:
 
 
 def print_json(data: Any) -> None:
-    """One JSON document on stdout."""
+    """One JSON document on stdout, an object with the number of its format in front.
+
+    data: a mapping or a dataclass; what a command lists is under a name.
+    """
     with _stdout():
-        print(json.dumps(plain(data), allow_nan=False), flush=True)
+        print(json.dumps({"schema": SCHEMA, **plain(data)}, allow_nan=False), flush=True)
 
 
 def plain(value: Any) -> Any:

@@ -21,12 +21,14 @@ def print_runs(found: Sequence[tuple[RunRow, str]], roles: Mapping[str, str]) ->
     """The runs of a store with their status; `roles`: those of a league's learners, by run."""
     columns = [Column("run"), Column("game", 2), Column("stage", 3), *[Column("role", 4)] * bool(roles)]
     columns += [Column("status"), Column("steps", is_number=True), Column("seed", 5, is_number=True)]
-    columns += [Column("fingerprint", 7), Column("started (UTC)", 6)]
+    has_parents = any(r.parent for r, _ in found)
+    columns += [*[Column("from", 4)] * has_parents, Column("fingerprint", 7), Column("started (UTC)", 6)]
     rows: list[list[Value]] = []
     for r, status in found:
         role = [roles.get(r.run, "").replace("_", " ")] * bool(roles)
         state, mark = Cell((status,), STATUS.get(status, "")), r.fingerprint[:8]
-        rows.append([r.run, r.game, r.stage, *role, state, f"{r.steps:,}", r.seed, mark, _when(r.started_at)])
+        parent = [r.parent or ""] * has_parents
+        rows.append([r.run, r.game, r.stage, *role, state, f"{r.steps:,}", r.seed, *parent, mark, _when(r.started_at)])
     print_table("", columns, rows)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -152,7 +152,7 @@ def begun(
         if unmet := parts.unmet(config):
             watcher.say(unmet)
         plan = plan_of(opened, row, earlier, config, torch_device, watcher, event)
-        with _session(replace(plan, game_event=game_event), is_locked=earlier is None) as session:
+        with session_of(replace(plan, game_event=game_event), is_locked=earlier is None) as session:
             yield session
 
 
@@ -178,7 +178,8 @@ def resume(
         device: another one than before; what differs there is said, and an event.
         overrides: settings of `league.config.CHANGEABLE` that the run has from now on. One that changes learning gives
             it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
-            in play are dropped, their number is said, and new ones begin.
+            in play are dropped, their number is said, and new ones begin. More `run.total_steps` let a finished run
+            go further, as if it had had them from the start.
         store: the DuckDB file.
         watcher: is told how it goes.
 
@@ -213,26 +214,85 @@ def resumed(
     watcher, say = steady(watcher)
     opened = Store.open(Path(store), say)
     row = opened.find_run(run)
-    if role := next((learner.role for learner in opened.learners() if learner.run == run), None):
-        what, way = ("an exploiter", "exploit") if role == "exploiter" else ("a learner of a league", "league")
-        again = command("resume", run, store=opened.path)
-        raise UsageError(f"run={run}: it is {what}; use {again} or `league.resume_{way}`")
-    if row.status == "finished":
-        raise UsageError(f"run={run}: it is finished at step {row.steps:,}; {longer(row, opened.path)}")
-    changes = Changes(overrides, enter_parts(**own, say=watcher.say))
-    game_event = find_again(row.game, row.source, f"run {run}", env, watcher.say)
+    need_alone(opened, run)
+    need_steps(row, overrides, opened.path)
+    goes_on = made_ready(opened, row, Again(env, own, device, overrides), "resuming", watcher)
+    with session_of(goes_on(row)) as session:
+        yield session
+
+
+@dataclass(frozen=True)
+class Again:
+    """What a call says of a run that goes on, as `resume` has it."""
+
+    env: object
+    own: Mapping[str, object]
+    device: str | None
+    overrides: Sequence[str]
+
+
+def made_ready(store: Store, row: RunRow, again: Again, what: str, watcher: Watcher) -> Callable[[RunRow], Plan]:
+    """Checks that a run can go on from where its row stands, says how, and writes nothing.
+
+    what: is done with it, for the first line.
+
+    Returns:
+        What makes its plan, given its row as it is in the store by then.
+
+    Raises:
+        ConfigError, UsageError: as `resume`.
+    """
+    run = row.run
+    changes = Changes(again.overrides, enter_parts(**again.own, say=watcher.say))
+    game_event = find_again(row.game, row.source, f"run {run}", again.env, watcher.say)
     config, changed, part_event = with_changes(row, changes, watcher.say)
-    torch_device = choose_device(device or config.learner.device)
+    device = choose_device(again.device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
-    memory = check_memory(config, spec, torch_device)
-    disk = check_disk(config, spec, torch_device, opened.path, run, row.steps)
-    watcher.say(f"run {run}: resuming {row.stage}, seed {row.seed}, on {describe_device(torch_device)}")
+    memory = check_memory(config, spec, device)
+    disk = check_disk(config, spec, device, store.path, run, row.steps)
+    watcher.say(f"run {run}: {what} {row.stage}, seed {row.seed}, on {describe_device(device)}")
     watcher.say(memory)
     watcher.say(disk)
-    now = replace(changed, device=describe_device(torch_device)).coming_from(registry.source(config.env.name))
-    plan = plan_of(opened, now, row, config, torch_device, watcher, changes.event)
-    with _session(replace(plan, game_event=game_event, part_event=part_event)) as session:
-        yield session
+
+    def plan(found: RunRow) -> Plan:
+        now = replace(found, config=changed.config, fingerprint=changed.fingerprint, device=describe_device(device))
+        now = now.coming_from(registry.source(config.env.name))
+        plan = plan_of(store, now, found, config, device, watcher, changes.event)
+        return replace(plan, game_event=game_event, part_event=part_event)
+
+    return plan
+
+
+def need_alone(store: Store, run: str) -> None:
+    """Refuses a run that is one of several.
+
+    Raises:
+        UsageError: it is a learner of a league, or an exploiter.
+    """
+    if role := next((learner.role for learner in store.learners() if learner.run == run), None):
+        what, way = ("an exploiter", "exploit") if role == "exploiter" else ("a learner of a league", "league")
+        again = command("resume", run, store=store.path)
+        raise UsageError(f"run={run}: it is {what}; use {again} or `league.resume_{way}`")
+
+
+def need_steps(row: RunRow, overrides: Sequence[str], store: Path) -> None:
+    """Refuses a run that has made its steps, and does not get more.
+
+    Raises:
+        ConfigError: a setting that cannot change.
+        UsageError: it is finished, or is to have fewer steps than it has made.
+    """
+    before = settings.from_json(json.loads(row.config))
+    total = settings.changed(before, overrides).run.total_steps
+    if total > row.steps:
+        return
+    if total != before.run.total_steps:
+        raise UsageError(
+            f"run.total_steps={total}: run {row.run} has made {row.steps:,} steps; give it more, or go back with"
+            f" {command('resume', row.run, '--at', total, store=store)}"
+        )
+    if row.status == "finished":
+        raise UsageError(f"run={row.run}: it is finished at step {row.steps:,}; {longer(row, store)}")
 
 
 @act("wire")
@@ -254,7 +314,7 @@ def plan_of(
 
 
 @contextmanager
-def _session(plan: Plan, *, is_locked: bool = False) -> Iterator[Session]:
+def session_of(plan: Plan, *, is_locked: bool = False) -> Iterator[Session]:
     """The session of a run by itself; `is_locked`: whether the caller holds its lock.
 
     Raises:
@@ -271,13 +331,12 @@ def _session(plan: Plan, *, is_locked: bool = False) -> Iterator[Session]:
 
 
 def longer(row: RunRow, store: Path) -> str:
-    """How a finished run is carried on by a longer stage, or what can be done where none carries it on."""
+    """How a finished run goes on: by a longer stage, or else by more steps."""
     after = [stage for stage, earlier in settings.continued_stages().items() if earlier == row.stage]
     config = settings.from_json(json.loads(row.config))
     if not after or settings.fingerprint(config) != row.fingerprint:
         why = f"no stage carries {row.stage} on" if not after else "no stage carries on a run whose settings changed"
-        another = command("train", "--fresh", "--env", row.env, store=store)
-        return f"{why}; begin another run with {another}"
+        return f"{why}; go further with {command('resume', row.run, '--steps', 2 * row.steps, store=store)}"
     preset = row.preset if row.preset not in ("", AUTO) else "fast"
     sets = [word for given in sets_for(config, after[0], preset) for word in ("--set", given)]
     words = ["train", "--stage", after[0], "--preset", preset, "--env", row.env, "--seed", row.seed]

@@ -29,6 +29,7 @@ from league.sessions.guests import keep, names
 from league.signals import Interrupted, received
 from league.snapshots import io as snapshot_files
 from league.snapshots.io import Frozen
+from league.snapshots.kept import keep_newest
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
 from league.snapshots.writer import SnapshotWriter
@@ -204,18 +205,24 @@ class FileShelf:
             self.settle()
         self._writer.forget()
 
-    def save_state(self, state: dict[str, Any]) -> None:
+    def save_state(self, state: dict[str, Any], *, is_mark: bool = False) -> None:
         """Writes what a restart needs, once all snapshots are on the disk; the state before it is kept.
+
+        is_mark: whether it is one to go back to; a disk that has no room for the few bytes of that loses no state.
 
         Raises:
             SnapshotError: the disk refuses.
         """
         self.settle()
+        folder, figures = self.folder / "state", self.config.run
         try:
-            save_state(self.folder / "state", state)
+            save_state(folder, state)
         except SnapshotError as error:
             again = command("resume", self.row.run, store=self.store.path)
             raise SnapshotError(f"{error}; make room, then {again}") from error
+        if is_mark:
+            with suppress(OSError):
+                keep_newest(folder, state["counters"]["steps"], figures.rewind_every, figures.rewind_states)
         note_state(self.store, self.row)
 
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
@@ -299,8 +306,11 @@ class LeagueShelf(FileShelf):
         others = [(role, row) for role, row in found if row.run != self.row.run]
         return [Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in others]
 
-    def save_state(self, state: dict[str, Any]) -> None:
-        """As `FileShelf.save_state`; the snapshots since the last one are in the store from then on."""
+    def save_state(self, state: dict[str, Any], *, is_mark: bool = False) -> None:
+        """As `FileShelf.save_state`; the snapshots since the last one are in the store from then on.
+
+        No learner goes back by itself behind what others have met, so none is kept for that.
+        """
         super().save_state(state)
         is_historical = own_snapshots(state["pool"]) or {}
         for row in self._unpublished:

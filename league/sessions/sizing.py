@@ -307,8 +307,9 @@ class DiskNeeds:
     state: int
     """One saved state: weights, Adam's moments, and the memories and LSTM states of both seats of every row."""
     states_kept: int
+    """Those that a restart needs, and those to go back to."""
     states_at_once: int
-    """While a new one is written."""
+    """Of those that a restart needs, while a new one is written."""
     snapshot: int
     num_snapshots: int
     """That the run keeps from now on: none may go while it can go on, since its pool may draw any."""
@@ -321,24 +322,27 @@ class DiskNeeds:
     @property
     def total(self) -> int:
         """At the run's end."""
-        return self.states_at_once * self.state + self.num_snapshots * self.snapshot
+        return (self.states_kept + 1) * self.state + self.num_snapshots * self.snapshot
 
     def describe(self) -> str:
         """The sum, in words."""
+        kept = self.states_kept
         return (
-            f"{show(self.total)} = {self.states_at_once} states of {show(self.state)} ({self.states_kept} are kept, one"
-            f" more while it is written) + {self.num_snapshots:,} snapshots of {show(self.snapshot)}"
+            f"{show(self.total)} = {kept + 1} states of {show(self.state)} ({kept} are kept, one more while it is"
+            f" written) + {self.num_snapshots:,} snapshots of {show(self.snapshot)}"
         )
 
 
-def disk_needs(config: Config, footprint: Footprint, steps: int, states_kept: int, states_at_once: int) -> DiskNeeds:
+def disk_needs(config: Config, footprint: Footprint, steps: int, restart_states: int, states_at_once: int) -> DiskNeeds:
     """What the run of `config` still writes from step `steps` on; a game's own state is not counted."""
     total = config.run.total_steps
+    every = config.run.rewind_every
+    rewind_states = min(config.run.rewind_states, total // every) if every else 0
     marks = min(max(0, num_snapshot_marks(config, total) - num_snapshot_marks(config, steps)), num_updates(config))
     is_last_a_mark = marks > 0 and next_snapshot_mark(config, total - 1) == total
     return DiskNeeds(
         state=3 * footprint.weights + (2 * config.env.rows + 1) * footprint.state,
-        states_kept=states_kept,
+        states_kept=restart_states + rewind_states,
         states_at_once=states_at_once,
         snapshot=footprint.weights,
         num_snapshots=(steps == 0) + marks + (not is_last_a_mark),

@@ -130,8 +130,8 @@ class Shelf(Protocol):
             SnapshotError: one cannot be written; nothing of it is lost, and it is tried again at the next call.
         """
 
-    def save_state(self, state: dict[str, Any]) -> None:
-        """Stores what a restart needs, after the snapshots that it names."""
+    def save_state(self, state: dict[str, Any], *, is_mark: bool = False) -> None:
+        """Stores what a restart needs, after the snapshots that it names; `is_mark`: to go back to it later, too."""
 
     def close(self) -> None:
         """Lets go of what is in memory; no other call may follow but of a training that goes on from a state."""

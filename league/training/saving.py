@@ -45,12 +45,14 @@ class SaveClock:
         self._due_at = time.monotonic() + (self._pause if is_saved else min(self._pause, RETRY_SECONDS))
 
 
-def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> bool:
+def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool, is_mark: bool = False) -> bool:
     """Writes the snapshots, what waits for the store, then the state: a restart never goes on from a state whose
     snapshots or matches are lost.
 
     The state holds how many match rows the store has then, so that a restart sees whether it has lost some. Where it
     `must_succeed` and the store is busy, what waits is kept beside it, and the state has no such counts.
+
+    is_mark: whether it is kept to go back to (`run.rewind_every`).
 
     Returns:
         Whether it was written; if not, the older states stand, and training goes on.
@@ -61,7 +63,7 @@ def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool) -> bool:
     try:
         run.shelf.settle()
         rows = run.store.checkpoint(run.name, run.counters.update, keeps=must_succeed)
-        run.shelf.save_state({**state, "rows": rows})
+        run.shelf.save_state({**state, "rows": rows}, is_mark=is_mark)
     except (StoreError, SnapshotError) as error:
         if must_succeed:
             raise

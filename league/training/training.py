@@ -74,6 +74,8 @@ class Training:
         self._clock = SaveClock(config.run.checkpoint_minutes, bool(state))
         self._has_news = False
         """Whether others wait for a snapshot of which no state is saved yet."""
+        self._is_mark = False
+        """Whether the state of now is one to go back to, and is not saved yet."""
         self._alarms: list[Alarm] = []
         self.set_figures: dict[str, float] = {}
         """Settings that were changed on the way, which are metrics from then on: `set/SECTION.KEY` -> value."""
@@ -141,8 +143,9 @@ class Training:
 
     @property
     def is_save_due(self) -> bool:
-        """When others wait for a snapshot, and every few minutes from the first update on."""
-        return self._has_news or bool(self.counters.update and self._clock.is_due)
+        """When others wait for a snapshot, at the marks of `run.rewind_every`, and every few minutes from the first
+        update on."""
+        return self._has_news or self._is_mark or bool(self.counters.update and self._clock.is_due)
 
     # The acts.
 
@@ -209,9 +212,9 @@ class Training:
             Whether it was written; if not, the one before stands.
         """
         state = state_of(self.run, self.learner, self.pool, self.collector) | self._lesson_state()
-        is_saved = checkpoint(self.run, state, must_succeed=must_succeed)
+        is_saved = checkpoint(self.run, state, must_succeed=must_succeed, is_mark=self._is_mark)
         self._clock.start(is_saved)
-        self._has_news = False
+        self._has_news = self._is_mark = False
         return is_saved
 
     def save_without_matches(self) -> str:
@@ -249,6 +252,8 @@ class Training:
         learned, num_steps = time.perf_counter() - started, rollout.reward.numel()
         counters.update += 1
         counters.steps += num_steps
+        every = run.config.run.rewind_every
+        self._is_mark = bool(every) and counters.steps // every > (counters.steps - num_steps) // every
         self._recent.add(rollout.finished)
         self.pool.record(rollout.finished, run.name, num_steps)
         metrics |= self.pool.metrics() | match_metrics(rollout, run.name, run.config.rewards)

@@ -189,7 +189,7 @@ def test_a_run_killed_before_its_first_state(phase: str, tmp_path: Path) -> None
     case, is_known = Case("matrix", 1_280, 0, 0, ()), phase not in ("wire", "write the run")
     life = Told(*arguments(case, "it"), cwd=tmp_path, hold=phase)
     assert life.until(phase) and life.kill() == phase
-    shown = json.loads(call(tmp_path, "runs", "--json").stdout)
+    shown = json.loads(call(tmp_path, "runs", "--json").stdout)["runs"]
     assert [(run["run"], run["status"]) for run in shown] == [("it", "died")] * is_known
     resumed = call(tmp_path, "resume", "it")
     if not is_known:

@@ -352,7 +352,7 @@ def test_the_tables_make_sense_of_several_learners(whole: Path, tmp_path: Path) 
     lines = processes.run("runs", "--store", store, cwd=tmp_path).stdout
     for role in ("main", "main exploiter", "league exploiter"):
         assert f" {role} " in lines
-    table = json.loads(processes.run("runs", "--store", store, "--json", cwd=tmp_path).stdout)
+    table = json.loads(processes.run("runs", "--store", store, "--json", cwd=tmp_path).stdout)["runs"]
     assert {row["run"]: row["role"] for row in table}["L.exploiter"] == "main_exploiter"
     done = processes.run("payoff", "--store", store, "--json", cwd=tmp_path)
     assert len(json.loads(done.stdout)["tables"][0]["rows"]) >= 7

@@ -557,9 +557,9 @@ def test_the_commands_list_imports_and_take_one_back(store: Store, tmp_path: Pat
         assert done.exit_code == 0
         return done.stdout
 
-    assert "import-1" in call("list") and json.loads(call("list", "--json"))[0]["file"] == "a.csv"
+    assert "import-1" in call("list") and json.loads(call("list", "--json"))["imports"][0]["file"] == "a.csv"
     assert call("remove", "import-1") == "removed: import-1 with its 1 games of a.csv\n"
-    assert json.loads(call("list", "--json")) == []
+    assert json.loads(call("list", "--json")) == {"schema": 1, "imports": []}
 
 
 def test_a_file_after_which_nobody_could_be_rated_is_refused(

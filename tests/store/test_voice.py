@@ -85,7 +85,7 @@ def test_a_query_that_waited_goes_on(quiet: list[str], store: Store, tmp_path: P
             time.sleep(0.02)
         release(holder)
         out = asked.communicate()[0]
-    assert asked.returncode == 0 and json.loads(out) == {"columns": ["one"], "rows": [[1]]}
+    assert asked.returncode == 0 and json.loads(out) == {"schema": 1, "columns": ["one"], "rows": [[1]]}
     said = spoken.read_text().splitlines()
     assert [line.split(", held")[0] for line in said] == [f"waiting for store {store.path}", "1 rows"][
         : 2 - 2 * len(quiet)

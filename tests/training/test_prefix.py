@@ -6,9 +6,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 import league
 from league import config as config_module
@@ -20,6 +18,7 @@ from league.store.store import Store
 from league.training.run import Report
 from tests.helpers.cases import cases
 from tests.helpers.sizes import SMALL_AGENT
+from tests.helpers.states import flat
 
 SETS = (
     *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "pool.snapshot_every=256"),
@@ -114,16 +113,6 @@ def learning_state(folder: Path, run: str) -> dict[str, Any]:
     counters = {name: state["counters"][name] for name in ("update", "steps", "next_snapshot")}
     rows = {name: count for name, count in state["rows"].items() if name != "evaluation"}
     return flat({**state, "counters": counters, "rows": rows})
-
-
-def flat(value: Any, at: str = "") -> dict[str, Any]:
-    """A tree as path -> plain value, arrays as bytes."""
-    if isinstance(value, dict | list):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        return {path: leaf for key, item in items for path, leaf in flat(item, f"{at}/{key}").items()}
-    if isinstance(value, torch.Tensor):
-        value = value.numpy()
-    return {at: (str(value.dtype), value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value}
 
 
 @pytest.fixture

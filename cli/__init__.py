@@ -1,0 +1,97 @@
+"""`league`: parse, call one function, print. Data to stdout, talk to stderr; heavy imports stay in the commands.
+
+A module a panel of the help (`train.py`, `compare.py`, `look.py`, `manage.py`, `diagnose.py`); `options.py` has the
+app and what commands share, `completion.py` what a shell offers.
+"""
+
+from __future__ import annotations
+
+if __name__ == "cli":
+    raise ImportError("import league.cli, not cli")
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from league.cli import compare, diagnose, look, manage, train
+from league.cli.options import app
+from league.errors import UsageError, as_known
+from league.printing import flush, say, show, streams
+from league.signals import BROKEN_OFF, interrupt, on_signal
+
+_ParseError: Any = typer.BadParameter.__mro__[2]
+"""click's ClickException, which newer versions of typer carry in themselves."""
+__all__ = ["app", "compare", "diagnose", "look", "main", "manage", "train"]
+
+
+PANELS = [panel.PANEL for panel in (train, compare, look, manage, diagnose)]
+app.registered_commands.sort(key=lambda known: PANELS.index(str(known.rich_help_panel)))
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from league import __version__
+
+        show(f"league {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", metavar="", help="Print the version and exit.", is_eager=True, callback=_show_version
+        ),
+    ] = False,
+) -> None:
+    """Train an agent against its own past and scripted bots; rank everyone with error bars."""
+
+
+def _call() -> int:
+    """Parses and calls; returns the exit code of a command that ended early, which is the only number it gives.
+
+    Raises:
+        UsageError: an option or argument that there is not, or that cannot be, in one line.
+    """
+    try:
+        code = app(standalone_mode=False, prog_name="league")
+    except _ParseError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # whose message is the help
+            error.show()
+            return int(error.exit_code)
+        message = error.format_message().rstrip(".")
+        context = getattr(error, "ctx", None)
+        raise UsageError(f"{message}; see `{context.command_path if context else 'league'} --help`") from None
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """The console script: a known error is one line on stderr and its exit code; a bug keeps its traceback.
+
+    A signal to end breaks a command off: one line, and 128 + its number as the exit code. Training handles it itself.
+    """
+    with on_signal(interrupt) as received, streams():
+        try:
+            try:
+                sys.exit(_call())
+            finally:
+                flush()  # what stdout does not take is an error, too
+        except SystemExit:
+            raise
+        except BrokenPipeError:  # whoever read has enough, as `head` has
+            sys.exit(1)
+        except BaseException as error:
+            if received:  # whatever it became on its way: a library may wrap it
+                say(BROKEN_OFF)
+                sys.exit(128 + received[0])
+            known = as_known(error)
+            if known is None:
+                raise
+            say(f"error: {' '.join(str(known).split())}")
+            sys.exit(known.exit_code)
+
+
+if __name__ == "__main__":
+    main()

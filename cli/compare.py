@@ -1,0 +1,297 @@
+"""The panel Compare: who is stronger, by games that are played now or stored."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import league.cli.completion as completion
+from league.cli.options import (
+    AGENT_WORDS,
+    GreedyGamesOption,
+    Output,
+    Play,
+    RunOption,
+    SeedOption,
+    command,
+    count_option,
+    flag,
+)
+from league.printing import print_json
+
+PANEL = "Compare"
+GATE_FAILED, GATE_UNDECIDED = 3, 4
+"""Exit codes of `league gate`; 1 and 2 are errors."""
+
+
+@command(PANEL)
+def leaderboard(
+    output: Output,
+    run: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Only this run's agents and their opponents.", autocompletion=completion.runs),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGENT", help="Also show everyone's difference to this agent.", autocompletion=completion.agents
+        ),
+    ] = None,
+    pairs: Annotated[bool, flag("--pairs", help="Also the pairs that the ratings explain worst.")] = False,
+    is_whole: Annotated[
+        bool, flag("--all", help="List every agent; else, of more than 20, those that matter most.")
+    ] = False,
+    greedy: GreedyGamesOption = False,
+    prior: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Prior: imagined draws per agent, 1.25 if not given; 0: maximum likelihood."),
+    ] = None,
+) -> None:
+    """Rate everyone from the evaluation matches, with 95 % intervals.
+
+    Of a long board the bots are shown, each run's champion, latest, best, first and some historical snapshots.
+    """
+    from league.boards.standings import leaderboard  # not league.arena.agents, which loads torch
+    from league.printing.standings import print_leaderboard
+
+    result = leaderboard(
+        output.open(),
+        run,
+        against=against,
+        sampling="greedy" if greedy else "sample",
+        prior=prior,
+        is_brief=not is_whole and not output.as_json,
+    )
+    if output.as_json:
+        print_json(result.to_json())
+        return
+    print_leaderboard(result, pairs=pairs, quiet=output.quiet)
+
+
+@command(PANEL)
+def matchup(
+    output: Output,
+    a: Annotated[str, typer.Argument(metavar="A", help=f"{AGENT_WORDS} An id, too.", autocompletion=completion.agents)],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same.", autocompletion=completion.agents)],
+    greedy: GreedyGamesOption = False,
+) -> None:
+    """Compare two agents by the stored matches: their record and the predicted score; plays nothing."""
+    from league.boards.headtohead import matchup
+    from league.printing.standings import print_matchup
+
+    m = matchup(output.open(), a, b, sampling="greedy" if greedy else "sample")
+    if output.as_json:
+        print_json(
+            asdict(m)
+            | {
+                "predicted": m.predicted and m.predicted._asdict(),
+                "difference": m.difference and m.difference._asdict(),
+            }
+        )
+        return
+    print_matchup(m)
+
+
+@command(PANEL)
+def payoff(
+    output: Output,
+    run: RunOption = None,
+    png: Annotated[
+        Path | None,
+        typer.Option("--png", metavar="FILE", help="A new file: the table as a heat map; needs matplotlib."),
+    ] = None,
+) -> None:
+    """Show who beats whom in the evaluation matches, with the Nash mixture, alpha-rank and cycles."""
+    from league.boards import heatmap
+    from league.boards.payoff import payoffs
+    from league.printing.standings import print_payoff
+
+    if png is not None:
+        heatmap.check(png)
+    tables = payoffs(output.open(), run)
+    met = [table for table in tables if table.rows]
+    for table in tables:
+        if not table.rows:
+            output.say(f"{table.game}: no two agents have met in an evaluation; run `league evaluate A --against B`")
+    if not tables:
+        output.say("no matches yet; run `league train` first")
+    if png is not None and met:
+        heatmap.save(met[0], png)
+        others = f"; {len(met) - 1} other games are left out, --run picks one" if len(met) > 1 else ""
+        output.say(f"{png}: {met[0].game}, {len(met[0].rows)} agents{others}")
+    if output.as_json:
+        print_json({"tables": [table.to_json() for table in tables]})
+        return
+    for table in met:
+        print_payoff(table)
+
+
+@command(PANEL)
+def evaluate(
+    output: Output,
+    play: Play,
+    agent: Annotated[str, typer.Argument(metavar="A", help=AGENT_WORDS, autocompletion=completion.agents)],
+    against: Annotated[str, typer.Option(metavar="B", help="The same.", autocompletion=completion.agents)],
+    games: Annotated[int, count_option("--games", help="In pairs with swapped seats, so an even number.")] = 100,
+    seed: SeedOption = 0,
+) -> None:
+    """Play A against B; the matches are stored and count for the leaderboard."""
+    from league.arena.agents import evaluate
+    from league.printing.answers import print_evaluation
+    from league.printing.bars import Bar
+
+    with Bar(output.quiet) as bar:
+        result = evaluate(agent, against, games, seed=seed, **play.as_keywords(), store=output.store, say=bar.say)
+    if output.as_json:
+        print_json(result)
+        return
+    print_evaluation(result, output.store)
+
+
+@command(PANEL)
+def tournament(
+    output: Output,
+    play: Play,
+    agents: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[AGENT]...", help=AGENT_WORDS, autocompletion=completion.agents),
+    ] = None,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run", metavar="RUN", help="Add all snapshots of this run; repeatable.", autocompletion=completion.runs
+        ),
+    ] = None,
+    newest: Annotated[int | None, typer.Option(metavar="N", help="Only the newest N snapshots of each --run.")] = None,
+    bots: Annotated[bool, flag("--bots", help="Add all bots of the game.")] = False,
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="round-robin; gauntlet: the first against the others; adaptive: the most informative games.",
+            autocompletion=completion.words("round-robin", "gauntlet", "adaptive"),
+        ),
+    ] = "round-robin",
+    games: Annotated[
+        int | None,
+        count_option("--games", help="round-robin, gauntlet: games per pair, an even number; 20 if not given."),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="gauntlet: how many of the first meet the others; 1 if not given."),
+    ] = None,
+    want: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHICH",
+            help="adaptive: which differences: all (to the anchor), order (neighbours), top; all if not given.",
+            autocompletion=completion.words("all", "order", "top"),
+        ),
+    ] = None,
+    between: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="A B", help="adaptive: only the difference between these two.")
+    ] = None,
+    until: Annotated[
+        float | None,
+        typer.Option(
+            metavar="POINTS", help="adaptive: stop when all wanted intervals are narrower than this, in Elo points."
+        ),
+    ] = None,
+    max_games: Annotated[
+        int | None, count_option("--max-games", help="adaptive: most games in all; 1000 if not given.")
+    ] = None,
+    pairs: Annotated[bool, flag("--pairs", help="Also what everybody did against everybody.")] = False,
+    seed: SeedOption = 0,
+) -> None:
+    """Play many agents against each other: round robin, gauntlet, or the most informative games."""
+    from league.arena.tournaments import tournament
+    from league.printing.bars import Bar
+    from league.printing.standings import print_tournament
+
+    with Bar(output.quiet) as bar:
+        result = tournament(
+            agents or (),
+            runs=run or (),
+            newest=newest,
+            bots=bots,
+            format=format,  # type: ignore[arg-type]  # tournament refuses other words
+            games=games,
+            seeds=seeds,
+            want=want,  # type: ignore[arg-type]  # likewise
+            between=between,
+            until=until,
+            max_games=max_games,
+            seed=seed,
+            **play.as_keywords(bots="own_bots"),
+            store=output.store,
+            say=bar.say,
+        )
+    if output.as_json:
+        wanted = [{**asdict(w), "difference": w.difference and w.difference._asdict()} for w in result.wanted]
+        print_json(asdict(result) | {"wanted": wanted})
+    else:
+        print_tournament(result, pairs=pairs)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
+
+
+@command(PANEL)
+def gate(
+    output: Output,
+    play: Play,
+    a: Annotated[
+        str, typer.Argument(metavar="A", help=f"The challenger: {AGENT_WORDS}", autocompletion=completion.agents)
+    ],
+    b: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[B]",
+            help="Whom it must beat; A's run's champion if not given.",
+            autocompletion=completion.agents,
+        ),
+    ] = None,
+    elo0: Annotated[float, typer.Option(metavar="X", help="H0: A is this many points stronger than B.")] = 0.0,
+    elo1: Annotated[float, typer.Option(metavar="X", help="H1: A is this many points stronger than B.")] = 35.0,
+    alpha: Annotated[
+        float, typer.Option(metavar="P", help="Largest probability of accepting H1 when H0 is true.")
+    ] = 0.05,
+    beta: Annotated[
+        float, typer.Option(metavar="P", help="Largest probability of accepting H0 when H1 is true.")
+    ] = 0.05,
+    elo_model: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="Scale of the points: logistic or normalised.",
+            autocompletion=completion.words("logistic", "normalised"),
+        ),
+    ] = "logistic",
+    max_games: Annotated[int, count_option("--max-games", help="Most games to play, an even number.")] = 1000,
+    seed: SeedOption = 0,
+) -> None:
+    """Test by SPRT whether A is stronger; exit code 0: yes, 3: no, 4: undecided. A run's winner is its new champion."""
+    from league.arena.gating import gate
+    from league.maths.sprt import Sprt
+    from league.printing.answers import print_gate
+    from league.printing.bars import Bar
+
+    with Bar(output.quiet) as bar:
+        result = gate(
+            a,
+            b,
+            test=Sprt(elo0, elo1, alpha, beta, elo_model),  # type: ignore[arg-type]  # Sprt refuses other words
+            max_games=max_games,
+            seed=seed,
+            **play.as_keywords(),
+            store=output.store,
+            say=bar.say,
+        )
+    if output.as_json:
+        print_json(result)
+    else:
+        print_gate(result)
+    if result.decision != "passed":
+        raise typer.Exit(GATE_FAILED if result.decision == "failed" else GATE_UNDECIDED)

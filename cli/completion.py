@@ -1,0 +1,149 @@
+"""What a shell offers for a word that is being typed: agents, runs, games, settings.
+
+Runs are read off the folders beside the store, so nothing waits for a store that is busy, and one that is absent offers
+nothing. torch and DuckDB are not loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from league.errors import DEFAULT_STORE
+
+Offer = tuple[str, str]
+"""A word, and what it is."""
+Complete = Callable[[typer.Context, str], list[Offer]]
+
+
+def _silent(find: Callable[[typer.Context, str], Iterator[Offer]]) -> Complete:
+    """What `find` gives that begins with the word; whatever goes wrong offers nothing: a prompt is being typed."""
+
+    @wraps(find)
+    def complete(ctx: typer.Context, incomplete: str) -> list[Offer]:
+        try:
+            return [offer for offer in find(ctx, incomplete) if offer[0].startswith(incomplete)]
+        except Exception:
+            return []
+
+    complete.__annotations__ = {"ctx": typer.Context, "incomplete": str, "return": list[Offer]}
+    return complete
+
+
+@_silent
+def runs(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
+    """The runs beside the store."""
+    return ((folder.name, "") for folder in _folders(ctx))
+
+
+@_silent
+def agents(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
+    """RUN and RUN@best; of a run that is typed out its snapshots; bots from `bot:` on."""
+    run, at, _ = incomplete.partition("@")
+    for folder in _folders(ctx):
+        if not at:
+            yield folder.name, "its newest snapshot"
+        elif folder.name == run:
+            yield f"{run}@best", "its champion, or the best rated"
+            yield from ((f"{run}@{step}", "") for step in _steps(folder))
+    if not at:
+        yield from _bots(ctx) if incomplete.startswith("bot:") else [("bot:", "a scripted bot")]
+
+
+@_silent
+def states(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
+    """The steps that a run which is named already can be rewound to."""
+    from league.snapshots.kept import states_of
+
+    for folder in _folders(ctx):
+        if folder.name == ctx.params.get("run"):
+            yield from ((str(step), "a kept state") for step in states_of(folder / "state"))
+
+
+@_silent
+def games(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
+    """The games that are registered."""
+    from league.envs import registry
+
+    return ((name, "") for name in registry.games())
+
+
+@_silent
+def stages(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
+    """The stages, the shortest first."""
+    from league import config
+
+    return ((name, "") for name in config.stages())
+
+
+@_silent
+def presets(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
+    """The presets."""
+    from league import config
+
+    return ((name, "") for name in config.presets())
+
+
+@_silent
+def sections(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
+    """The sections of the settings, and the runs that have settings of their own."""
+    from league.config.models import SECTIONS
+
+    yield from ((name, f"the section [{name}]") for name in SECTIONS)
+    yield from ((folder.name, "a run") for folder in _folders(ctx))
+
+
+@_silent
+def setting_names(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
+    """`SECTION.KEY=`, and of a setting that is typed out the words that it takes."""
+    from league.config.settings import settings_of
+
+    name, equals, _ = incomplete.partition("=")
+    for setting in settings_of(_game(ctx), changeable=ctx.info_name == "resume"):
+        if not equals:
+            yield f"{setting.name}=", setting.meaning
+        elif setting.name == name:
+            yield from ((f"{name}={word}", "") for word in setting.words)
+
+
+@_silent
+def devices(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
+    """What a network may run on."""
+    return ((name, "") for name in ("auto", "cuda", "mps", "cpu"))
+
+
+def words(*known: str) -> Complete:
+    """One of these."""
+    return _silent(lambda ctx, incomplete: ((word, "") for word in known))
+
+
+def _folders(ctx: typer.Context) -> Iterator[Path]:
+    """The folders of the runs beside the store, by name."""
+    store: Any = ctx.params.get("store") or DEFAULT_STORE
+    return (mark.parent for mark in sorted(Path(store).parent.glob("*/run.json")))
+
+
+def _steps(run: Path) -> list[int]:
+    """The steps of a run's snapshots, the newest first."""
+    return sorted((int(path.name) for path in (run / "snapshots").glob("*") if path.name.isdigit()), reverse=True)
+
+
+def _game(ctx: typer.Context) -> str | None:
+    """The game that is named in the same command."""
+    env = ctx.params.get("env")
+    return env if isinstance(env, str) else None
+
+
+def _bots(ctx: typer.Context) -> Iterator[Offer]:
+    """The bots of the game that is named, else of all that are registered."""
+    from league import config
+    from league.envs import registry
+
+    game = _game(ctx)
+    for name in [game] if game in registry.games() else registry.games():
+        for bot in registry.spec(name, config.load(env=name).env.options).bots:
+            yield f"bot:{bot}", name

@@ -1,0 +1,198 @@
+"""The panel Diagnose: whether a game, a run and this machine are well, and how fast they are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import league.cli.completion as completion
+from league.cli.options import (
+    BotOption,
+    DeviceOption,
+    GameOption,
+    JsonOption,
+    Output,
+    PolicyOption,
+    PresetOption,
+    RunArgument,
+    SamplerOption,
+    SetOption,
+    command,
+    count_option,
+    flag,
+    group,
+)
+from league.printing import print_json, put, show
+
+PANEL = "Diagnose"
+bench_app = group(PANEL, "bench", "Measure how fast the parts are; one JSON object each.")
+
+
+@command(PANEL)
+def check(
+    output: Output,
+    game: Annotated[
+        str,
+        typer.Argument(
+            metavar="GAME",
+            help="The game: a name such as brawl, or an address such as game.py.",
+            autocompletion=completion.games,
+        ),
+    ],
+    overrides: SetOption = None,
+    bot: BotOption = None,
+    sampler: SamplerOption = None,
+    policy: PolicyOption = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the matches and actions.")] = 1,
+) -> None:
+    """Hold a game to what training takes for granted: play it in every way, and name the first rule that it breaks.
+
+    Then hold your own parts to it, too, in this game.
+    """
+    from league.arena.games import enter, load_settings
+    from league.testing import check_bot, check_game, check_parts
+
+    name = enter(game, output.say)
+    options = load_settings(env=name, overrides=overrides or ())[0].env.options
+    found = check_game(name, options, seed=seed)
+    assert found is not None, "a deep check says what it found"
+    for native in found.spec.bots:
+        output.say(f"{name} keeps the contract; now bot {native}")
+        check_bot(name, native, options, seed=seed)
+    checked = check_parts(name, bot, sampler, policy, overrides=overrides or (), seed=seed)
+    if output.as_json:
+        print_json(found)
+        return
+    bots = ", ".join(found.spec.bots) or "none"
+    show(f"{name}: keeps the contract, in runs of {found.steps:,} steps, with matches of up to {found.longest:,}")
+    show(f"bots that play one match from one seed, in both seats: {bots}")
+    for part in checked:
+        show(f"{part}: keeps the contract")
+
+
+@command(PANEL)
+def alarms(output: Output, run: RunArgument = None) -> None:
+    """Look for forgetting, cycling, passivity and unequal seats; each alarm names the query that shows it."""
+    from league.boards.alarms import alarms
+    from league.printing.answers import print_alarms
+
+    findings = alarms(output.open(), run)
+    if not findings:
+        output.say("no runs yet")
+    if output.as_json:
+        print_json({"alarms": findings})
+        return
+    print_alarms(findings)
+
+
+@command(PANEL)
+def events(output: Output, run: RunArgument = None) -> None:
+    """List alarms, damage, what stopped a run, and changes of its settings."""
+    from league.printing.lists import print_events
+
+    opened = output.open()
+    if run is not None:
+        opened.find_run(run)
+    rows = opened.events(run)
+    if not rows:
+        output.say("no events")
+    if output.as_json:
+        print_json({"events": rows})
+    elif rows:
+        print_events(rows)
+
+
+@command(PANEL)
+def tune(
+    preset: PresetOption = "fast",
+    env: GameOption = None,
+    seconds: Annotated[float, typer.Option(metavar="X", help="How long is measured, about.")] = 60.0,
+    device: DeviceOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+    quiet: Annotated[bool, flag("--quiet", help="Say nothing on stderr but errors.")] = False,
+) -> None:
+    """Try rows, threads and lanes on this machine, and print what is faster as a TOML file for --config."""
+    from league.arena.games import enter
+    from league.bench.tune import tune
+    from league.printing import say
+
+    def talk(line: str) -> None:
+        say(line, quiet)
+
+    sets = [*(overrides or ()), *([f"learner.device={device}"] if device else [])]
+    found = tune(preset, env=enter(env, talk), seconds=seconds, overrides=sets, say=talk)
+    if as_json:
+        print_json(found)
+    else:
+        put(found.toml)
+    if not found.is_whole:
+        talk(f"{seconds:g} s were not enough for all; more --seconds try the rest")
+
+
+@command(PANEL, "env", group=bench_app)
+def bench_env(
+    env: Annotated[
+        str,
+        typer.Option(metavar="GAME", help="The game, by its name or address.", autocompletion=completion.games),
+    ] = "brawl",
+    rows: Annotated[int, count_option("--rows", help="Matches side by side.")] = 1024,
+    threads: Annotated[int, typer.Option(metavar="N", help="Threads that step them.")] = 1,
+    seconds: Annotated[float, typer.Option(metavar="X", help="How long to measure.")] = 3.0,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ticks a second of the game alone, random keys, everything written at each decision."""
+    from league.bench import bench_env
+    from league.printing.bars import Bar
+    from league.printing.lists import print_bench
+
+    with Bar():
+        figures = bench_env(env, rows=rows, threads=threads, seconds=seconds, overrides=overrides or ())
+    print_bench(figures, as_json)
+
+
+@command(PANEL, "learner", group=bench_app)
+def bench_learner(
+    preset: PresetOption = "fast",
+    rows: Annotated[int | None, count_option("--rows", help="Matches side by side; the preset's if not given.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="Torch's threads; its own choice if not given.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(metavar="N", help="Rollouts and updates measured; medians are printed.")] = 3,
+    device: DeviceOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Steps a second in play, samples a second in learning, steps a second in training, at the preset's sizes."""
+    from league.bench import bench_learner
+    from league.printing.bars import Bar
+    from league.printing.lists import print_bench
+
+    sets = [
+        *(overrides or ()),
+        *([] if rows is None else [f"env.rows={rows}"]),
+        *([f"learner.device={device}"] if device else []),
+    ]
+    with Bar():
+        figures = bench_learner(preset, threads=threads, repeats=repeats, overrides=sets)
+    print_bench(figures, as_json)
+
+
+@command(PANEL, "ratings", group=bench_app)
+def bench_ratings(
+    agents: Annotated[int, count_option("--agents", help="How many are rated.")] = 500,
+    matches: Annotated[int, count_option("--matches", help="How many match rows the store has.")] = 1_000_000,
+    repeats: Annotated[int, typer.Option(metavar="N", help="Times measured; medians are printed.")] = 5,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the made-up matches.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Milliseconds to rate everyone from the match rows: the SQL part and the solving. Fills a store first."""
+    from league.bench import bench_ratings
+    from league.printing.bars import Bar
+    from league.printing.lists import print_bench
+
+    with Bar():
+        figures = bench_ratings(agents, matches, repeats=repeats, seed=seed)
+    print_bench(figures, as_json)

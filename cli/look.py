@@ -1,0 +1,209 @@
+"""The panel Look: matches on a screen or in a file, and what the store says of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import league.cli.completion as completion
+from league.cli.options import AGENT_WORDS, AgainOption, Output, Play, SeedOption, command, count_option, flag
+from league.errors import UsageError
+from league.printing import print_json, put
+
+PANEL = "Look"
+
+
+@command(PANEL)
+def watch(
+    output: Output,
+    play: Play,
+    agent: Annotated[
+        str,
+        typer.Argument(metavar="A", help=f"{AGENT_WORDS} Or a replay.", autocompletion=completion.agents),
+    ],
+    b: Annotated[
+        str | None,
+        typer.Argument(metavar="[B]", help="The same; seat 1. None with a replay.", autocompletion=completion.agents),
+    ] = None,
+    against: Annotated[str | None, typer.Option(metavar="B", help="The same as B.", hidden=True)] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A new file: .html a page, .mp4, .gif, .png its last frame, .replay the match itself."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="X", help="Seconds of the match to draw, at most 300; all if not given.")
+    ] = None,
+    boxes: Annotated[bool, flag("--boxes", help="Also draw hit boxes and hurt boxes.")] = False,
+    kept: Annotated[bool, flag("--kept", help="Their newest match that the store keeps; play none.")] = False,
+    seed: SeedOption = 0,
+) -> None:
+    """Play A against B once, or play a replay back, and draw it."""
+    from league.arena.watching import watch
+    from league.printing.answers import print_film
+
+    shot = watch(
+        agent,
+        b if against is None else against,
+        out,
+        seconds=seconds,
+        boxes=boxes,
+        seed=seed,
+        kept=kept,
+        **play.as_keywords(),
+        store=output.store,
+        say=output.say,
+    )
+    if output.as_json:
+        print_json(shot)
+    else:
+        print_film(shot)
+
+
+@command(PANEL, "play")
+def play_by_hand(
+    output: Output,
+    play: Play,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help=AGENT_WORDS, autocompletion=completion.agents)],
+    seat: Annotated[int, typer.Option(metavar="SEAT", help="Your seat, 0 or 1.")] = 0,
+    name: Annotated[str, typer.Option(metavar="NAME", help="What you are called on the leaderboard.")] = "person",
+    browser: Annotated[bool, flag("--browser", help="On a page of this machine, not in a window.")] = False,
+    port: Annotated[int, typer.Option(metavar="PORT", help="Of that page; a free one if not given.")] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A new file, .replay, for the match.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Random seed of the match; drawn if not given.")] = None,
+) -> None:
+    """Play against an agent yourself, by keyboard in a window or in the browser; the match is stored as an import."""
+    from league.arena.playing import play_by_hand
+    from league.printing import say
+    from league.printing.answers import print_ended
+
+    ended = play_by_hand(
+        agent,
+        seat=seat,
+        name=name,
+        browser=browser,
+        port=port,
+        out=out,
+        seed=seed,
+        **play.as_keywords(),
+        store=output.store,
+        say=lambda message: say(message, output.quiet and not browser),
+    )
+    if output.as_json:
+        print_json(ended)
+    else:
+        print_ended(ended)
+
+
+@command(PANEL)
+def replay(
+    output: Output,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A .replay, or a file of RUN/failures, written when a guard stopped a run."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A new file: .png draws the match there, .gif also the step before."),
+    ] = None,
+    env: AgainOption = None,
+) -> None:
+    """Play a replay back, bit for bit; or rebuild a match with wrong masks, observations or actions."""
+    from league.printing.answers import print_played, print_replay
+    from league.sessions.failures import Finding, replay
+
+    result = replay(file, out, env=env, say=output.say)
+    if output.as_json:
+        print_json(result)
+        return
+    if isinstance(result, Finding):
+        print_replay(result)
+    else:
+        print_played(result)
+    if out is not None:
+        output.say(f"{out}: drawn")
+
+
+@command(PANEL)
+def rewards(
+    output: Output,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run; it may be training.", autocompletion=completion.runs)
+    ],
+    last: Annotated[
+        int | None, count_option("--last", help="Only the newest N training matches; all if not given.")
+    ] = None,
+) -> None:
+    """Show each reward term's mean per match, and in how many matches it was not 0."""
+    from league.printing.lists import print_rewards
+
+    opened = output.open()
+    opened.find_run(run)
+    terms = opened.reward_terms(run, last)
+    if not terms:
+        output.say(f"{run}: no training match is finished yet")
+    if output.as_json:
+        print_json({"terms": [{**asdict(term), "weighted": term.weighted} for term in terms]})
+    elif terms:
+        print_rewards(run, terms)
+
+
+@command(PANEL)
+def query(
+    output: Output,
+    sql: Annotated[
+        str,
+        typer.Argument(
+            metavar="SQL",
+            help="One SELECT. Tables: run, agent, snapshot, match, replay, rating, metric, event, gate, import,"
+            " learner.",
+        ),
+    ],
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="table, csv, jsonl or md; a table that is too wide is a block a record.",
+            autocompletion=completion.words("table", "csv", "jsonl", "md"),
+        ),
+    ] = "table",
+) -> None:
+    """Run one read-only SQL query on the store."""
+    from league.printing.queries import check_format
+    from league.printing.tables import is_ascii, table_width
+    from league.store.apart import run_apart
+
+    if output.as_json and format != "table":
+        raise UsageError(f"--format {format}: --json is a document of its own; pass only one of the two")
+    shown = {"format": check_format(format), "width": table_width(), "is_plain": is_ascii()}
+    run_apart(
+        "from league.cli.look import answer; answer()",
+        {"sql": sql, "store": str(output.store), "as_json": output.as_json, "shown": shown},
+        write=put,
+        say=output.say,
+    )
+
+
+def answer() -> None:
+    """The process of its own in which `league query` asks and prints."""
+    from league.store.apart import answering
+
+    with answering() as (request, tell, begin):
+        from league.printing.queries import print_rows
+        from league.store.store import Store
+
+        store = Store.open(Path(request["store"]), tell)
+        with store.reading():
+            begin()
+            columns, rows = store.query(request["sql"])
+        tell(f"{len(rows):,} rows")
+        if request["as_json"]:
+            print_json({"columns": columns, "rows": rows})
+        else:
+            print_rows(columns=columns, rows=rows, **request["shown"])

@@ -1,0 +1,215 @@
+"""The panel Manage: what the store holds, what comes in, what goes out, what is deleted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import league.cli.completion as completion
+from league.cli.options import Output, RunOption, command, flag, group
+from league.printing import print_json, show
+
+PANEL = "Manage"
+snapshots_app = group(PANEL, "snapshots", "List the snapshots of the runs, and delete files of old ones.")
+imports_app = group(PANEL, "imports", "List the imported files of matches, and take one back.")
+
+
+@command(PANEL)
+def runs(output: Output) -> None:
+    """List the runs of the store with their status; `died`: the process was killed."""
+    from league.printing.lists import print_runs
+    from league.store.liveness import runs
+
+    opened = output.open()
+    found = runs(opened)
+    roles = {row.run: row.role for row in opened.learners()}
+    if not found:
+        output.say("no runs yet")
+    if output.as_json:
+        listed = [
+            {**asdict(r), "status": status, "config": json.loads(r.config), "role": roles.get(r.run)}
+            for r, status in found
+        ]
+        print_json({"runs": listed})
+        return
+    print_runs(found, roles)
+
+
+@command(PANEL)
+def export(
+    output: Output,
+    agent: Annotated[
+        str,
+        typer.Argument(metavar="AGENT", help="RUN, RUN@STEP, RUN@best or a folder.", autocompletion=completion.agents),
+    ],
+    out: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="A new folder, which `league.snapshots.Agent.load` opens."),
+    ],
+) -> None:
+    """Export an agent as a folder of safetensors and JSON."""
+    from league.arena.agents import export
+
+    manifest = export(agent, out, store=output.store, say=output.say)
+    if output.as_json:
+        print_json({"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step})
+    else:
+        show(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}")
+
+
+@command(PANEL, "import")
+def import_matches(
+    output: Output,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Matches: .jsonl, .csv or .pgn.")],
+    game: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GAME", help="The game of matches that do not name theirs.", autocompletion=completion.games
+        ),
+    ] = None,
+    game_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="The same as a game id, which may be new to the store.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the import; import-N if not given.")] = None,
+    replace: Annotated[bool, flag("--replace", help="Replace the earlier imports that this file continues.")] = False,
+    as_new: Annotated[bool, flag("--as-new", help="These are new games, even if they look like earlier ones.")] = False,
+) -> None:
+    """Import matches played elsewhere; they count for the leaderboard."""
+    from league.printing.answers import print_import
+    from league.printing.bars import Bar
+    from league.store.exchange import import_matches
+
+    with Bar(output.quiet) as bar:
+        done = import_matches(
+            file,
+            game=game,
+            game_id=game_id,
+            run=run,
+            replace=replace,
+            as_new=as_new,
+            store=output.store,
+            say=bar.say,
+        )
+    if output.as_json:
+        print_json(done)
+        return
+    print_import(done, output.store)
+
+
+@command(PANEL)
+def matches(
+    output: Output,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file: .jsonl, .csv or .pgn.")],
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Only those of this run, evaluation, gate or import.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="evaluation or training; `league import` takes evaluation only.",
+            autocompletion=completion.words("evaluation", "training"),
+        ),
+    ] = "evaluation",
+    game_id: Annotated[str | None, typer.Option(metavar="ID", help="Only this game's.")] = None,
+    names: Annotated[bool, flag("--names", help="Write agents by name instead of by id.")] = False,
+) -> None:
+    """Write matches to a file that other tools, and `league import`, read."""
+    from league.store.exchange import export_matches
+
+    done = export_matches(
+        file,
+        run=run,
+        kind=kind,  # type: ignore[arg-type]  # export_matches refuses other words
+        game_id=game_id,
+        names=names,
+        store=output.store,
+        say=output.say,
+    )
+    if output.as_json:
+        print_json(done)
+    else:
+        show(f"{done.matches:,} matches are in {done.file}")
+
+
+@command(PANEL, "list", group=imports_app)
+def imports_list(output: Output) -> None:
+    """List the imported files of matches, the oldest first."""
+    from league.printing.lists import print_imports
+    from league.store.exchange import imports
+
+    found = imports(store=output.store, say=output.say)
+    if not found:
+        output.say("no imports yet")
+    if output.as_json:
+        print_json({"imports": found})
+    elif found:
+        print_imports(found)
+
+
+@command(PANEL, "remove", group=imports_app)
+def imports_remove(
+    output: Output,
+    run: Annotated[str, typer.Argument(metavar="NAME", help="As `league imports list` has it.")],
+) -> None:
+    """Take an import back: its games, and the agents that nobody else has met; ratings are those without it."""
+    from league.store.exchange import remove_import
+
+    gone = remove_import(run, store=output.store, say=output.say)
+    if output.as_json:
+        print_json(gone)
+    else:
+        show(f"removed: {gone.run} with its {gone.matches:,} games of {gone.file}")
+
+
+@command(PANEL, "list", group=snapshots_app)
+def snapshots_list(output: Output, run: RunOption = None) -> None:
+    """List snapshots: size on disk, parent, games, and why pruning would keep them."""
+    from league.printing.lists import print_holdings
+    from league.sessions.retention import DEFAULT_KEEP, holdings
+
+    found = holdings(output.open(), run)
+    if not found:
+        output.say("no snapshots yet")
+    if output.as_json:
+        print_json({"snapshots": found})
+        return
+    print_holdings(f"snapshots; what `league snapshots prune --keep {DEFAULT_KEEP}` does", found)
+
+
+@command(PANEL, "prune", group=snapshots_app)
+def snapshots_prune(
+    output: Output,
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="Only this run's; else every run's.", autocompletion=completion.runs),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(metavar="N", help="How many of a run's newest are kept; 20 if not given.")
+    ] = None,
+    is_dry: Annotated[bool, flag("--dry-run", help="Print what would be deleted; change nothing.")] = False,
+) -> None:
+    """Delete files of old snapshots, never of a run that can go on; rows, matches and ratings are kept."""
+    from league.printing.lists import print_holdings, show_size
+    from league.sessions.retention import DEFAULT_KEEP, prune
+
+    prunings = prune(output.open(), run, DEFAULT_KEEP if keep is None else keep, is_dry=is_dry)
+    verb = "would be pruned" if is_dry else "pruned"
+    for p in prunings:
+        output.say(f"{p.run}: {len(p.goes)} {verb} ({show_size(p.num_bytes)}), {len(p.stays)} kept")
+    if not any(p.goes for p in prunings):
+        output.say("nothing to prune")
+    if output.as_json:
+        print_json({"runs": [{**asdict(p), "num_bytes": p.num_bytes} for p in prunings]})
+        return
+    for p in prunings:
+        print_holdings(f"{p.run}, --keep {p.keep}", sorted([*p.goes, *p.stays], key=lambda x: x.step), verb)

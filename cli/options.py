@@ -1,0 +1,241 @@
+"""The app, and the options that commands share: a dataclass of them is a parameter of a command (`command`)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+import league.cli.completion as completion
+from league.errors import DEFAULT_STORE, UsageError
+from league.printing import say
+
+if TYPE_CHECKING:
+    from league.store.store import Store
+
+app = typer.Typer(
+    help="Train an agent against its own past and scripted bots; rank everyone with error bars.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def command(
+    panel: str, name: str | None = None, *, group: typer.Typer = app
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a command of a function, in a panel of the help.
+
+    A parameter whose type is a dataclass brings the options that are its fields, and is given them as one value.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        group.command(name, rich_help_panel=panel)(_unbundled(function))
+        return function
+
+    return register
+
+
+def group(panel: str, name: str, about: str) -> typer.Typer:
+    """A command with commands of its own, in a panel of the help."""
+    made = typer.Typer(help=about, no_args_is_help=True)
+    app.add_typer(made, name=name, rich_help_panel=panel)
+    return made
+
+
+def _unbundled(function: Callable[..., None]) -> Callable[..., None]:
+    """`function` as typer reads it: with the fields of its dataclasses, the last dataclass first, after its own."""
+    hints = get_type_hints(function, include_extras=True)
+    hints.pop("return", None)
+    bundles: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    own = inspect.signature(function).parameters.values()
+    parameters = [p.replace(annotation=hints[p.name], kind=p.KEYWORD_ONLY) for p in own if p.name not in bundles]
+    for kind in reversed(bundles.values()):
+        options = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):
+            parameters.append(
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=options[field.name]
+                )
+            )
+
+    @wraps(function)
+    def call(**given: Any) -> None:
+        for name, kind in bundles.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        function(**given)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def counted(option: str, text: str | int) -> int:
+    """A count of steps or games as somebody typed it, or a default: 300k, 1.5M, 2_000_000.
+
+    Raises:
+        UsageError: it is none.
+    """
+    from league.schema import count_of
+
+    try:
+        return count_of(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: {error}") from None
+
+
+def flag(name: str, *, help: str) -> Any:
+    """An option that is given or not."""
+    return typer.Option(name, metavar="", help=help)
+
+
+def count_option(*names: str, help: str, metavar: str = "N", autocompletion: Any = None) -> Any:
+    """An option that takes a count of steps or games."""
+    return typer.Option(
+        *names,
+        parser=lambda text: counted(names[0], text),
+        metavar=metavar,
+        help=help,
+        autocompletion=autocompletion,
+    )
+
+
+StoreOption = Annotated[
+    Path,
+    typer.Option("--store", metavar="FILE", help="The DuckDB file; a run's files lie beside it."),
+]
+JsonOption = Annotated[bool, flag("--json", help="One JSON document on stdout.")]
+QuietOption = Annotated[bool, flag("--quiet", help="Say nothing on stderr but errors.")]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", metavar="DEVICE", help="auto, cuda, mps or cpu.", autocompletion=completion.devices),
+]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")]
+StageOption = Annotated[
+    str,
+    typer.Option("--stage", metavar="STAGE", help="How long: smoke, test50k or 10m.", autocompletion=completion.stages),
+]
+PresetOption = Annotated[
+    str,
+    typer.Option(
+        "--preset",
+        metavar="PRESET",
+        help="How wide: fast, heavy, beast or auto (by the device).",
+        autocompletion=completion.presets,
+    ),
+]
+GameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--env",
+        metavar="GAME",
+        help="The game: a name such as kuhn, game.py[:NAME] or package.module[:NAME].",
+        autocompletion=completion.games,
+    ),
+]
+AgainOption = Annotated[
+    str | None,
+    typer.Option(
+        "--env",
+        metavar="GAME",
+        help="Where the game is, to name its code again.",
+        autocompletion=completion.games,
+    ),
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="A TOML file, laid over preset and stage.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="A.B=VALUE", help="One setting; repeatable.", autocompletion=completion.setting_names
+    ),
+]
+BotOption = Annotated[
+    list[str] | None,
+    typer.Option("--bot", metavar="[NAME=]ADDRESS", help="A bot in Python, bots.py:greedy; repeatable."),
+]
+SamplerOption = Annotated[
+    str | None,
+    typer.Option("--sampler", metavar="[NAME=]ADDRESS", help="A sampler of your own, file.py:NAME, for pool.sampler."),
+]
+PolicyOption = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="[NAME=]ADDRESS", help="A network of your own, file.py:NAME, for agent.policy."),
+]
+PoliciesOption = Annotated[
+    list[str] | None,
+    typer.Option("--policy", metavar="[NAME=]ADDRESS", help="Code of an agent's network, file.py:NAME; repeatable."),
+]
+GreedyGamesOption = Annotated[bool, flag("--greedy", help="Use greedy games instead of sampled ones.")]
+RunArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[RUN]", help="Only this run's; else all.", autocompletion=completion.runs),
+]
+RunOption = Annotated[
+    str | None,
+    typer.Option("--run", metavar="RUN", help="Only this run's.", autocompletion=completion.runs),
+]
+AGENT_WORDS = "RUN, RUN@STEP, RUN@best, bot:NAME or a folder."
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a command reads its rows, and what it says."""
+
+    store: StoreOption = DEFAULT_STORE
+    as_json: JsonOption = False
+    quiet: QuietOption = False
+
+    def say(self, message: str) -> None:
+        """Talk, unless `quiet`."""
+        say(message, self.quiet)
+
+    def open(self) -> Store:
+        """The store; that it is waited for is said."""
+        from league.store.store import Store
+
+        return Store.open(self.store, self.say)
+
+
+@dataclass(frozen=True)
+class Training(Output):
+    """What a training shows, beside what it is."""
+
+    json_lines: Annotated[
+        bool, flag("--json-lines", help="A JSON object on stdout, a line each, for whatever happens.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class Play:
+    """How agents play that are named."""
+
+    greedy: Annotated[bool, flag("--greedy", help="All play their likeliest action instead of sampling.")] = False
+    env: Annotated[
+        str | None,
+        typer.Option(
+            "--env",
+            metavar="GAME",
+            help="The game; needed between bots, or to name its code again.",
+            autocompletion=completion.games,
+        ),
+    ] = None
+    bot: BotOption = None
+    policy: PoliciesOption = None
+    device: Annotated[
+        str,
+        typer.Option("--device", metavar="DEVICE", help="auto, cuda, mps or cpu.", autocompletion=completion.devices),
+    ] = "auto"
+
+    def as_keywords(self, bots: str = "bots") -> dict[str, Any]:
+        """As the library takes it; `bots`: what it calls the bots in Python there."""
+        return {
+            **{"greedy": self.greedy, "env": self.env, bots: self.bot},
+            **{"policy": self.policy, "device": self.device},
+        }

@@ -1,0 +1,284 @@
+"""The panel Train: runs, leagues and exploiters, and what they may be given."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import league.cli.completion as completion
+from league.cli.options import (
+    AGENT_WORDS,
+    AgainOption,
+    BotOption,
+    ConfigOption,
+    DeviceOption,
+    GameOption,
+    Output,
+    PoliciesOption,
+    PolicyOption,
+    PresetOption,
+    SamplerOption,
+    SeedOption,
+    SetOption,
+    StageOption,
+    Training,
+    command,
+    count_option,
+    flag,
+)
+from league.errors import UsageError
+from league.printing import print_json, show
+
+if TYPE_CHECKING:
+    from league.printing.progress import TerminalWatcher
+    from league.sessions.exploitability import Exploit
+    from league.sessions.leagues import LeagueResult
+    from league.sessions.session import TrainResult
+
+PANEL = "Train"
+
+
+@command(PANEL)
+def train(
+    output: Training,
+    stage: StageOption = "test50k",
+    preset: PresetOption = "fast",
+    env: GameOption = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The run's name; the next free GAME-N if not given.")
+    ] = None,
+    steps: Annotated[
+        int | None, count_option("--steps", help="How many, such as 300k or 1.5M; the stage's if not given.")
+    ] = None,
+    seed: SeedOption = 0,
+    device: DeviceOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    bot: BotOption = None,
+    sampler: SamplerOption = None,
+    policy: PolicyOption = None,
+    fresh: Annotated[bool, flag("--fresh", help="Start at step 0 even if a run could be carried on.")] = False,
+    league: Annotated[
+        str | None,
+        typer.Option("--league", metavar="FILE", help="Train a league: a TOML file, or `small`."),
+    ] = None,
+    learner: Annotated[
+        str | None,
+        typer.Option("--learner", metavar="NAME", help="Only this learner of the league, in a process of its own."),
+    ] = None,
+) -> None:
+    """Train one run, against its own snapshots and the game's bots, or a league of several."""
+    from league import config as settings
+    from league.sessions.app import train
+    from league.sessions.leagues import train_league
+
+    if learner is not None and league is None:
+        raise UsageError(f"--learner {learner}: learners are a league's; pass --league, too")
+    if fresh and league is not None:
+        raise UsageError("--fresh: a league of a new name begins at step 0 anyway; leave it out, or pass another --run")
+    given_sets = _with_steps(overrides, steps)
+    sets = settings.role_sets(given_sets)[0] if league is not None else given_sets
+    verbosity = settings.verbosity(stage, config, sets)
+    result: TrainResult | LeagueResult
+    with _watcher(verbosity, output) as watcher:
+        given: dict[str, Any] = {
+            **{"stage": stage, "preset": preset, "env": env, "run": run, "seed": seed, "device": device},
+            **{"config_file": config, "overrides": given_sets, "bots": bot, "sampler": sampler, "policy": policy},
+        }
+        if league is not None:
+            result = train_league(league, learner=learner, **given, store=output.store, watcher=watcher)
+        else:
+            result = train(fresh=fresh, **given, store=output.store, watcher=watcher)
+    _finish(result, output, watcher)
+
+
+@command(PANEL)
+def resume(
+    output: Training,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A run, league or exploiter, or a learner LEAGUE.NAME.",
+            autocompletion=completion.runs,
+        ),
+    ],
+    steps: Annotated[
+        int | None, count_option("--steps", help="Go on to so many steps in all, beyond the stage's end, too.")
+    ] = None,
+    at: Annotated[
+        int | None,
+        count_option(
+            "--at",
+            help="Go back: begin a new run as this one was at so many steps, or at the last kept state before.",
+            metavar="STEP",
+            autocompletion=completion.states,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--run", metavar="NAME", help="With --at: the new run's name; the next free GAME-N if not given."),
+    ] = None,
+    env: AgainOption = None,
+    bot: BotOption = None,
+    sampler: SamplerOption = None,
+    policy: PolicyOption = None,
+    device: DeviceOption = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="A.B=VALUE",
+            help="A setting that may change; repeatable.",
+            autocompletion=completion.setting_names,
+        ),
+    ] = None,
+) -> None:
+    """Continue a stopped run, league or exploiter from its last saved state, or a run from an earlier one."""
+    from league import config as settings
+    from league.sessions.app import resume
+    from league.sessions.exploitability import resume_exploit
+    from league.sessions.leagues import resume_league
+    from league.sessions.rewinding import rewind
+
+    if name is not None and at is None:
+        raise UsageError(f"--run {name}: a run keeps its name; pass --at, too, to begin a new one from a kept state")
+    opened = output.open()
+    roles = {row.run: row.role for row in opened.learners() if run in (row.league, row.run)}
+    config = settings.from_json(json.loads(opened.find_run(next(iter(roles), run)).config))
+    sets = _with_steps(overrides, steps)
+    verbosity = settings.changed(config, sets).run.verbosity
+    again: dict[str, Any] = {"env": env, "bots": bot, "policy": policy, "device": device, "overrides": sets}
+    if "exploiter" in roles.values() and sampler is not None:
+        raise UsageError(f"--sampler {sampler}: an exploiter meets one agent and has no sampler; leave it out")
+    result: TrainResult | LeagueResult | Exploit
+    with _watcher(verbosity, output) as watcher:
+        again |= {"store": output.store, "watcher": watcher}
+        if at is not None:
+            result = rewind(run, at, **again, sampler=sampler, name=name)
+        elif "exploiter" in roles.values():
+            result = resume_exploit(run, **again)
+        elif roles:
+            result = resume_league(run, **again, sampler=sampler)
+        else:
+            result = resume(run, **again, sampler=sampler)
+    _finish(result, output, watcher)
+
+
+@command(PANEL)
+def exploit(
+    output: Training,
+    agent: Annotated[str, typer.Argument(metavar="A", help=AGENT_WORDS, autocompletion=completion.agents)],
+    steps: Annotated[int, count_option("--steps", help="Training steps of the exploiter.")] = 100_000,
+    games: Annotated[int, count_option("--games", help="Matches that measure the result, an even number.")] = 400,
+    own_weights: Annotated[bool, flag("--own-weights", help="Begin with A's own weights.")] = False,
+    run: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The exploiter's name; that of a stopped one continues it.")
+    ] = None,
+    seed: SeedOption = 0,
+    env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GAME",
+            help="The game; needed if A is a bot, or to name its code again.",
+            autocompletion=completion.games,
+        ),
+    ] = None,
+    bot: BotOption = None,
+    policy: PoliciesOption = None,
+    preset: Annotated[
+        str,
+        typer.Option(
+            metavar="PRESET", help="Preset, if A is a bot; else that of A's run.", autocompletion=completion.presets
+        ),
+    ] = "fast",
+    device: DeviceOption = None,
+    overrides: SetOption = None,
+) -> None:
+    """Train a new agent against A alone: a lower bound of A's exploitability."""
+    from league.sessions.exploitability import exploit
+
+    with _watcher(1, output) as watcher:
+        result = exploit(
+            agent,
+            steps,
+            games=games,
+            own_weights=own_weights,
+            run=run,
+            seed=seed,
+            env=env,
+            bots=bot,
+            policy=policy,
+            preset=preset,
+            device=device,
+            overrides=overrides or (),
+            store=output.store,
+            watcher=watcher,
+        )
+    _finish(result, output, watcher)
+
+
+@command(PANEL, "settings")
+def show_settings(
+    output: Output,
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="Those of a run; else of a new one.", autocompletion=completion.runs),
+    ] = None,
+    stage: StageOption = "test50k",
+    preset: PresetOption = "fast",
+    env: GameOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    is_explained: Annotated[bool, flag("--explain", help="What each setting means, above it.")] = False,
+) -> None:
+    """Print every setting, as a TOML file that --config takes; what moves with the steps has its picture."""
+    from league import config as settings
+    from league.arena.games import enter, load_settings
+    from league.config.written import written
+
+    if run is None:
+        name = enter(env, output.say)
+        found, told = load_settings(stage, preset, name, config, overrides or ())
+        if told:
+            output.say(told)
+    elif overrides or config or env:
+        raise UsageError(f"settings {run}: a run's are as they are; leave out --set, --config and --env")
+    else:
+        found = settings.from_json(json.loads(output.open().find_run(run).config))
+    if output.as_json:
+        print_json(settings.to_json(found))
+        return
+    for line in written(found, is_explained=is_explained):
+        show(line)
+
+
+def _with_steps(overrides: list[str] | None, steps: int | None) -> list[str]:
+    """The overrides of a call, with its `--steps`."""
+    return [*(overrides or ()), *([] if steps is None else [f"run.total_steps={steps}"])]
+
+
+def _watcher(verbosity: int, output: Training) -> TerminalWatcher:
+    """Who shows a training."""
+    from league.printing.progress import TerminalWatcher
+
+    if output.as_json and output.json_lines:
+        raise UsageError("--json-lines: --json is one document at the end; pass only one of the two")
+    return TerminalWatcher(0 if output.quiet else verbosity, json_lines=output.json_lines)
+
+
+def _finish(result: TrainResult | LeagueResult | Exploit, output: Training, watcher: TerminalWatcher) -> None:
+    """What is printed of a training that has ended: where it stands, and what can be done next."""
+    from league.printing.answers import endings, print_ending
+
+    for line in endings(result, output.store):
+        output.say(line)
+    if output.as_json:
+        print_json(result)
+    elif not watcher.json_lines:
+        print_ending(result)
+    watcher.result(result)
+    if result.signal:
+        raise typer.Exit(128 + result.signal)

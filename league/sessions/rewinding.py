@@ -1,0 +1,176 @@
+"""`league resume RUN --at STEP`: a new run that goes on from a state that an earlier one has kept.
+
+The earlier run is left as it is. The new one has copies of the state and of the snapshots that are in it, links where
+the disk has them, and its row names its parent; so each goes on, is pruned and is deleted by itself. With the settings
+as they were it is, bit for bit on a CPU, what its parent was from there on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
+from league.sessions.app import Again, made_ready, need_alone, need_steps, session_of
+from league.sessions.continuation import is_pruned
+from league.sessions.folders import GUESTS, check_folder, claimed, folder_of, note_state
+from league.sessions.session import Session, TrainResult
+from league.sessions.settling import check_name
+from league.sessions.steady import steady
+from league.snapshots.files import INDEX, write_atomic
+from league.snapshots.kept import data_of, states_of, without
+from league.snapshots.state import read_kept
+from league.store.locks import alone
+from league.store.rows import RunRow, SnapshotRow, now
+from league.store.store import Store
+from league.training.run import Watcher
+
+
+def rewind(
+    run: str,
+    at: int,
+    *,
+    name: str | None = None,
+    env: object = None,
+    bots: object = None,
+    sampler: object = None,
+    policy: object = None,
+    device: str | None = None,
+    overrides: Sequence[str] = (),
+    store: str | Path = DEFAULT_STORE,
+    watcher: Watcher | None = None,
+) -> TrainResult:
+    """Begins a new run with the state that `run` had at a step, and trains it; `run` is left as it is.
+
+    Args:
+        run: the earlier run, which nobody may be training.
+        at: steps; the newest kept state at or before them is taken.
+        name: of the new run; the next free `GAME-N` if not given.
+        env, bots, sampler, policy, device, overrides, store, watcher: as for `league.resume`, for the new run.
+
+    Raises:
+        ConfigError, LeagueError: as `league.resume`.
+        UsageError: there is no such run or no such state, it is a learner of a league or an exploiter, another process
+            trains it, or its snapshots were pruned.
+        SnapshotError: the state or a snapshot is damaged; nothing has been changed.
+    """
+    own = {"bots": bots, "sampler": sampler, "policy": policy}
+    settings: dict[str, Any] = {"env": env, "own": own, "device": device, "overrides": overrides}
+    with rewound(run, at, name=name, **settings, store=store, watcher=watcher) as session:
+        return session.go().results[0]
+
+
+@contextmanager
+def rewound(
+    run: str,
+    at: int,
+    *,
+    name: str | None,
+    env: object,
+    own: Mapping[str, object],
+    device: str | None,
+    overrides: Sequence[str],
+    store: str | Path,
+    watcher: Watcher | None,
+) -> Iterator[Session]:
+    """The session of a call of `rewind`, with the new run's lock.
+
+    Raises:
+        ConfigError, LeagueError, SnapshotError, UsageError: as `rewind`.
+    """
+    watcher, say = steady(watcher)
+    check_name(name)
+    opened = Store.open(Path(store), say)
+    row = opened.find_run(run)
+    need_alone(opened, run)
+    with ExitStack() as locks:
+        locks.enter_context(alone(run, folder_of(opened, run)))
+        index = _state_at(opened, row, at)
+        counters = read_kept(index)["counters"]
+        then = replace(row, steps=counters["steps"], update=counters["update"], status="stopped")
+        need_steps(then, overrides, opened.path)
+        plan = made_ready(opened, then, Again(env, own, device, overrides), f"back to step {then.steps:,} of", watcher)
+        new = replace(then, run=name or "", parent=run, started_at=now(), updated_at=now())
+        with claimed(opened, name, new) as begun:
+            _begin(opened, row, begun, index)
+            locks.close()
+            watcher.say(f"run {begun.run}: begins as {run} was at step {begun.steps:,}; {run} is left as it is")
+            with session_of(plan(begun), is_locked=True) as session:
+                yield session
+
+
+def _state_at(store: Store, row: RunRow, at: int) -> Path:
+    """The index of the newest kept state at or before so many steps.
+
+    Raises:
+        UsageError: there is none, or the run's snapshots were pruned.
+    """
+    check_folder(store, row)
+    if is_pruned(store, row.run):
+        raise UsageError(f"run={row.run}: snapshots of it were pruned, so nothing can go on from its states")
+    states = states_of(folder_of(store, row.run) / "state")
+    before = [steps for steps in states if steps <= at]
+    if not before:
+        known = ", ".join(f"{steps:,}" for steps in states) or "none"
+        raise UsageError(
+            f"--at {at}: {row.run} has kept no state of so few steps; kept: {known} (run.rewind_every says how often)"
+        )
+    return states[before[-1]]
+
+
+def _begin(store: Store, parent: RunRow, row: RunRow, index: Path) -> None:
+    """Gives a new run, whose folder is made, the state of `index` with its snapshots, and writes its rows.
+
+    Raises:
+        SnapshotError, StoreError: the disk or the store refuses; nothing of it is left.
+    """
+    folder = folder_of(store, row.run)
+    shared = [snapshot for snapshot in store.snapshots(parent.run) if snapshot.update <= row.update]
+    rows = []
+    try:
+        for snapshot in shared:
+            path = folder / "snapshots" / Path(snapshot.path).name
+            _link(store.path.parent / snapshot.path, path)
+            rows.append(replace(snapshot, run=row.run, path=path.relative_to(store.path.parent).as_posix()))
+        if (guests := folder_of(store, parent.run) / GUESTS).is_dir():
+            _link(guests, folder / GUESTS)
+        data = data_of(index)
+        assert data is not None
+        (folder / "state").mkdir()
+        _link(index.parent / data, folder / "state" / data)
+        write_atomic(folder / "state" / INDEX, without(index, "rows"))  # which its parent has in the store
+        note_state(store, row)
+        _write(store, row, rows, f"begun as {parent.run} was at step {row.steps:,}")
+    except (OSError, StoreError) as error:
+        for name in ("snapshots", GUESTS, "state"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        if isinstance(error, StoreError):
+            raise
+        raise SnapshotError(f"run={row.run}: {error.filename}: {error.strerror}; make room, then call again") from None
+
+
+def _write(store: Store, row: RunRow, snapshots: Sequence[SnapshotRow], event: str) -> None:
+    with store.writing():
+        store.begin_run(row)
+        for snapshot in snapshots:
+            store.add_snapshot(snapshot)
+        store.add_event(row.run, row.update, "rewound", event)
+        store.flush(force=True)
+
+
+def _link(source: Path, target: Path) -> None:
+    """A copy of a file or a folder, without its bytes where the disk can link: nobody changes them in place."""
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+        for path in source.iterdir():
+            _link(path, target / path.name)
+        return
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -1,0 +1,131 @@
+"""Going back to a kept state, and further than a stage's end: the bits are those of a run that always went there."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import league
+from league.errors import SnapshotError, UsageError
+from league.snapshots.kept import chosen, states_of
+from league.snapshots.state import load_state
+from league.store.store import Store
+from tests.helpers.runs import Notes, learned, stages, train
+from tests.helpers.states import flat
+
+KEEPING = "run.rewind_every=256"
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the finished run matrix-1 of 1,280 steps, which kept states; nobody may change it."""
+    folder = tmp_path_factory.mktemp("parent")
+    with stages(folder):
+        train(folder, "long", KEEPING)
+        yield folder
+
+
+@pytest.fixture
+def copied(parent: Path, tmp_path: Path) -> Path:
+    """A copy of it, to change."""
+    return shutil.copytree(parent, tmp_path / "copy")
+
+
+def state(folder: Path, run: str) -> dict[str, Any]:
+    """All that a run goes on from, but how many rows it has in the store."""
+    found = load_state(folder / run / "state")
+    del found["rows"]
+    return flat(found)
+
+
+def test_a_run_that_went_back_is_what_its_parent_was(copied: Path) -> None:
+    """From the kept state on it has its parent's matches, snapshots and last state, bit for bit; it names its parent.
+
+    Nothing of it is the parent's: it goes on where the parent's folder is gone.
+    """
+    store = copied / "league.duckdb"
+    before = {path: path.read_bytes() for path in (copied / "matrix-1").rglob("*") if path.is_file()}
+    notes = Notes(7)
+    first = league.rewind("matrix-1", 600, store=store, watcher=notes)
+    assert (first.run, first.status, first.steps) == ("matrix-2", "stopped", 896)
+    assert "run matrix-2: begins as matrix-1 was at step 512; matrix-1 is left as it is" in notes.said
+    assert not [line for line in notes.said if "lost" in line]
+    assert {path: path.read_bytes() for path in (copied / "matrix-1").rglob("*") if path.is_file()} == before
+    row = Store.open(store).find_run("matrix-2")
+    assert row.parent == "matrix-1"
+    assert row.fingerprint == Store.open(store).find_run("matrix-1").fingerprint
+    shutil.move(copied / "matrix-1", copied / "away")
+    assert league.resume("matrix-2", store=store).steps == 1_280
+    shutil.move(copied / "away", copied / "matrix-1")
+    (snapshots, matches), (own, mine) = learned(copied, "matrix-1"), learned(copied, "matrix-2")
+    assert own == snapshots
+    later = [m for m in matches if m["update"] > 4]
+    assert mine == later and len(later) > 30
+    assert state(copied, "matrix-2") == state(copied, "matrix-1")
+
+
+def test_what_is_changed_going_back_is_the_new_runs_alone(copied: Path) -> None:
+    """With another learning rate it learns something else, under a fingerprint that no settings have."""
+    store = copied / "league.duckdb"
+    league.rewind("matrix-1", 1_024, name="slower", store=store, overrides=["learner.learning_rate=1e-5"])
+    rows = {row.run: row for row in Store.open(store).runs()}
+    assert rows["slower"].fingerprint != rows["matrix-1"].fingerprint
+    assert [event.kind for event in Store.open(store).events("slower")] == ["rewound", "resumed"]
+    assert learned(copied, "slower")[0][-1] != learned(copied, "matrix-1")[0][-1]
+
+
+def test_more_steps_are_those_from_the_start(parent: Path, tmp_path: Path) -> None:
+    """A finished run that gets more `run.total_steps` becomes the run that had them from the start, bit for bit."""
+    with stages(tmp_path):
+        train(tmp_path, "short", KEEPING)
+        done = league.resume("matrix-1", store=tmp_path / "league.duckdb", overrides=["run.total_steps=1_280"])
+    assert (done.status, done.steps) == ("finished", 1_280)
+    (snapshots, matches), (whole, all_matches) = learned(tmp_path, "matrix-1"), learned(parent, "matrix-1")
+    assert matches == all_matches
+    assert set(whole) <= set(snapshots)  # the short one's end is a snapshot, too, which nobody meets
+    mine, theirs = state(tmp_path, "matrix-1"), state(parent, "matrix-1")
+    assert {key for key in theirs if mine.get(key) != theirs[key]} <= {
+        "/counters/evaluated",
+        "/counters/next_evaluation",
+    }
+
+
+@pytest.mark.parametrize(
+    ("at", "overrides", "words"),
+    [
+        (100, [], "kept: 512, 1,024, 1,280"),
+        (512, ["run.total_steps=400"], "has made 512 steps"),
+        (512, ["agent.lstm_size=8"], "a run keeps this setting"),
+    ],
+)
+def test_going_back_that_cannot_be_changes_nothing(at: int, overrides: list[str], words: str, parent: Path) -> None:
+    """No state so early, fewer steps than that, a setting that a run keeps: one line, no new run, no folder."""
+    with pytest.raises(UsageError, match=words):
+        league.rewind("matrix-1", at, store=parent / "league.duckdb", overrides=overrides)
+    assert [row.run for row in Store.open(parent / "league.duckdb").runs()] == ["matrix-1"]
+    assert not (parent / "matrix-2").exists()
+
+
+def test_a_damaged_kept_state_is_refused(copied: Path) -> None:
+    """It is named, and nothing begins; the others can still be gone back to."""
+    kept = states_of(copied / "matrix-1" / "state")
+    data = copied / "matrix-1" / "state" / json.loads(kept[512].read_bytes())["data"]
+    data.write_bytes(data.read_bytes()[:-1] + b"?")
+    with pytest.raises(SnapshotError, match="sha256 differs"):
+        league.rewind("matrix-1", 512, store=copied / "league.duckdb")
+    assert not (copied / "matrix-2").exists()
+    assert league.rewind("matrix-1", 1_024, store=copied / "league.duckdb").steps == 1_280
+
+
+@pytest.mark.parametrize(("every", "most"), [(10, 4), (1, 5), (100, 32), (7, 1)])
+def test_older_kept_states_lie_further_apart(every: int, most: int) -> None:
+    """Whenever the rest went, there are the newest and one in each octave of ages that is over, at most so many."""
+    there: set[int] = set()
+    for newest in range(1, 200):
+        there = chosen({*there, newest * every}, every, most)
+        octaves = [(newest - step // every).bit_length() for step in there]
+        over = [n for n in range(most) if 1 << n <= newest]
+        assert len(there) <= most and len(set(octaves)) == len(octaves) and set(over) <= set(octaves), newest
