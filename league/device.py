@@ -112,18 +112,42 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(cause in str(error) for cause in causes)
 
 
-def products_of(device: torch.device, precision: str, has_tiles: bool, is_compiled: bool = True) -> str:
+def has_bf16(device: torch.device) -> bool:
+    """Whether a device computes in bf16, and a GPU in TF32: of NVIDIA's those since Ampere (2020) do."""
+    if device.type != "cuda" or torch.version.hip is not None:
+        return True
+    return bool(torch.cuda.get_device_properties(device).major >= 8)
+
+
+def check_precision(device: torch.device, precision: str) -> None:
+    """Refuses bf16 where it would be imitated, many times slower than float32.
+
+    Raises:
+        ConfigError: with what to set.
+    """
+    if precision == "bf16" and not has_bf16(device):
+        name = torch.cuda.get_device_name(device)
+        raise ConfigError(
+            f"learner.precision=bf16: {name} does not compute in bf16 (NVIDIA's GPUs do since Ampere, 2020); use --set"
+            f" learner.precision=float32"
+        )
+
+
+def products_of(
+    device: torch.device, precision: str, has_tiles: bool, is_compiled: bool = True, has_tf32: bool = True
+) -> str:
     """What `learner.precision` makes of matrix products on a device, in words.
 
     Args:
         has_tiles: a CPU with AMX.
         is_compiled: networks run on compiled kernels where they can, on a CPU.
+        has_tf32: a GPU as `has_bf16` has it.
     """
     if device.type == "cpu" and not is_compiled:
         return "bf16 by plain torch" if precision == "bf16" else "float32 by plain torch"
     if precision == "bf16":
         return "bf16"
-    if precision == "float32" and device.type == "cuda":
+    if precision == "float32" and device.type == "cuda" and has_tf32:
         return "TF32"
     if precision == "float32" and device.type == "cpu" and has_tiles:
         return "two bf16 a number"

@@ -325,10 +325,14 @@ def test_json_round_trip_is_equal_and_strict() -> None:
 
 
 @pytest.mark.parametrize(
-    "override", ["run.total_steps=60000", "run.evaluate_games=2", "env.threads=3", "env.strict_masks=true"]
+    "override",
+    [
+        *("run.total_steps=60000", "run.evaluate_games=2", "env.threads=3", "env.strict_masks=true"),
+        *("learner.accumulate=4", "learner.accumulate=auto"),
+    ],
 )
 def test_fingerprint_ignores_what_does_not_change_learning(override: str) -> None:
-    """[run], the threads, the mask checks and the device leave the fingerprint as it is."""
+    """[run], the threads, the mask checks, the device and parts of a minibatch leave the fingerprint as it is."""
     assert fingerprint(load(overrides=(override, "learner.device=cpu"))) == fingerprint(load())
 
 

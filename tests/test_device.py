@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from league.device import autocast, choose_device
+from league.device import autocast, check_precision, choose_device, has_bf16, products_of
+from league.errors import ConfigError
 
 FAULTS = """
 import resource, sys
@@ -48,3 +50,19 @@ def test_a_precision_says_how_exact_products_are(precision: str, products: str) 
         assert torch.backends.cudnn.allow_tf32 == (products == "high")
         assert torch.is_autocast_enabled("cpu") == (precision == "bf16")
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == before
+
+
+@pytest.mark.parametrize(("name", "major"), [("Tesla T4", 7), ("NVIDIA L4", 8), ("NVIDIA H100", 9)])
+def test_bf16_is_refused_where_a_gpu_would_imitate_it(name: str, major: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line names the card and what to set; such a card has no TF32 either; others, and CPUs, take it."""
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(major=major))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+    gpu = torch.device("cuda")
+    check_precision(torch.device("cpu"), "bf16")
+    check_precision(gpu, "float32")
+    if major < 8:
+        with pytest.raises(ConfigError, match=rf"=bf16: {name} does not .* learner\.precision=float32$"):
+            check_precision(gpu, "bf16")
+    else:
+        check_precision(gpu, "bf16")
+    assert products_of(gpu, "float32", False, has_tf32=has_bf16(gpu)) == ("float32" if major < 8 else "TF32")

@@ -153,10 +153,12 @@ def test_a_schedule_is_scaled_as_a_number_is() -> None:
     assert Schedule(((0, 2.0), (10, 4.0))).scaled(0.5).at(5) == 1.5
 
 
-def test_who_runs_out_of_memory_is_told_of_the_segments_first() -> None:
-    """Where an update learns from several; each of the settings that are named can be run."""
+def test_who_runs_out_of_memory_is_told_of_the_mildest_settings_first() -> None:
+    """Parts of a minibatch, then segments where an update has several; each of the settings named can be run."""
     config = load("10m", overrides=["learner.segments={0=1, 1_000=4}"])
-    assert smaller(config.at(0))[0].startswith("learner.minibatches")
-    assert smaller(config.at(1_000))[0] == "learner.segments=1"
+    assert smaller(config.at(0))[0] == "learner.accumulate=2"
+    assert smaller(config.at(0))[1].startswith("learner.minibatches")
+    assert smaller(config.at(1_000))[1] == "learner.segments=1"
+    assert "learner.accumulate=32" not in smaller(settings.changed(config, ["learner.accumulate=16"]))
     for setting in smaller(config.at(1_000)):
         check(settings.changed(config, [setting]))

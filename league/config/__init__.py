@@ -51,6 +51,7 @@ CHANGEABLE = (
         "learner.rollout_steps",
         "learner.segments",
         "learner.minibatches",
+        "learner.accumulate",
         "learner.precision",
         "pool.live_nets",
     ),
@@ -66,7 +67,7 @@ looks at it."""
 LATER: dict[str, dict[str, Any]] = {
     "agent": {"policy": ""},
     "env": {"curriculum": [], "workers": 0},
-    "learner": {"segments": 1, "opponent_prediction": 0.0},
+    "learner": {"accumulate": 1, "segments": 1, "opponent_prediction": 0.0},
     "pool": {"agents": {}, "bots": []},
     "run": {
         "anchor_games": 0,
@@ -324,12 +325,15 @@ def changed(config: Config, overrides: Iterable[str]) -> Config:
                 f"--set {section}.{key}: a run keeps this setting; those that may change when it is resumed are"
                 f" {', '.join(CHANGEABLE)}"
             )
+        if (section, key, value) == ("learner", "accumulate", AUTO):
+            raise ConfigError("learner.accumulate=auto is decided where a run begins; give a number of parts")
         data[section][key] = value
     return from_json(data)
 
 
 def fingerprint(config: Config) -> str:
-    """sha256, in hex, of what decides learning: all but [run], threads, workers, mask checks, the device, and folders.
+    """sha256, in hex, of what decides learning: all but [run], threads, workers, mask checks, the device, folders, and
+    how many parts a minibatch is computed in.
 
     Of parts of one's own it has what they are called and their code, of bots those of the mix and its groups.
     """
@@ -340,6 +344,7 @@ def fingerprint(config: Config) -> str:
         data[section] = {key: x for key, x in data[section].items() if key not in table or x != table[key]}
     del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
     data["env"].pop("workers", None)
+    data["learner"].pop("accumulate", None)
     for key in ("agents", "bots"):
         data["pool"].pop(key, None)
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -78,6 +78,11 @@ def _off_as_none(value: Any) -> Any:
     return None if value == "off" else value
 
 
+def _auto_as_none(value: Any) -> Any:
+    """What is decided once the device is known."""
+    return None if value == "auto" else value
+
+
 class Section(FrozenModel):
     """A section of the hyperparameters: every number is finite."""
 
@@ -140,6 +145,9 @@ class LearnerConfig(Section):
     """Splits of the segments' rows in one epoch; must divide env.rows times segments."""
     epochs: Annotated[int, Field(ge=1, le=MAX_ROLLOUT)]
     """Passes over a rollout in one update."""
+    accumulate: Annotated[int | None, Field(ge=1, le=MAX_ROWS), BeforeValidator(_auto_as_none)]
+    """Parts that a minibatch is computed in, one after the other, in less memory: their gradients add up to the same
+    step. At most the rows of a minibatch; "auto": as few as the device's memory asks for where the run begins."""
     clip: Annotated[float, Field(gt=0, lt=1)]
     """PPO's clip range of the probability ratio."""
     value_coefficient: NotNegative

@@ -24,11 +24,19 @@ MIN_SNAPSHOTS = 5
 def smaller(config: Config) -> tuple[str, ...]:
     """Settings, as `--set` takes them, of which each makes the same run take less memory, the mildest first."""
     rows, minibatches, steps = config.env.rows, config.learner.minibatches, config.learner.rollout_steps
-    choices = ["learner.segments=1"] if config.learner.segments > 1 else []
+    parts = 2 * (config.learner.accumulate or 1)
+    choices = [f"learner.accumulate={parts}"] if parts <= most_parts(config) else []
+    choices += ["learner.segments=1"] if config.learner.segments > 1 else []
     choices += [f"learner.minibatches={n}" for n in range(2 * minibatches, rows + 1) if rows % n == 0][:1]
     if rows % (2 * minibatches) == 0:
         choices.append(f"env.rows={rows // 2}")
     return (*choices, f"learner.rollout_steps={max(1, steps // 2)}")
+
+
+def most_parts(config: Config) -> int:
+    """The most parts that every minibatch of the run can be computed in: its rows, where it has the fewest."""
+    stages = [config.at(mark).learner for mark in marks(config.schedules.values())]
+    return max(1, min(config.env.rows * now.segments // now.minibatches for now in stages))
 
 
 def steps_per_update(config: Config) -> int:
@@ -82,16 +90,22 @@ def snapshot_updates(config: Config, upto: int) -> Iterator[int]:
 
 
 def check_rows(config: Config) -> None:
-    """Refuses rows that the minibatches do not divide, at any step.
+    """Refuses rows that the minibatches do not divide, and minibatches with fewer rows than parts, at any step.
 
     Raises:
-        ConfigError: with a number of minibatches that does.
+        ConfigError: with a number that does.
     """
     for mark in marks(config.schedules.values()):
         now = config.at(mark).learner
         rows = config.env.rows * now.segments
         if rows % now.minibatches == 0:
-            continue
+            most = rows // now.minibatches
+            if (now.accumulate or 1) <= most:
+                continue
+            raise ConfigError(
+                f"learner.accumulate={now.accumulate}: a minibatch has {most} rows{words_of(mark)}, and a part at least"
+                f" one; set learner.accumulate={most}"
+            )
         product = f"env.rows={config.env.rows}" + (f" x learner.segments={now.segments}" if now.segments > 1 else "")
         divisor = max(n for n in range(1, min(now.minibatches, rows + 1)) if rows % n == 0)
         raise ConfigError(

@@ -22,6 +22,7 @@ WORDS = {
     "nets": "steps of the nets",
     "opponents": "frozen nets",
     "products": "matrix products",
+    "parts": "parts of a minibatch",
 }
 """What is said of each part of a `Setting` that is another one than before."""
 
@@ -38,6 +39,8 @@ class Setting:
     """How the frozen nets play: `stacked` or `net by net`."""
     products: str
     """What matrix products are at the run's precision (`league.device.products_of`)."""
+    parts: int
+    """`learner.accumulate`."""
     bits: int
     """`league.config.BITS`."""
 

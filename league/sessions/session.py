@@ -21,7 +21,7 @@ from league.arena import lessons, networks
 from league.boards.alarms import sound
 from league.boards.standings import Rated, rate_evaluation
 from league.config.models import Config
-from league.device import describe_device, products_of
+from league.device import describe_device, has_bf16, products_of
 from league.envs import registry
 from league.errors import SnapshotError, StoreError, UsageError
 from league.play.evaluation import Summary
@@ -417,7 +417,9 @@ def wire(plan: Plan) -> Run:
         watcher=plan.watcher,
         make_pool=plan.make_pool,
         lessons=taught,
-        products=products_of(plan.device, config.learner.precision, has_tiles(), is_compiled=switch.IS_ON),
+        products=products_of(
+            plan.device, config.learner.precision, has_tiles(), is_compiled=switch.IS_ON, has_tf32=has_bf16(plan.device)
+        ),
         rate=partial(_rate, plan),
     )
 

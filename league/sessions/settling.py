@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from league.arena.parts import Given
 from league.config import AUTO, Layer, updates
 from league.config.models import Config, PartsConfig
 from league.config.written import toml
-from league.device import choose_device, read_memory
+from league.device import check_precision, choose_device, read_memory
 from league.envs import registry
 from league.envs.game_checks import check_quickly
 from league.errors import DEFAULT_STORE, ConfigError, UsageError
@@ -31,6 +32,9 @@ from league.sessions.trying import try_parts
 from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
 from league.store.rows import RunRow
 from league.types import RUN_NAME, GameSpec
+
+ROOM = 0.75
+"""Share of a device's whole memory that `learner.accumulate=auto` fits a run into; the rest is for others."""
 
 
 def settle(
@@ -59,11 +63,23 @@ def settle(
     config, told = load({})
     spec = registry.spec(config.env.name, config.env.options)
     device = choose_device(config.learner.device)
-    if preset != AUTO:
+    if preset != AUTO and config.learner.accumulate is not None:
         return config, spec, device, told
+    check_precision(device, config.learner.precision)
     needs, memory = footprint(config, spec, device), read_memory(device)
-    sizes, explanation = sizing.auto(lambda sizes: load(sizes)[0], spec, needs, device, memory, registry.num_cores())
-    return load(sizes)[0], spec, device, "; ".join(filter(None, (explanation, told)))
+    lines = []
+    if preset == AUTO:
+        cores = registry.num_cores()
+        sizes, explanation = sizing.auto(lambda sizes: load(sizes)[0], spec, needs, device, memory, cores)
+        config = load(sizes)[0]
+        lines.append(explanation)
+    if config.learner.accumulate is None:
+        updates.check_rows(config)
+        room = ROOM * memory.total or math.inf
+        config = sizing.in_parts(config, spec, needs, room, device)
+        count = config.learner.accumulate
+        lines.append(f"learner.accumulate=auto: a minibatch is computed in {count} part{'s' * (count != 1)}")
+    return config, spec, device, "; ".join(filter(None, (*lines, told)))
 
 
 @dataclass(frozen=True)
@@ -118,7 +134,7 @@ def _flat(config: Config) -> dict[str, Any]:
     data.pop("parts", None)
     data["env"] |= data["env"].pop("options")
     del data["run"], data["env"]["threads"], data["env"]["workers"], data["env"]["strict_masks"]
-    del data["learner"]["device"]
+    del data["learner"]["device"], data["learner"]["accumulate"]
     return {f"{section}.{key}": value for section, table in data.items() for key, value in table.items()}
 
 
@@ -174,8 +190,9 @@ def check_memory(config: Config, spec: GameSpec, device: torch.device, rivals: i
     """One line of what the run takes of the device's memory; with `rivals` other learners where it is of a league.
 
     Raises:
-        ConfigError: that is more than is free.
+        ConfigError: that is more than is free, or the device does not compute in its precision.
     """
+    check_precision(device, config.learner.precision)
     memory = read_memory(device)
     needed = sizing.check_memory(config, spec, footprint(config, spec, device), memory, device, rivals)
     free = f", {sizing.show(memory.free)} free" if memory.total else ""

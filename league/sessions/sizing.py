@@ -12,7 +12,7 @@ import torch
 from league.config import LATER, Layer
 from league.config.models import Config
 from league.config.schedules import marks
-from league.config.updates import next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_update
+from league.config.updates import most_parts, next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_update
 from league.device import Memory, autocast
 from league.errors import ConfigError
 from league.play.evaluation import MAX_PAIRS
@@ -176,6 +176,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     stages = [config.at(mark) for mark in marks(config.schedules.values()) if mark < config.run.total_steps]
     rows, samples = config.env.rows, max(map(steps_per_update, stages))
     minibatch = max(steps_per_update(now) // now.learner.minibatches for now in stages)
+    part = max(_largest_part(now) for now in stages)
     segments = max(now.learner.segments for now in stages)
     states = rows * footprint.state
     mask = spec.action.mask_size * spec.action.mask_dtype.itemsize
@@ -188,7 +189,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     entries = rows + stacked_entries(rows, live, device)
     seats = SEATS * rows * (FLOAT * spec.obs_size + mask + 8 * spec.action.num_parts + 1)
     playing = entries * footprint.step
-    learning = minibatch * (step + footprint.activations + 2 * footprint.largest)
+    learning = minibatch * step + part * (footprint.activations + 2 * footprint.largest)
     has_graphs = is_cuda and config.learner.compile != "off"
     met = num_slots_for(2 * (1 + nets)) if is_cuda else 0  # a net that has most of the rows fills several slots
     works = [
@@ -220,6 +221,13 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
         graphs=playing + MAX_GROUPINGS * rows * step + learning if has_graphs else 0,
         recent=0 if is_cuda else _recent(snapshots, footprint),
     )
+
+
+def _largest_part(config: Config) -> int:
+    """Samples of a minibatch that are learned from at once."""
+    learner = config.learner
+    rows = config.env.rows * learner.segments // learner.minibatches
+    return -(-rows // (learner.accumulate or 1)) * learner.rollout_steps
 
 
 def stacked_entries(rows: int, num_nets: int, device: torch.device) -> int:
@@ -290,6 +298,9 @@ def check_memory(
         f"env.rows={config.env.rows}: this run takes {needed.describe()} of memory, {device.type} has"
         f" {show(memory.free)} free"
     )
+    whole = in_parts(config, spec, footprint, memory.free, device, rivals)
+    if estimate(whole, spec, footprint, device, rivals).total <= memory.free:
+        raise ConfigError(f"{line}; set learner.accumulate={whole.learner.accumulate}, which learns the same")
     rows = config.env.rows // 2
     while rows >= config.learner.minibatches:
         rows -= rows % config.learner.minibatches
@@ -298,6 +309,22 @@ def check_memory(
             raise ConfigError(f"{line}; set env.rows={rows}")
         rows //= 2
     raise ConfigError(f"{line}; lower learner.rollout_steps, pool.live_nets or the sizes in [agent] as well")
+
+
+def in_parts(
+    config: Config, spec: GameSpec, footprint: Footprint, room: float, device: torch.device, rivals: int = 0
+) -> Config:
+    """`config` with minibatches in as few parts, a power of two, as fit into `room` bytes, or in the most there can be.
+
+    rivals: as for `estimate`.
+    """
+    most = most_parts(config)
+    for parts in (*(1 << i for i in range(most.bit_length())), most):
+        learner = config.learner.model_copy(update={"accumulate": parts})
+        found = config.model_copy(update={"learner": learner})
+        if estimate(found, spec, footprint, device, rivals).total <= room:
+            break
+    return found
 
 
 @dataclass(frozen=True)

@@ -39,15 +39,21 @@ class Foresight(nn.Module):
         nn.init.zeros_(self.change.weight)
         nn.init.zeros_(self.change.bias)
 
-    def forward(self, obs: Tensor, is_first: Tensor, latents: Tensor) -> Tensor:
-        """The share of the changes' squares that is not predicted, a scalar: 1 for who predicts that nothing changes.
+    def error(self, obs: Tensor, is_first: Tensor, latents: Tensor) -> Tensor:
+        """The summed squares of what is not predicted of the changes, a scalar.
 
         obs: (B, T, obs_size); is_first: (B, T); latents: (B, T, L, width), of the same steps. A match's last step and
         the segment's have no next one.
         """
+        change, lasts = self._change(obs, is_first)
+        return ((self.change(latents[:, :-1].flatten(2)).float() - change).square() * lasts).sum()
+
+    def changes(self, obs: Tensor, is_first: Tensor) -> Tensor:
+        """The summed squares of all changes, a scalar above 0: the error of who predicts that nothing changes."""
+        change, lasts = self._change(obs, is_first)
+        return (change.square() * lasts).sum().clamp(min=1e-8)
+
+    def _change(self, obs: Tensor, is_first: Tensor) -> tuple[Tensor, Tensor]:
+        """How what shows the opponent changes until the next step, and where that is of the same match."""
         token = self._token(obs)
-        change = token[:, 1:] - token[:, :-1]
-        lasts = (~is_first[:, 1:, None]).to(change.dtype)
-        error = (self.change(latents[:, :-1].flatten(2)) - change).square() * lasts
-        share: Tensor = error.sum() / (change.square() * lasts).sum().clamp(min=1e-8)
-        return share
+        return token[:, 1:] - token[:, :-1], (~is_first[:, 1:, None]).to(token.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,23 +148,24 @@ class Learner:
 
     def _minibatch(self, lesson: Lesson, rows: Tensor, *, is_watched: bool = False) -> Tensor:
         """One optimiser step on `rows` (n,); returns what `_parts` names."""
-        minibatch, most_begins = lesson.pick(rows), lesson.most_begins
+        config, most_begins = self.config, lesson.most_begins
+        parts = [lesson.pick(some) for some in rows.tensor_split(config.accumulate or 1)]
         if self._graphs is None or is_watched:
-            return self._improve(minibatch, most_begins, lesson.rollout if is_watched else None)
-        config = self.config
+            return self._improve(parts, most_begins, lesson.rollout if is_watched else None)
         fixed = config.value_coefficient, config.max_gradient_norm, config.adam_epsilon, config.precision
         moments = [x for values in self.optimizer.state.values() for x in values.values()]
         rates = [group["lr"] for group in self.optimizer.param_groups]
-        parts = self._graphs.call(
-            (minibatch.shape, most_begins, fixed),
-            lambda given: self._improve(given[0], most_begins),
-            [minibatch],
+        return self._graphs.call(
+            (*(part.shape for part in parts), most_begins, fixed),
+            lambda given: self._improve(given, most_begins),
+            parts,
             [*self._parameters, *moments, *rates, *self._scheduled],
         )
-        return parts
 
-    def _improve(self, minibatch: Minibatch, most_begins: int, watched: Rollout | None = None) -> Tensor:
-        """One optimiser step; waits for nothing, and its shapes depend on those of its arguments alone.
+    def _improve(self, parts: Sequence[Minibatch], most_begins: int, watched: Rollout | None = None) -> Tensor:
+        """One optimiser step on a minibatch, which may be in parts that are computed one after the other.
+
+        Waits for nothing, and its shapes depend on those of its arguments alone.
 
         watched: the rollout, where a gradient that is not finite is to be looked for.
 
@@ -172,37 +173,59 @@ class Learner:
             (P,), what `_parts` names; the gradient's norm is that before clipping.
         """
         config = self.config
-        new, unforeseen = self._evaluate(minibatch, most_begins)
-        scheduled, value_coefficient = self._scheduled, config.value_coefficient
-        loss = ppo(new, *minibatch.figures, scheduled=scheduled, value_coefficient=value_coefficient)
+        sizes = [part.figures[0].numel() for part in parts]
+        foresight, shown = self._foresight, None
+        if foresight is not None:
+            shown = torch.stack([foresight.changes(part.obs, part.is_first) for part in parts]).sum()
         self.optimizer.zero_grad(set_to_none=True)
+        told = [self._add_gradient(part, most_begins, sum(sizes), shown, watched) for part in parts]
+        norm = self._gradient_norm()
+        nn.utils.clip_grads_with_norm_(self._parameters, config.max_gradient_norm, norm)
+        self.optimizer.step()
+        means = _means([loss for loss, _ in told], sizes)
+        unforeseen = [x for _, x in told if x is not None]
+        return torch.stack([*means, norm, *([1 - torch.stack(unforeseen).sum()] if unforeseen else [])])
+
+    def _add_gradient(
+        self, given: Minibatch, most_begins: int, size: int, shown: Tensor | None, watched: Rollout | None
+    ) -> tuple[PPOLoss, Tensor | None]:
+        """Adds to the weights' gradients what a part of a minibatch of `size` samples is of them.
+
+        shown: of the whole minibatch, as `Foresight.changes`.
+
+        Returns:
+            Its loss, and its part of the share of the opponent's changes that is not foretold.
+        """
+        config = self.config
+        new, error = self._evaluate(given, most_begins)
+        scheduled, value_coefficient = self._scheduled, config.value_coefficient
+        loss = ppo(new, *given.figures, scheduled=scheduled, value_coefficient=value_coefficient, size=size)
         told = [(x, gradient) for x, gradient in zip(new, loss.gradient, strict=True) if x.requires_grad]
+        unforeseen = None if error is None else error / shown
         if unforeseen is not None:
             told.append((unforeseen, torch.full_like(unforeseen, config.opponent_prediction)))
         torch.autograd.backward([x for x, _ in told], [gradient for _, gradient in told])
-        gradients = [p.grad for p in self._parameters if p.grad is not None]
-        norm = nn.utils.get_total_norm(gradients)
-        if watched is not None and not math.isfinite(norm):
+        if watched is not None and not math.isfinite(self._gradient_norm()):
             outputs = dict(zip(("log-probabilities", "entropies", "values"), new, strict=True))
             named = {name: p.grad for name, p in self._named_parameters() if p.grad is not None}
             problem = first_bad("the network's", outputs) or first_bad("the gradient of", named)
             raise self._sick(problem or "the gradient's norm is too large for float32", watched, loss)
-        nn.utils.clip_grads_with_norm_(self._parameters, config.max_gradient_norm, norm)
-        self.optimizer.step()
-        parts = [loss.policy, loss.value, loss.entropy, loss.approx_kl, loss.clip_share, norm]
-        return torch.stack(parts if unforeseen is None else [*parts, 1 - unforeseen.detach()])
+        return loss, None if unforeseen is None else unforeseen.detach()
+
+    def _gradient_norm(self) -> Tensor:
+        return nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None])
 
     def _evaluate(self, given: Minibatch, most_begins: int) -> tuple[EvaluatedActions, Tensor | None]:
-        """What the network says of a minibatch, and the share of the opponent's changes that it does not foretell."""
+        """What the network says of a minibatch, and the error of what it foretells (`Foresight.error`)."""
         segment = given.obs, given.action, given.state, given.is_first, given.mask, given.watched
         with autocast(self.device, self.config.precision):
             if self._foresight is None:
-                outputs, unforeseen = self.sequence(*segment, *((most_begins,) if self.is_capturable else ())), None
+                outputs, error = self.sequence(*segment, *((most_begins,) if self.is_capturable else ())), None
             else:
                 latents = encoding(self.policy).latents(given.obs, given.state, given.is_first, given.watched)
                 outputs = self.sequence(*segment, most_begins, latents)
-                unforeseen = self._foresight(given.obs, given.is_first, latents).float()
-        return EvaluatedActions(*(x.float() for x in outputs)), unforeseen
+                error = self._foresight.error(given.obs, given.is_first, latents)
+        return EvaluatedActions(*(x.float() for x in outputs)), error
 
     def _named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """All that is learned: the network's, then those of the layer beside it."""
@@ -247,6 +270,15 @@ class Learner:
         moments = {int(index): values for index, values in state["optimizer"].items()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self._rng.bit_generator.state = state["rng"]
+
+
+def _means(losses: Sequence[PPOLoss], sizes: Sequence[int]) -> Sequence[Tensor]:
+    """The losses' parts as `PARTS` orders them, over the samples of all of them."""
+    told = [(x.policy, x.value, x.entropy, x.approx_kl, x.clip_share) for x in losses]
+    if len(told) == 1:
+        return told[0]
+    shares = [torch.stack(x) * (size / sum(sizes)) for x, size in zip(told, sizes, strict=True)]
+    return torch.stack(shares).sum(0).unbind()
 
 
 def _explained_variance(values: Tensor, targets: Tensor) -> float:

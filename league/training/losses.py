@@ -36,7 +36,7 @@ class Scheduled(NamedTuple):
 
 @dataclass(frozen=True)
 class PPOLoss:
-    """The parts of the loss, all scalars (0-d tensors), and the gradient of the whole."""
+    """The parts of the loss, all scalars (0-d tensors), means over the samples given, and the gradient of the whole."""
 
     policy: Tensor
     value: Tensor
@@ -58,14 +58,18 @@ def ppo(
     *,
     scheduled: Scheduled,
     value_coefficient: float,
+    size: int | None = None,
 ) -> PPOLoss:
     """Clipped surrogate loss (Schulman et al. 2017, arXiv:1707.06347, eq. 7 and 9). All arrays of one shape.
 
     total = -mean(min(ratio A, clip(ratio) A)) + value_coefficient mean((V - target)^2) - entropy_coefficient mean(S)
 
     Its gradient is written out, which takes a fifth of the operators of autograd's and gives the same numbers.
+
+    size: samples of the whole minibatch, where these are a part of it: the gradients of all parts then add up to that
+        of the means over the whole.
     """
-    size = advantage.numel()
+    size = size or advantage.numel()
     log_ratio = new.log_prob - old_log_prob
     ratio = log_ratio.exp()
     plain = ratio * advantage

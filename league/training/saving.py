@@ -158,7 +158,8 @@ def setting_of(run: Run, collector: Collector) -> Setting:
     """What the run's bits depend on here, beside its config and seed."""
     nets = "graphs" if collector.has_graphs else "plain"
     opponents = "stacked" if collector.is_stacked else "net by net"
-    return Setting(run.device.type, len(collector.lanes), nets, opponents, run.products, BITS)
+    parts = run.config.learner.accumulate or 1
+    return Setting(run.device.type, len(collector.lanes), nets, opponents, run.products, parts, BITS)
 
 
 def save_without_matches(run: Run, learner: Learner, pool: Pool, more: Mapping[str, Any]) -> str:

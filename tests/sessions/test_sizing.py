@@ -333,6 +333,31 @@ def test_rows_beyond_the_memory_are_refused_with_what_fits(tmp_path: Path, monke
     assert done.status == "finished"
 
 
+def test_parts_of_a_minibatch_are_as_few_as_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` takes one where all of it fits, more where it does not, and says so; a refusal names the number that fits;
+    more parts than a minibatch has rows are refused."""
+    config, spec = brawl("10m", "learner.segments=1", "learner.epochs=1", "learner.minibatches=1", "env.rows=96")
+
+    def taken(parts: int) -> int:
+        learner = config.learner.model_copy(update={"accumulate": parts})
+        return sizing.estimate(config.model_copy(update={"learner": learner}), spec, FULL, GPU).total
+
+    learned = 96 * 32 * (FULL.activations + 2 * FULL.largest)
+    assert taken(1) - taken(4) == learned * 3 // 4 and taken(64) - taken(96) == 32 * (211_700 + 2 * 32_064)
+    found = [sizing.in_parts(config, spec, FULL, room, GPU) for room in (taken(1), taken(2), taken(7), taken(96), 0)]
+    assert [x.learner.accumulate for x in found] == [1, 2, 8, 96, 96]
+    with pytest.raises(ConfigError, match=r"has 96 rows, and a part at least one; set learner\.accumulate=96"):
+        updates.check(settings.changed(config, ["learner.accumulate=97"]))
+    few = Memory(taken(4), 2 * taken(4))
+    with pytest.raises(ConfigError, match=r"set learner\.accumulate=4, which learns the same$"):
+        sizing.check_memory(config, spec, FULL, few, GPU)
+    sets = ["learner.device=cpu", "learner.accumulate=auto"]
+    settled, _, _, line = settle("smoke", "fast", "matrix", None, sets)
+    assert settled.learner.accumulate == 1 and "computed in 1 part" in line
+    monkeypatch.setattr(settling, "read_memory", lambda device: Memory(2**40, 2**28))
+    assert settle("smoke", "fast", "brawl", None, sets)[0].learner.accumulate == 16
+
+
 WIDEST = ("agent.opponent_encoder=true", "agent.encoder_layers=128", "agent.encoder_width=16_384")
 
 

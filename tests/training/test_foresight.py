@@ -34,7 +34,7 @@ def learner_of(weight: float, **changes: Any) -> tuple[Learner, Any]:
     return Learner(collector.policy, config, np.random.default_rng(0), CPU), rollout
 
 
-def test_the_share_is_that_of_the_changes_within_matches() -> None:
+def test_changes_and_errors_are_those_within_matches() -> None:
     """Against loops over rows and steps: no match's last step counts, and no prediction is an error of 1."""
     learner, rollout = learner_of(0.1)
     policy = learner.policy
@@ -42,7 +42,7 @@ def test_the_share_is_that_of_the_changes_within_matches() -> None:
     foresight = Foresight(policy, CPU)  # type: ignore[arg-type]
     with torch.no_grad():
         latents = policy.latents(obs, rollout.state, is_first)  # type: ignore[attr-defined]
-        assert foresight(obs, is_first, latents) == 1
+        assert foresight.error(obs, is_first, latents) == foresight.changes(obs, is_first)
         torch.nn.init.normal_(foresight.change.weight, std=0.1)
         error = change = 0.0
         for row in range(obs.shape[0]):
@@ -52,7 +52,8 @@ def test_the_share_is_that_of_the_changes_within_matches() -> None:
                     guess = foresight.change(latents[row, t].flatten())
                     error += float((guess - (later - now)).square().sum())
                     change += float((later - now).square().sum())
-        assert foresight(obs, is_first, latents).item() == pytest.approx(error / change, rel=1e-5)
+        assert foresight.error(obs, is_first, latents).item() == pytest.approx(error, rel=1e-5)
+        assert foresight.changes(obs, is_first).item() == pytest.approx(change, rel=1e-5)
 
 
 def test_the_encoder_learns_by_it_alone() -> None:
