@@ -35,11 +35,10 @@ from league.policies.kernels.attention import attend, rotated, turning
 from league.policies.opponent_encoder import OpponentEncoder
 from league.sessions.session import lessons_of
 from league.sessions.settling import settle
-from league.sessions.steady import Silent
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.loop import train
-from league.training.run import Counters, Report, Run
+from league.training.run import Counters, Report, Run, Watcher
 from league.types import BOT_PREFIX, GameSpec, MatchBatch, Origin
 
 STAGE = "test50k"
@@ -181,7 +180,7 @@ class ReencodingActorCritic(ActorCritic):
 FORMS = {"streaming": ActorCritic, "re-encoding": ReencodingActorCritic}
 
 
-class Stopwatch(Silent):
+class Stopwatch(Watcher):
     """Says on stderr how training goes, and keeps how long it took up to its last update."""
 
     def __init__(self, name: str) -> None:

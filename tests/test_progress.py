@@ -15,9 +15,10 @@ from unittest import mock
 import pytest
 
 import league
-from league import acts, progress
+from league import acts
 from league.boards.standings import Rated
 from league.play.evaluation import Summary
+from league.printing import progress
 from league.printing.progress import TerminalWatcher
 from league.store.rows import RewardTerm
 from league.training.run import Report

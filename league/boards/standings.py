@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -276,19 +277,24 @@ def rate_evaluation(
     game_id: str,
     update: int,
     agents: Collection[str],
-    tell: Callable[[Sequence[Rated]], None] = lambda ratings: None,
+    tell: Callable[[int, Sequence[Rated]], None] = lambda steps, ratings: None,
+    taken: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
     """Buffers for the table `rating` what an evaluation of a run makes of its learner (Elo) and of `agents`.
 
     Where the store is busy there are no rows of this update: ratings are worked out from matches, never from that
     table.
 
-    tell: is given the same of `agents`, by name, once it is worked out; not where the store is busy.
+    tell: is given the newest snapshot's steps and the same of `agents`, by name, once it is worked out; not where the
+        store is busy.
+    taken: agent id -> steps of the run's snapshots that the store may not know yet.
     """
-    steps: dict[str, int] = {}
+    steps = dict(taken)
+    names = {agent: f"{run}@{step}" for agent, step in taken.items()}
 
     def read(reader: Reader) -> tuple[_Games, list[tuple[str, float]]]:
         steps.update((row.agent_id, row.step) for row in reader.snapshots(run))
+        names.update((row.agent_id, row.name) for row in reader.agents(game_id))
         return _games_of(reader, game_id, "sample"), reader.training_games(run)
 
     def work_out(found: tuple[_Games, list[tuple[str, float]]]) -> list[RatingRow]:
@@ -299,18 +305,19 @@ def rate_evaluation(
         return [learner, *(replace(row, run=run, update=update) for row in rows)]
 
     def then(rows: Sequence[RatingRow]) -> None:
-        newest = max((steps[agent] for agent in agents if agent in steps), default=None)
+        newest = max((steps[agent] for agent in agents if agent in steps), default=0)
         tell(
+            newest,
             [
                 Rated(
-                    name=f"{run}@{steps[row.agent_id]}" if row.agent_id in steps else _unknown(row.agent_id)[0],
+                    name=names.get(row.agent_id) or _unknown(row.agent_id)[0],
                     rating=row.rating,
                     lower=row.rating if row.lower is None else row.lower,
                     upper=row.rating if row.upper is None else row.upper,
                     is_newest=steps.get(row.agent_id, -1) == newest,
                 )
                 for row in rows[1:]
-            ]
+            ],
         )
 
     store.add_ratings_of(Reckoning(read, work_out, then))

@@ -25,11 +25,11 @@ from league.printing.dashboard import View, clock, picture
 from league.printing.figures import Learner
 from league.printing.sampling import Meter
 from league.printing.tables import Line, line_width
+from league.training.run import Report, Watcher
 
 if TYPE_CHECKING:
     from league.boards.standings import Rated
     from league.play.evaluation import Summary
-    from league.training.run import Report
 
 PLAIN_EVERY = 5
 """Updates between two blocks of plain lines."""
@@ -44,7 +44,7 @@ STALE = 2.0
 _log = logging.getLogger(__name__)
 
 
-class TerminalWatcher:
+class TerminalWatcher(Watcher):
     """A `league.training.run.Watcher` that writes to stderr, or JSON lines to stdout.
 
     Args:
@@ -98,9 +98,9 @@ class TerminalWatcher:
         """One line an opponent, below one about the rewards; the dashboard's row."""
         self._evaluated("", steps, opponent, summary)
 
-    def rated(self, update: int, ratings: Sequence[Rated]) -> None:
+    def rated(self, steps: int, ratings: Sequence[Rated]) -> None:
         """The dashboard's ratings."""
-        self._rated("", update, ratings)
+        self._rated("", steps, ratings)
 
     def say(self, message: str) -> None:
         """One line, unless quiet."""
@@ -166,11 +166,11 @@ class TerminalWatcher:
             self._say_rewards()
             self.say(f"at {steps:,} {summary.line(opponent)}")
 
-    def _rated(self, name: str, update: int, ratings: Sequence[Rated]) -> None:
+    def _rated(self, name: str, steps: int, ratings: Sequence[Rated]) -> None:
         with self._lock:
             self._learner(name).add_ratings(ratings)
         if self.json_lines:
-            told = {"run": name or self._learner("").name, "update": update}
+            told = {"run": name or self._learner("").name, "steps": steps}
             print_json({"event": "rated", **told, "ratings": [asdict(rated) for rated in ratings]})
 
     def _say(self, name: str, message: str) -> None:
@@ -210,7 +210,7 @@ class TerminalWatcher:
         self.console.tell(line)
 
 
-class _One:
+class _One(Watcher):
     """What a league's watcher hears of one learner."""
 
     def __init__(self, all_: TerminalWatcher, name: str) -> None:
@@ -224,9 +224,9 @@ class _One:
         """After the matches of an evaluation against one opponent."""
         self._all._evaluated(self._name, steps, opponent, summary)
 
-    def rated(self, update: int, ratings: Sequence[Rated]) -> None:
+    def rated(self, steps: int, ratings: Sequence[Rated]) -> None:
         """After an evaluation."""
-        self._all._rated(self._name, update, ratings)
+        self._all._rated(self._name, steps, ratings)
 
     def say(self, message: str) -> None:
         """Something that a user should read."""

@@ -36,7 +36,7 @@ from league.sessions.settling import (
     with_changes,
 )
 from league.sessions.shelf import FileShelf
-from league.sessions.steady import steady
+from league.sessions.steady import Steady, steady
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.run import Watcher
@@ -57,7 +57,7 @@ def train(
     policy: object = None,
     fresh: bool = False,
     store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | None = None,
+    watcher: Watcher | Sequence[Watcher] | None = None,
 ) -> TrainResult:
     """Trains one run of a stage, against its own snapshots and the game's bots.
 
@@ -78,7 +78,7 @@ def train(
         policy: a network of one's own: an address, or a function or class `(GameSpec, AgentConfig) -> nn.Module` that
             follows `league.types.Policy`.
         store: the DuckDB file; a run's files lie beside it in a folder of its name.
-        watcher: is told how it goes.
+        watcher: is told how it goes, or several that are.
 
     Raises:
         ConfigError: settings that cannot be run, for want of memory too; nothing has been written.
@@ -105,7 +105,7 @@ def begun(
     own: Mapping[str, object],
     fresh: bool,
     store: str | Path,
-    watcher: Watcher | None,
+    watcher: Watcher | Sequence[Watcher] | None,
 ) -> Iterator[Session]:
     """The session of a call of `train`, with its run's lock; a run that writes nothing within it leaves nothing.
 
@@ -166,7 +166,7 @@ def resume(
     device: str | None = None,
     overrides: Sequence[str] = (),
     store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | None = None,
+    watcher: Watcher | Sequence[Watcher] | None = None,
 ) -> TrainResult:
     """Carries on a run that was stopped, from its last saved state, with the settings that it was started with.
 
@@ -181,7 +181,7 @@ def resume(
             in play are dropped, their number is said, and new ones begin. More `run.total_steps` let a finished run
             go further, as if it had had them from the start.
         store: the DuckDB file.
-        watcher: is told how it goes.
+        watcher: is told how it goes, or several that are.
 
     Raises:
         ConfigError: a setting that a run keeps, or settings that cannot be run, for want of memory too.
@@ -204,7 +204,7 @@ def resumed(
     device: str | None,
     overrides: Sequence[str],
     store: str | Path,
-    watcher: Watcher | None,
+    watcher: Watcher | Sequence[Watcher] | None,
 ) -> Iterator[Session]:
     """The session of a call of `resume`, with its run's lock; `own` as of `begun`.
 
@@ -302,7 +302,7 @@ def plan_of(
     found: RunRow | None,
     config: Config,
     device: torch.device,
-    watcher: Watcher,
+    watcher: Steady,
     event: str = "",
 ) -> Plan:
     """The plan of a run by itself: it meets its own snapshots, bots, and agents from elsewhere.

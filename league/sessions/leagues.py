@@ -32,7 +32,7 @@ from league.pool.roles import ROLES
 from league.pool.roster import Roster
 from league.sessions.continuation import is_pruned
 from league.sessions.folders import begin_runs, first_free
-from league.sessions.session import Notes, Plan, Session, TrainResult, new_row
+from league.sessions.session import Plan, Session, TrainResult, new_row
 from league.sessions.settling import Changes, check_memory, check_name, check_settings, settle, with_changes
 from league.sessions.shelf import LeagueShelf
 from league.sessions.steady import Steady, steady
@@ -73,7 +73,7 @@ def train_league(
     sampler: object = None,
     policy: object = None,
     store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | None = None,
+    watcher: Watcher | Sequence[Watcher] | None = None,
 ) -> LeagueResult:
     """Trains a league: main agents, main exploiters and league exploiters that meet each other's snapshots.
 
@@ -87,7 +87,7 @@ def train_league(
         learner: trains only this one, so that each can have a process of its own; without it they take turns.
         seed: random seed; every learner draws its own, and all begin with the same weights.
         store: the DuckDB file.
-        watcher: is told how it goes.
+        watcher: is told how it goes, or several that are.
 
     Raises:
         ConfigError: the file or the settings cannot be run; nothing has been written.
@@ -122,7 +122,7 @@ def resume_league(
     device: str | None = None,
     overrides: Sequence[str] = (),
     store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | None = None,
+    watcher: Watcher | Sequence[Watcher] | None = None,
 ) -> LeagueResult:
     """Carries on a league that was stopped, each learner from its last saved state.
 
@@ -156,7 +156,7 @@ def _go_on(
     league: str,
     learner: str | None,
     device: str | None,
-    watcher: Watcher,
+    watcher: Steady,
     changes: Changes | None = None,
     asked: Sequence[RunRow] = (),
 ) -> LeagueResult:
@@ -202,7 +202,7 @@ def plan_of(
     asked: RunRow | None,
     device: str | None,
     changes: Changes,
-    watcher: Watcher,
+    watcher: Steady,
     *,
     takes_turns: bool,
 ) -> Plan:
@@ -222,8 +222,7 @@ def plan_of(
     config, row, part_event = with_changes(replace(row, stage=STAGE), changes, watcher.say)
     row = row.coming_from(registry.source(config.env.name))
     torch_device = choose_device(device or config.learner.device)
-    own = watcher.of(learner.run) if isinstance(watcher, Steady) else None
-    watcher = own or (Notes(learner.run, watcher) if takes_turns else watcher)
+    watcher = watcher.of(learner.run, takes_turns=takes_turns)
     shelf = LeagueShelf(store, row, config, torch_device, learner=learner, waits=takes_turns, say=watcher.say)
     figures = json.loads(learner.settings)
     make_pool = partial(
@@ -237,7 +236,8 @@ def plan_of(
         look=shelf.look,
         turns=1 if takes_turns else math.inf,
     )
-    plan = Plan(row, found, config, torch_device, shelf, watcher, make_pool, first_weights=figures["seed"])
+    first, league = figures["seed"], learner.league
+    plan = Plan(row, found, config, torch_device, shelf, watcher, make_pool, first_weights=first, league=league)
     game_event = difference(row.game, found.source, f"run {row.run}")
     return replace(plan, event=changes.event, game_event=game_event, part_event=part_event)
 
@@ -280,7 +280,7 @@ def _rows(name: str, found: Roster, configs: Sequence[Config], seed: int) -> tup
 
 
 def _begin(
-    store: Store, wanted: str | None, found: Roster, configs: Sequence[Config], seed: int, watcher: Watcher
+    store: Store, wanted: str | None, found: Roster, configs: Sequence[Config], seed: int, watcher: Steady
 ) -> tuple[str, list[RunRow]]:
     """Writes the league's rows, unless it is there and the same; its name, and the rows as they were to be."""
     game = configs[0].env.name
@@ -336,7 +336,7 @@ def _another(store: Store, plan: Plan) -> str:
     return command("train", "--league", "FILE", "--env", plan.row.env, store=store.path)
 
 
-def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], watcher: Watcher) -> None:
+def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], watcher: Steady) -> None:
     """Says who trains, and refuses what does not fit into the memory."""
     for i, plan in enumerate(plans):
         memory = check_memory(plan.config, plan.shelf.spec, plan.device, rivals=len(rows) - 1)

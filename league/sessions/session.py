@@ -19,12 +19,11 @@ import torch
 from league import config as settings
 from league.arena import lessons, networks
 from league.boards.alarms import sound
-from league.boards.standings import Rated, rate_evaluation
+from league.boards.standings import rate_evaluation
 from league.config.models import Config
 from league.device import describe_device, has_bf16, products_of
 from league.envs import registry
 from league.errors import SnapshotError, StoreError, UsageError
-from league.play.evaluation import Summary
 from league.play.opponents import num_slots_for
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
@@ -40,7 +39,7 @@ from league.store.locks import alone
 from league.store.rows import GameRow, RunRow, RunStatus
 from league.store.store import Store
 from league.training.loop import train as run_training
-from league.training.run import Counters, Ending, Lesson, PoolMaker, Report, Run, Watcher
+from league.training.run import Counters, Ending, Lesson, PoolMaker, Run, Start
 from league.types import MatchBatch, Policy, PolicyStack
 
 
@@ -59,34 +58,6 @@ class TrainResult:
     """Number of the signal that stopped it."""
 
 
-class Notes:
-    """Tells a watcher of one learner among several: a line a turn, each with the learner's name."""
-
-    def __init__(self, name: str, watcher: Watcher) -> None:
-        self._name, self._watcher = name, watcher
-        self._last: Report | None = None
-
-    def report(self, report: Report) -> None:
-        """Kept until the turn's end."""
-        self._last = report
-
-    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
-        """A line, with the name."""
-        self.say(f"at {steps:,} {summary.line(opponent)}")
-
-    def say(self, message: str) -> None:
-        """The same, with the name."""
-        self._watcher.say(f"{self._name}: {message}")
-
-    def tell(self) -> None:
-        """What the turn came to."""
-        report, self._last = self._last, None
-        if report is not None:
-            rates = " ".join(f"{group.removeprefix('bot:')} {x:.0%}" for group, x in report.win_rates.items())
-            done = f"{report.steps:,}/{report.total_steps:,} steps  {report.steps_per_second:,.0f}/s"
-            self.say(f"{done}  won: {rates or '-'}")
-
-
 @dataclass(frozen=True)
 class Plan:
     """What one learner is."""
@@ -98,7 +69,7 @@ class Plan:
     config: Config
     device: torch.device
     shelf: FileShelf
-    watcher: Watcher
+    watcher: Steady
     make_pool: PoolMaker = Pool
     """A pool that says when a turn is over lets the others have theirs; another one never does."""
     first_weights: int | None = None
@@ -113,6 +84,8 @@ class Plan:
     """The same of its parts."""
     has_alarms: bool = True
     """Whether the store is searched for alarms when it is finished."""
+    league: str = ""
+    """Whose learner it is."""
 
 
 class _Learner:
@@ -126,6 +99,8 @@ class _Learner:
         """Whether its saved state is in the middle of a turn."""
         self.is_examined = False
         """Whether it was looked at for damage since this process has its lock."""
+        self.has_played = False
+        """Whether this process has trained it, and told so."""
 
     @property
     def claim(self) -> tuple[bool, float]:
@@ -138,6 +113,21 @@ class _Learner:
         is_noted = (row.status, row.stage) == ("finished", self.plan.row.stage)
         self.is_finished = is_noted and self.counters.steps >= self.plan.config.run.total_steps
         self.is_in_turn = self.counters.steps < state["pool"].get("league", {}).get("turn_ends", 0)
+
+    def tell_start(self, counters: Counters) -> None:
+        """Tells whoever watches from where it goes on."""
+        plan, self.has_played = self.plan, True
+        config, total = settings.to_json(plan.config), plan.config.run.total_steps
+        plan.watcher.began(
+            Start(plan.row.run, counters.steps, counters.update, total, config, plan.shelf.folder, plan.league)
+        )
+
+    def tell_end(self) -> None:
+        """Tells whoever watches that this process trains it no more."""
+        if self.has_played:
+            status = "finished" if self.is_finished else "failed" if self.status == "failed" else "stopped"
+            self.plan.watcher.ended(self.counters.steps, status)
+        self.has_played = False
 
     def result(self, signal: int) -> TrainResult:
         counters, status = self.counters, "finished" if self.is_finished else "stopped"
@@ -167,7 +157,7 @@ class Session:
         is_locked: whether the caller holds the locks, as of a new run whose folder it made.
     """
 
-    def __init__(self, store: Store, plans: Sequence[Plan], watcher: Watcher, *, is_locked: bool = False) -> None:
+    def __init__(self, store: Store, plans: Sequence[Plan], watcher: Steady, *, is_locked: bool = False) -> None:
         self._store, self._watcher, self._is_locked = store, watcher, is_locked
         self._learners = [_Learner(plan) for plan in plans]
         self._has_begun = False
@@ -209,15 +199,21 @@ class Session:
             try:
                 for turn in itertools.count():
                     waiting = [learner for learner in self._learners if not learner.is_finished]
-                    if not waiting or (turn and received()):  # the first turn is saved, and so can go on
+                    if not waiting or (turn and self._must_stop):  # the first turn is saved, and so can go on
                         break
                     self._take_turn(min(waiting, key=lambda learner: learner.claim))
             finally:
                 if self._has_begun:
                     with suppress(StoreError):  # the error that ended it is the one to tell
                         self._stop()
+                self._tell_ends()
             number = next(iter(received()), 0)
         return SessionEnd(tuple(learner.result(number) for learner in self._learners), number)
+
+    @property
+    def _must_stop(self) -> bool:
+        """Whether a signal came, or whoever watches has ended it."""
+        return bool(received()) or self._watcher.is_over
 
     @property
     def plans(self) -> Sequence[Plan]:
@@ -232,7 +228,8 @@ class Session:
         [learner] = self._learners
         if told := slowness(learner.plan.config, learner.plan.device):
             self._watcher.say(told)
-        return self._wire(learner)
+        run, state = self._wire(learner)
+        return replace(run, is_over=lambda: False), state  # the loop is not ours to end
 
     def end_alone(self, counters: Counters, status: RunStatus) -> TrainResult:
         """Writes down where the only learner stands. One that has not begun leaves nothing in the store."""
@@ -240,6 +237,7 @@ class Session:
         learner.counters = counters
         if self._has_begun:
             self._end_turn(learner, status)
+        self._tell_ends()
         return learner.result(0)
 
     def _look(self, learner: _Learner) -> None:
@@ -300,23 +298,27 @@ class Session:
             except Interrupted:  # while it waited for the store; its last saved state stands
                 return
             learner.counters = run.counters
-            if ending != "reset" or received():
+            if ending != "reset" or self._must_stop:
                 break
         learner.is_in_turn = False
-        self._end_turn(learner, "finished" if ending == "finished" else "stopped" if received() else "running")
+        self._end_turn(learner, "finished" if ending == "finished" else "stopped" if self._must_stop else "running")
 
     def _wire(self, learner: _Learner) -> tuple[Run, dict[str, Any] | None]:
         """A learner's parts and the state that it goes on from."""
         run = wire(learner.plan)
         learner.plan.shelf.wait()
         state, forget = self._state(learner)
-        return replace(run, begin=partial(self._begin, forget)), state
+
+        def begin() -> None:
+            self._begin(forget)
+            learner.tell_start(run.counters)
+
+        return replace(run, begin=begin), state
 
     def _end_turn(self, learner: _Learner, status: RunStatus) -> None:
         learner.is_finished = status == "finished"
         self._note(learner, status)
-        if isinstance(learner.plan.watcher, Notes):
-            learner.plan.watcher.tell()
+        learner.plan.watcher.turn_over()
         if learner.is_finished and learner.plan.has_alarms:
             self._sound_alarms(learner)
 
@@ -377,6 +379,12 @@ class Session:
             if not learner.is_finished and learner.status != "failed":
                 self._store.update_run(learner.plan.row.run, status="stopped")
 
+    def _tell_ends(self) -> None:
+        with suppress(StoreError):  # the error that ended the run is the one to tell
+            self._store.settle()  # what was rated is told before
+        for learner in self._learners:
+            learner.tell_end()
+
     def _sound_alarms(self, learner: _Learner) -> None:
         """At a stage's end, says what the store shows to be wrong with the run."""
         say = learner.plan.watcher.say
@@ -421,18 +429,14 @@ def wire(plan: Plan) -> Run:
             plan.device, config.learner.precision, has_tiles(), is_compiled=switch.IS_ON, has_tf32=has_bf16(plan.device)
         ),
         rate=partial(_rate, plan),
+        is_over=lambda: plan.watcher.is_over,
     )
 
 
 def _rate(plan: Plan, update: int, agents: set[str]) -> None:
-    """Writes down what an evaluation makes of its agents, and tells it to a watcher that takes it."""
-    watcher = plan.watcher
-
-    def tell(ratings: Sequence[Rated]) -> None:
-        if isinstance(watcher, Steady):
-            watcher.rated(update, ratings)
-
-    rate_evaluation(plan.shelf.store, plan.row.run, plan.row.game_id, update, agents, tell)
+    """Writes down what an evaluation makes of its agents, and tells it."""
+    taken = plan.shelf.taken
+    rate_evaluation(plan.shelf.store, plan.row.run, plan.row.game_id, update, agents, plan.watcher.rated, taken)
 
 
 def lessons_of(config: Config) -> tuple[Lesson, ...]:

@@ -64,6 +64,8 @@ class FileShelf:
         self.spec = registry.spec(config.env.name, config.env.options)
         self._device = device
         self._paths = dict(elsewhere or {})
+        self.taken: dict[str, int] = {}
+        """Agent id -> steps of the snapshots taken since, which the store may not know yet."""
         self._writer = SnapshotWriter()
         options = registry.check_options(config.env.name, config.env.options)
         self.game = GameRecord.of(self.spec, row.game_id, options, row.source)
@@ -185,6 +187,7 @@ class FileShelf:
         frozen = snapshot_files.freeze(policy.state_dict(), about)
         self._writer.add(frozen, partial(_write, path, frozen))
         self._paths[frozen.manifest.agent_id] = path
+        self.taken[frozen.manifest.agent_id] = counters.steps
         return frozen.manifest.agent_id
 
     def settle(self, *, wait: bool = True) -> None:

@@ -6,71 +6,138 @@ import logging
 from collections.abc import Callable, Sequence
 
 from league.boards.standings import Rated
+from league.errors import LeagueError
 from league.play.evaluation import Summary
-from league.training.run import Report, Watcher
+from league.training.run import Report, Start, Watcher
 
 _log = logging.getLogger(__name__)
 
 
-class Silent:
-    """A watcher that says nothing."""
+class Steady(Watcher):
+    """Tells watchers. What one raises is told the others or logged, the first time, and goes no further.
 
-    def report(self, report: object) -> None:
-        """Ignored."""
+    Their words may have nowhere to go: a closed pipe, a full disk, a service that is down. Signals still end the run.
 
-    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
-        """Ignored."""
-
-    def say(self, message: str) -> None:
-        """Ignored."""
-
-
-class Steady:
-    """Tells a watcher; what it raises is logged, the first time, and goes no further.
-
-    Its words may have nowhere to go: a closed pipe, a full disk, a service that is down. Signals still end the run.
+    Args:
+        watchers: each may lack methods.
+        ended_by: methods of watchers that have returned False, of all learners of a league together.
     """
 
-    def __init__(self, watcher: Watcher) -> None:
-        self._watcher = watcher
-        self._has_failed = False
+    def __init__(self, watchers: Sequence[Watcher], ended_by: list[str] | None = None) -> None:
+        self._watchers = watchers
+        self._failed: set[int] = set()
+        self._ended_by: list[str] = [] if ended_by is None else ended_by
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a watcher has ended the run."""
+        return bool(self._ended_by)
+
+    def began(self, start: Start) -> None:
+        """Before a run plays."""
+        self._tell("began", start)
 
     def report(self, report: Report) -> None:
         """After every update."""
-        self._tell(self._watcher.report, report)
+        self._tell("report", report)
 
     def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
         """After the matches of an evaluation against one opponent."""
-        self._tell(self._watcher.evaluated, steps, opponent, summary)
+        self._tell("evaluated", steps, opponent, summary)
+
+    def rated(self, steps: int, ratings: Sequence[Rated]) -> None:
+        """After an evaluation."""
+        self._tell("rated", steps, ratings)
+
+    def saved(self, steps: int) -> None:
+        """Once a state is saved."""
+        self._tell("saved", steps)
+
+    def ended(self, steps: int, status: str) -> None:
+        """At the end."""
+        self._tell("ended", steps, status)
 
     def say(self, message: str) -> None:
         """Something that a user should read."""
-        self._tell(self._watcher.say, message)
+        self._tell("say", message)
 
-    def rated(self, update: int, ratings: Sequence[Rated]) -> None:
-        """After an evaluation; nothing where the watcher does not take it."""
-        self._tell(getattr(self._watcher, "rated", _ignore), update, ratings)
+    def of(self, name: str, *, takes_turns: bool = True) -> Steady:
+        """Those who are told of one learner of a league; whoever has no watcher of it gets a line a turn.
 
-    def of(self, name: str) -> Steady | None:
-        """The watcher's of one learner among several, if it has one."""
-        found: list[Watcher | None] = []
-        self._tell(lambda: found.append(getattr(self._watcher, "of", _ignore)(name)))
-        return Steady(found[0]) if found and found[0] is not None else None
+        takes_turns: others train in this process, too; without them such a watcher is told itself.
+        """
+        found: list[Watcher] = []
+        for watcher in self._watchers:
+            own: list[Watcher | None] = []
+            self._call(watcher, lambda of=getattr(watcher, "of", _nobody), own=own: own.append(of(name)))
+            found.append((own and own[0]) or (Notes(name, watcher) if takes_turns else watcher))
+        return Steady(found, self._ended_by)
 
-    def _tell(self, listen: Callable[..., None], *arguments: object) -> None:
+    def turn_over(self) -> None:
+        """A learner's turn is over."""
+        self._tell("turn_over")
+
+    def _tell(self, what: str, *arguments: object) -> None:
+        for watcher in self._watchers:
+            listen = getattr(watcher, what, None)
+            if listen is not None and self._call(watcher, listen, *arguments) is False:
+                self._ended_by.append(what)
+
+    def _call(self, watcher: Watcher, listen: Callable[..., object], *arguments: object) -> object:
         try:
-            listen(*arguments)
+            return listen(*arguments)
         except Exception as error:
-            if not self._has_failed and not isinstance(error, OSError):  # of which nobody could read, either
-                _log.warning("the watcher failed, and training goes on", exc_info=True)
-            self._has_failed = True
+            if id(watcher) not in self._failed:
+                self._failed.add(id(watcher))
+                self._tell_of(error)
+        return None
+
+    def _tell_of(self, error: Exception) -> None:
+        whole = [watcher for watcher in self._watchers if id(watcher) not in self._failed]
+        if isinstance(error, LeagueError) and whole:
+            self.say(str(error))
+        elif isinstance(error, LeagueError):
+            _log.warning("%s", error)
+        elif not isinstance(error, OSError):  # of which nobody could read, either
+            _log.warning("the watcher failed, and training goes on", exc_info=error)
 
 
-def _ignore(*_: object) -> None:
-    """What a watcher does that has no such method."""
+def _nobody(name: str) -> None:
+    """Of a watcher that does not tell learners apart."""
 
 
-def steady(watcher: Watcher | None) -> tuple[Steady, Callable[[str], None] | None]:
-    """A watcher that cannot fail, and what a store is told by; None where nobody watches, whom its logger tells."""
-    safe = Steady(watcher or Silent())
-    return safe, None if watcher is None else safe.say
+class Notes(Watcher):
+    """Tells a watcher of one learner among several: a line a turn, each with the learner's name."""
+
+    def __init__(self, name: str, watcher: Watcher) -> None:
+        self._name, self._watcher = name, watcher
+        self._last: Report | None = None
+
+    def report(self, report: Report) -> None:
+        """Kept until the turn's end."""
+        self._last = report
+
+    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
+        """A line, with the name."""
+        self.say(f"at {steps:,} {summary.line(opponent)}")
+
+    def say(self, message: str) -> None:
+        """The same, with the name."""
+        self._watcher.say(f"{self._name}: {message}")
+
+    def turn_over(self) -> None:
+        """What the turn came to."""
+        report, self._last = self._last, None
+        if report is not None:
+            rates = " ".join(f"{group.removeprefix('bot:')} {x:.0%}" for group, x in report.win_rates.items())
+            done = f"{report.steps:,}/{report.total_steps:,} steps  {report.steps_per_second:,.0f}/s"
+            self.say(f"{done}  won: {rates or '-'}")
+
+
+def steady(watcher: Watcher | Sequence[Watcher] | None) -> tuple[Steady, Callable[[str], None] | None]:
+    """Watchers that cannot fail, and what a store is told by; None where nobody watches, whom its logger tells."""
+    watchers: Sequence[Watcher] = (
+        () if watcher is None else watcher if isinstance(watcher, list | tuple) else (watcher,)
+    )
+    safe = Steady(watchers)
+    return safe, safe.say if watchers else None

@@ -73,7 +73,7 @@ class Trainer:
         policy: object = None,
         fresh: bool = False,
         store: str | Path = DEFAULT_STORE,
-        watcher: Watcher | None = None,
+        watcher: Watcher | Sequence[Watcher] | None = None,
     ) -> None:
         call = partial(begun, stage, preset=preset, env=env, run=run, seed=seed, device=device, config_file=config_file)
         own = {"bots": bots, "sampler": sampler, "policy": policy}
@@ -91,7 +91,7 @@ class Trainer:
         device: str | None = None,
         overrides: Sequence[str] = (),
         store: str | Path = DEFAULT_STORE,
-        watcher: Watcher | None = None,
+        watcher: Watcher | Sequence[Watcher] | None = None,
     ) -> Self:
         """The trainer of a run that was stopped, whoever began it, from its last saved state.
 
@@ -174,8 +174,9 @@ class Trainer:
 
     @property
     def goes_on(self) -> bool:
-        """Whether another rollout may be played: it is open, no error has ended it, and it is not finished."""
-        return self._is_open and not self._is_broken and not self.is_finished
+        """Whether another rollout may be played: it is open and not finished, and no error or watcher has ended it."""
+        is_over = self._is_broken or self._session.plans[0].watcher.is_over
+        return self._is_open and not is_over and not self.is_finished
 
     @property
     def is_snapshot_due(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from league.store.rows import RewardTerm
 from league.store.store import Store
 from league.training.guards import Guards
 from league.types import GameSpec, MatchBatch, MatchResult, Origin, Policy, PolicyStack
+
+if TYPE_CHECKING:
+    from league.boards.standings import Rated
 
 
 @dataclass
@@ -86,22 +90,54 @@ class Report:
     """Whose update it is."""
 
 
-class Watcher(Protocol):
-    """Is told how training goes; a terminal, a log, or nobody.
+@dataclass(frozen=True)
+class Start:
+    """Where a run begins or goes on, for whoever watches."""
 
-    It may have two more methods. `rated(update, ratings)`: after an evaluation, the ratings of those that met in it,
-    a `league.boards.standings.Rated` each. `of(name)`: a watcher of one learner of a league, or None; without it what
-    a learner does is said in a line a turn.
+    run: str
+    steps: int
+    """That it has made: those of its saved state. What was told of later ones is void, since they are made again."""
+    update: int
+    total_steps: int
+    config: Mapping[str, Any]
+    """Its settings, section by section, as JSON has them."""
+    folder: Path
+    """Where its files lie."""
+    league: str = ""
+    """Whose learner it is."""
+
+
+class Watcher:
+    """Is told how a training goes. Write the methods that you need, and leave the others out.
+
+    A method that returns False ends the run after its present update, saved, so that `resume` carries it on. What a
+    method raises ends nothing: it is told once, and training goes on.
     """
 
-    def report(self, report: Report) -> None:
+    def began(self, start: Start) -> bool | None:
+        """Before a run plays, new or resumed; in a league before each of a learner's turns."""
+
+    def report(self, report: Report) -> bool | None:
         """After every update."""
 
-    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
-        """After the matches of an evaluation against one opponent."""
+    def evaluated(self, steps: int, opponent: str, summary: Summary) -> bool | None:
+        """After an evaluation of the snapshot at `steps`: its games against one opponent."""
+
+    def rated(self, steps: int, ratings: Sequence[Rated]) -> bool | None:
+        """Then, or a few updates later: the ratings of that snapshot and of whoever it met."""
+
+    def saved(self, steps: int) -> bool | None:
+        """Once a state is saved from which the run can go on."""
+
+    def ended(self, steps: int, status: str) -> bool | None:
+        """At the end, when all files are written: `finished`, `stopped` or `failed`."""
 
     def say(self, message: str) -> None:
         """Something that a user should read."""
+
+    def of(self, name: str) -> Watcher | None:
+        """Who is told of one learner of a league; None: `say` gets a line a turn."""
+        return self
 
 
 class Shelf(Protocol):
@@ -193,6 +229,8 @@ class Run:
     """The game as replays tell it (`league.play.recording.Recording`); empty: none are kept."""
     begin: Callable[[], None] = field(default=lambda: None)
     """Called once everything is there that the run plays with, before it plays."""
+    is_over: Callable[[], bool] = field(default=lambda: False)
+    """Whether whoever watches has ended it."""
     lessons: Sequence[Lesson] = ()
     """What training rows play instead of the run's own game, which evaluations always play; the earliest first."""
     counters: Counters = field(default_factory=Counters)

@@ -69,6 +69,7 @@ def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool, is_mark: 
             raise
         run.watcher.say(f"no checkpoint now, but the last one stands: {error}")
         return False
+    run.watcher.saved(run.counters.steps)
     return True
 
 

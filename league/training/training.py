@@ -122,7 +122,7 @@ class Training:
         """Why no other rollout is played; None: one is. Who is told to stop does so at once: an end is for later."""
         if received():
             return "stopped"
-        return "finished" if self.is_finished else self.pool.ending
+        return "finished" if self.is_finished else "stopped" if self.run.is_over() else self.pool.ending
 
     @property
     def alarm(self) -> Alarm | None:
@@ -139,7 +139,7 @@ class Training:
         """At the cadence's marks (0: none) from the first snapshot on, and when the stage is finished."""
         every, counters = self.run.config.run.evaluate_every, self.counters
         is_at_mark = bool(every and counters.newest and counters.steps >= counters.next_evaluation)
-        return (self.is_finished or is_at_mark) and not received()
+        return (self.is_finished or (is_at_mark and not self.run.is_over())) and not received()
 
     @property
     def is_save_due(self) -> bool:

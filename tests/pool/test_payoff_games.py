@@ -19,7 +19,7 @@ from league.pool.pool import Pool
 from league.sessions.app import plan_of
 from league.sessions.session import new_row, wire
 from league.sessions.settling import settle
-from league.sessions.steady import Silent
+from league.sessions.steady import Steady
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.run import Counters
@@ -89,7 +89,7 @@ def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     sets = [*SMALL, "pool.sampler=nash", "pool.payoff_games=2"]
     config, _, device, _ = settle("smoke", "fast", "matrix", None, sets)
     row = new_row("r", config, 0, "smoke", "f" * 64, device)
-    run = wire(plan_of(Store.create(tmp_path / "s.duckdb"), row, None, config, device, Silent()))
+    run = wire(plan_of(Store.create(tmp_path / "s.duckdb"), row, None, config, device, Steady(())))
     pool = Pool(config.pool, run.shelf.load_policy, np.random.default_rng(0))
     for step in range(9):
         with torch.no_grad():

@@ -24,7 +24,7 @@ from league.pool.pool import Pool, Results
 from league.sessions import session
 from league.sessions.app import plan_of
 from league.sessions.settling import check_settings, sets_for
-from league.sessions.steady import Silent
+from league.sessions.steady import Steady
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.learner import Learner
@@ -172,7 +172,7 @@ def test_lessons_are_games_played_one_after_the_other(sampler: str, tmp_path: Pa
     config, row = settings.from_json(json.loads(store.find_run("matrix-1").config)), store.find_run("matrix-1")
     (tmp_path / "twin").mkdir()
     twin_store = Store.create(tmp_path / "twin" / "league.duckdb")
-    run = session.wire(plan_of(twin_store, row, None, config, torch.device("cpu"), Silent()))
+    run = session.wire(plan_of(twin_store, row, None, config, torch.device("cpu"), Steady(())))
     twin, rows = by_hand(run)
     real = flat({"learner": load_state(tmp_path / "matrix-1" / "state")["learner"]})
     assert twin == real and len(real) > 20
