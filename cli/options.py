@@ -210,6 +210,15 @@ class Training(Output):
     json_lines: Annotated[
         bool, flag("--json-lines", help="A JSON object on stdout, a line each, for whatever happens.")
     ] = False
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--log",
+            metavar="TRACKER[=FOLDER]",
+            help="tensorboard, wandb, csv or none; repeatable.",
+            autocompletion=completion.words("tensorboard", "wandb", "csv", "none"),
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from league.sessions.exploitability import Exploit
     from league.sessions.leagues import LeagueResult
     from league.sessions.session import TrainResult
+    from league.training.run import Watcher
 
 PANEL = "Train"
 
@@ -82,15 +83,16 @@ def train(
     sets = settings.role_sets(given_sets)[0] if league is not None else given_sets
     verbosity = settings.verbosity(stage, config, sets)
     result: TrainResult | LeagueResult
-    with _watcher(verbosity, output) as watcher:
+    watcher, trackers = _watchers(verbosity, output)
+    with watcher:
         given: dict[str, Any] = {
             **{"stage": stage, "preset": preset, "env": env, "run": run, "seed": seed, "device": device},
             **{"config_file": config, "overrides": given_sets, "bots": bot, "sampler": sampler, "policy": policy},
         }
         if league is not None:
-            result = train_league(league, learner=learner, **given, store=output.store, watcher=watcher)
+            result = train_league(league, learner=learner, **given, store=output.store, watcher=[watcher, trackers])
         else:
-            result = train(fresh=fresh, **given, store=output.store, watcher=watcher)
+            result = train(fresh=fresh, **given, store=output.store, watcher=[watcher, trackers])
     _finish(result, output, watcher)
 
 
@@ -154,8 +156,9 @@ def resume(
     if "exploiter" in roles.values() and sampler is not None:
         raise UsageError(f"--sampler {sampler}: an exploiter meets one agent and has no sampler; leave it out")
     result: TrainResult | LeagueResult | Exploit
-    with _watcher(verbosity, output) as watcher:
-        again |= {"store": output.store, "watcher": watcher}
+    watcher, trackers = _watchers(verbosity, output)
+    with watcher:
+        again |= {"store": output.store, "watcher": [watcher, trackers]}
         if at is not None:
             result = rewind(run, at, **again, sampler=sampler, name=name)
         elif "exploiter" in roles.values():
@@ -200,7 +203,8 @@ def exploit(
     """Train a new agent against A alone: a lower bound of A's exploitability."""
     from league.sessions.exploitability import exploit
 
-    with _watcher(1, output) as watcher:
+    watcher, trackers = _watchers(1, output)
+    with watcher:
         result = exploit(
             agent,
             steps,
@@ -215,7 +219,7 @@ def exploit(
             device=device,
             overrides=overrides or (),
             store=output.store,
-            watcher=watcher,
+            watcher=[watcher, trackers],
         )
     _finish(result, output, watcher)
 
@@ -260,13 +264,14 @@ def _with_steps(overrides: list[str] | None, steps: int | None) -> list[str]:
     return [*(overrides or ()), *([] if steps is None else [f"run.total_steps={steps}"])]
 
 
-def _watcher(verbosity: int, output: Training) -> TerminalWatcher:
-    """Who shows a training."""
+def _watchers(verbosity: int, output: Training) -> tuple[TerminalWatcher, Watcher]:
+    """Who shows a training, and what logs it."""
+    from league.faces.trackers import track
     from league.printing.progress import TerminalWatcher
 
     if output.as_json and output.json_lines:
         raise UsageError("--json-lines: --json is one document at the end; pass only one of the two")
-    return TerminalWatcher(0 if output.quiet else verbosity, json_lines=output.json_lines)
+    return TerminalWatcher(0 if output.quiet else verbosity, json_lines=output.json_lines), track(*output.log or ())
 
 
 def _finish(result: TrainResult | LeagueResult | Exploit, output: Training, watcher: TerminalWatcher) -> None:

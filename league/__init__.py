@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from league.arena.gating import gate
     from league.arena.tournaments import tournament
     from league.arena.watching import watch
+    from league.faces.trackers import track
     from league.sessions.app import resume, train
     from league.sessions.exploitability import exploit, resume_exploit
     from league.sessions.failures import replay
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
     from league.sessions.rewinding import rewind
     from league.sessions.trainer import Trainer
     from league.store.exchange import imports, remove_import
+    from league.training.run import Watcher
 
 __version__ = "0.1.0"
 __all__ = [
     "Trainer",
+    "Watcher",
     "evaluate",
     "exploit",
     "export",
@@ -49,12 +52,14 @@ __all__ = [
     "resume_league",
     "rewind",
     "tournament",
+    "track",
     "train",
     "train_league",
     "watch",
 ]
 _HOMES = {
     "Trainer": "league.sessions.trainer",
+    "Watcher": "league.training.run",
     "resume": "league.sessions.app",
     "train": "league.sessions.app",
     "exploit": "league.sessions.exploitability",
@@ -67,6 +72,7 @@ _HOMES = {
     "rewind": "league.sessions.rewinding",
     "train_league": "league.sessions.leagues",
     "tournament": "league.arena.tournaments",
+    "track": "league.faces.trackers",
     "watch": "league.arena.watching",
 }
 _TRAINING = ("Trainer", "exploit", "resume", "resume_exploit", "resume_league", "rewind", "train", "train_league")

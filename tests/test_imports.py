@@ -25,6 +25,7 @@ ROOMS = {
     "pool": {"maths", "play"},
     "training": {"maths", "store", "play", "pool"},
     "arena": {"maths", "store", "play", "boards", "pool", *FOLDERS},
+    "faces": {"maths", "store", "play", "boards", "pool", "training", "arena", "printing", *FOLDERS},
     "sessions": {"maths", "store", "play", "boards", "pool", "training", "arena", *FOLDERS},
     "envs": {"envs"},
     "policies": {"policies"},

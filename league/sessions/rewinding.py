@@ -43,7 +43,7 @@ def rewind(
     device: str | None = None,
     overrides: Sequence[str] = (),
     store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | None = None,
+    watcher: Watcher | Sequence[Watcher] | None = None,
 ) -> TrainResult:
     """Begins a new run with the state that `run` had at a step, and trains it; `run` is left as it is.
 
@@ -76,7 +76,7 @@ def rewound(
     device: str | None,
     overrides: Sequence[str],
     store: str | Path,
-    watcher: Watcher | None,
+    watcher: Watcher | Sequence[Watcher] | None,
 ) -> Iterator[Session]:
     """The session of a call of `rewind`, with the new run's lock.
 

@@ -18,6 +18,7 @@ import torch
 
 from league import config as settings
 from league.arena import lessons, networks
+from league.arena.frames import rows_of
 from league.boards.alarms import sound
 from league.boards.standings import rate_evaluation
 from league.config.models import Config
@@ -117,9 +118,17 @@ class _Learner:
     def tell_start(self, counters: Counters) -> None:
         """Tells whoever watches from where it goes on."""
         plan, self.has_played = self.plan, True
-        config, total = settings.to_json(plan.config), plan.config.run.total_steps
         plan.watcher.began(
-            Start(plan.row.run, counters.steps, counters.update, total, config, plan.shelf.folder, plan.league)
+            Start(
+                run=plan.row.run,
+                steps=counters.steps,
+                update=counters.update,
+                total_steps=plan.config.run.total_steps,
+                config=settings.to_json(plan.config),
+                folder=plan.shelf.folder,
+                identity=f"{plan.shelf.store.identity} {plan.row.run}",
+                league=plan.league,
+            )
         )
 
     def tell_end(self) -> None:
@@ -411,6 +420,7 @@ def wire(plan: Plan) -> Run:
         name=row.run,
         config=config,
         env=row.env,
+        actions=rows_of(shelf.spec.action, registry.action_words(config.env.name)),
         game=shelf.game.model_dump(mode="json"),
         game_id=row.game_id,
         seed=row.seed,

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class Steady(Watcher):
-    """Tells watchers. What one raises is told the others or logged, the first time, and goes no further.
+    """Tells watchers. What one raises is logged, the first time, and goes no further; a known error is told the others.
 
     Their words may have nowhere to go: a closed pipe, a full disk, a service that is down. Signals still end the run.
 
@@ -25,7 +25,8 @@ class Steady(Watcher):
 
     def __init__(self, watchers: Sequence[Watcher], ended_by: list[str] | None = None) -> None:
         self._watchers = watchers
-        self._failed: set[int] = set()
+        self._failed: set[tuple[int, str]] = set()
+        """Of a watcher: what it raised."""
         self._ended_by: list[str] = [] if ended_by is None else ended_by
 
     @property
@@ -87,17 +88,18 @@ class Steady(Watcher):
         try:
             return listen(*arguments)
         except Exception as error:
-            if id(watcher) not in self._failed:
-                self._failed.add(id(watcher))
-                self._tell_of(error)
+            failure = id(watcher), str(error) if isinstance(error, LeagueError) else ""
+            if failure not in self._failed:
+                self._failed.add(failure)
+                self._tell_of(error, [other for other in self._watchers if other is not watcher])
         return None
 
-    def _tell_of(self, error: Exception) -> None:
-        whole = [watcher for watcher in self._watchers if id(watcher) not in self._failed]
-        if isinstance(error, LeagueError) and whole:
-            self.say(str(error))
-        elif isinstance(error, LeagueError):
-            _log.warning("%s", error)
+    def _tell_of(self, error: Exception, others: Sequence[Watcher]) -> None:
+        if isinstance(error, LeagueError):
+            for other in others:
+                self._call(other, getattr(other, "say", _nobody), str(error))
+            if not others:
+                _log.warning("%s", error)
         elif not isinstance(error, OSError):  # of which nobody could read, either
             _log.warning("the watcher failed, and training goes on", exc_info=error)
 

@@ -6,11 +6,14 @@ from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from league.pool.pool import Pool
 from league.store.rows import RewardTerm
-from league.types import MatchResult, Rollout
+from league.types import ActionSpec, MatchResult, Rollout
 
+MOST_ACTIONS = 64
+"""Of more keys and choices than these no shares are metrics."""
 WINDOW = 100
 """Matches that a displayed win-rate or mean reward looks back on."""
 
@@ -74,3 +77,28 @@ def match_metrics(rollout: Rollout, learner: str, weights: dict[str, float]) -> 
     metrics |= {f"reward/{term.term}": term.weighted for term in reward_terms(finished, learner, weights)}
     metrics["match/steps"] = float(np.mean([r.steps for r in finished]))
     return metrics
+
+
+def action_metrics(action: torch.Tensor, spec: ActionSpec, names: Sequence[str]) -> dict[str, float]:
+    """What was played, `action/NAME`: of a key the share of the steps in which it was pressed, of a choice of a part
+    that in which it was taken, of a real number its mean. Of legal tuples the first part alone.
+
+    Args:
+        action: (T, B, A), with a box in it float, else whole numbers.
+        spec: what it is.
+        names: of the keys, choices and numbers, in their order; nothing is counted of more than `MOST_ACTIONS`.
+    """
+    if not 0 < len(names) <= MOST_ACTIONS:
+        return {}
+    leaves = (ActionSpec("multi_discrete", spec.choices[:1]),) if spec.kind == "legal_tuples" else spec.leaves
+    flat, index, means = action.flatten(0, 1), 0, []
+    for leaf in leaves:
+        part = flat[:, index : index + leaf.num_parts]
+        index += leaf.num_parts
+        if leaf.kind in ("box", "multi_binary"):
+            means.append(part.float().mean(0))
+        else:
+            for column, choices in zip(part.T, leaf.choices, strict=True):
+                taken = column[:, None] == torch.arange(choices, device=column.device)
+                means.append(taken.float().mean(0))
+    return dict(zip((f"action/{name}" for name in names), torch.cat(means).tolist(), strict=True))

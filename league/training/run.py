@@ -103,6 +103,8 @@ class Start:
     """Its settings, section by section, as JSON has them."""
     folder: Path
     """Where its files lie."""
+    identity: str
+    """What tells the run from those of other stores, too."""
     league: str = ""
     """Whose learner it is."""
 
@@ -227,6 +229,8 @@ class Run:
     """What `--env` takes for the game; empty: its name."""
     game: Mapping[str, Any] = field(default_factory=dict)
     """The game as replays tell it (`league.play.recording.Recording`); empty: none are kept."""
+    actions: Sequence[str] = ()
+    """What the keys, choices and numbers of an action are called (`league.arena.frames.rows_of`)."""
     begin: Callable[[], None] = field(default=lambda: None)
     """Called once everything is there that the run plays with, before it plays."""
     is_over: Callable[[], bool] = field(default=lambda: False)

@@ -30,7 +30,7 @@ from league.training.evaluating import evaluate
 from league.training.guards import Alarm
 from league.training.ladder import climb
 from league.training.learner import Learner
-from league.training.recent import Recent, match_metrics
+from league.training.recent import Recent, action_metrics, match_metrics
 from league.training.run import Counters, Ending, Lesson, Run
 from league.training.saving import (
     SaveClock,
@@ -257,6 +257,7 @@ class Training:
         self._recent.add(rollout.finished)
         self.pool.record(rollout.finished, run.name, num_steps)
         metrics |= self.pool.metrics() | match_metrics(rollout, run.name, run.config.rewards)
+        metrics |= action_metrics(rollout.action, run.spec.action, run.actions)
         metrics |= {"play_seconds": self._play_seconds, "learn_seconds": learned, **self.set_figures}
         metrics |= {f"schedule/{'.'.join(path)}": x for path, x in run.config.scheduled().items()}
         if run.lessons:

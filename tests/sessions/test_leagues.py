@@ -27,6 +27,7 @@ from league.sessions import session as session_module
 from league.sessions import shelf as shelf_module
 from league.sessions.retention import prune
 from league.sessions.settling import Changes
+from league.sessions.steady import Steady
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.store import connection
@@ -726,7 +727,7 @@ def test_a_snapshot_that_is_nowhere_ends_in_one_line(whole: Path, tmp_path: Path
 def plan_of(store: Store, run: str) -> Any:
     """The plan of a learner that takes turns."""
     (row,) = [row for row in store.learners() if row.run == run]
-    return leagues_module.plan_of(store, row, None, None, Changes(), Listener(), takes_turns=True)
+    return leagues_module.plan_of(store, row, None, None, Changes(), Steady([Listener()]), takes_turns=True)
 
 
 # Pruning and names

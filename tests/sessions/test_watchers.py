@@ -114,7 +114,7 @@ class Failing(Watcher):
 
     def rated(self, steps: int, ratings: list[Rated]) -> None:
         """Fails, too."""
-        raise LeagueError("still no route")
+        raise LeagueError("no route to the service")
 
 
 def test_a_watcher_that_fails_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
