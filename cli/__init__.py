@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from league.cli import compare, diagnose, look, manage, train
+from league.cli import compare, diagnose, look, manage, settings, train
 from league.cli.options import app
 from league.errors import UsageError, as_known
 from league.printing import flush, say, show, streams
@@ -22,7 +22,7 @@ from league.signals import BROKEN_OFF, interrupt, on_signal
 
 _ParseError: Any = typer.BadParameter.__mro__[2]
 """click's ClickException, which newer versions of typer carry in themselves."""
-__all__ = ["app", "compare", "diagnose", "look", "main", "manage", "train"]
+__all__ = ["app", "compare", "diagnose", "look", "main", "manage", "settings", "train"]
 
 
 PANELS = [panel.PANEL for panel in (train, compare, look, manage, diagnose)]

@@ -6,6 +6,7 @@ nothing. torch and DuckDB are not loaded.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -59,8 +60,10 @@ def states(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
     """The steps that a run which is named already can be rewound to."""
     from league.snapshots.kept import states_of
 
+    # An option without its value hides the arguments in `ctx`, so the line itself tells which run is named.
+    words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
     for folder in _folders(ctx):
-        if folder.name == ctx.params.get("run"):
+        if folder.name in words:
             yield from ((str(step), "a kept state") for step in states_of(folder / "state"))
 
 
@@ -100,10 +103,12 @@ def sections(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
 @_silent
 def setting_names(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
     """`SECTION.KEY=`, and of a setting that is typed out the words that it takes."""
-    from league.config.settings import settings_of
+    from league.cli.settings import known_settings
 
     name, equals, _ = incomplete.partition("=")
-    for setting in settings_of(_game(ctx), changeable=ctx.info_name == "resume"):
+    for setting in known_settings(_game(ctx)):
+        if ctx.info_name == "resume" and not setting.is_changeable:
+            continue
         if not equals:
             yield f"{setting.name}=", setting.meaning
         elif setting.name == name:

@@ -15,18 +15,64 @@ from league.cli.options import (
     Output,
     PolicyOption,
     PresetOption,
+    QuietOption,
     RunArgument,
     SamplerOption,
     SetOption,
     command,
     count_option,
-    flag,
     group,
 )
 from league.printing import print_json, put, show
 
 PANEL = "Diagnose"
 bench_app = group(PANEL, "bench", "Measure how fast the parts are; one JSON object each.")
+
+
+@command(PANEL)
+def doctor(output: Output) -> None:
+    """Look at versions, compiled parts, threads, CUDA, memory, disk and store; say what to do about each.
+
+    Exit code 1 where something is broken.
+    """
+    from league.cli.doctor import examine
+    from league.printing.lists import print_findings
+
+    found = examine(output.store)
+    if output.as_json:
+        print_json({"findings": found})
+    else:
+        print_findings(found)
+    if any(finding.health == "broken" for finding in found):
+        raise typer.Exit(1)
+
+
+@command(PANEL)
+def selftest(
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compute known answers with fixed seeds, for about a minute: games, networks, kernels, learning, ratings.
+
+    Exit code 1 where one is wrong. Other bits on another kind of machine are no failure, and are told.
+    """
+    from league.cli.selftest import checks
+    from league.printing import say
+
+    made = []
+    for one in checks():
+        made.append(one)
+        line = f"{one.outcome:10}  {one.name:10}  {one.told} ({one.seconds:.1f} s)"
+        say(line, quiet) if as_json else show(line)
+    failed = [one.name for one in made if one.outcome == "failed"]
+    if as_json:
+        print_json({"checks": made, "is_well": not failed})
+    elif failed:
+        show(f"failed: {', '.join(failed)}; run `league doctor`, and report these lines")
+    else:
+        show("all is well" if all(one.outcome == "passed" for one in made) else "all numbers are right")
+    if failed:
+        raise typer.Exit(1)
 
 
 @command(PANEL)
@@ -111,7 +157,7 @@ def tune(
     device: DeviceOption = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
-    quiet: Annotated[bool, flag("--quiet", help="Say nothing on stderr but errors.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Try rows, threads and lanes on this machine, and print what is faster as a TOML file for --config."""
     from league.arena.games import enter

@@ -15,7 +15,6 @@ from league.cli.options import (
     ConfigOption,
     DeviceOption,
     GameOption,
-    Output,
     PoliciesOption,
     PolicyOption,
     PresetOption,
@@ -29,7 +28,7 @@ from league.cli.options import (
     flag,
 )
 from league.errors import UsageError
-from league.printing import print_json, show
+from league.printing import print_json
 
 if TYPE_CHECKING:
     from league.printing.progress import TerminalWatcher
@@ -222,41 +221,6 @@ def exploit(
             watcher=[watcher, trackers],
         )
     _finish(result, output, watcher)
-
-
-@command(PANEL, "settings")
-def show_settings(
-    output: Output,
-    run: Annotated[
-        str | None,
-        typer.Argument(metavar="[RUN]", help="Those of a run; else of a new one.", autocompletion=completion.runs),
-    ] = None,
-    stage: StageOption = "test50k",
-    preset: PresetOption = "fast",
-    env: GameOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
-    is_explained: Annotated[bool, flag("--explain", help="What each setting means, above it.")] = False,
-) -> None:
-    """Print every setting, as a TOML file that --config takes; what moves with the steps has its picture."""
-    from league import config as settings
-    from league.arena.games import enter, load_settings
-    from league.config.written import written
-
-    if run is None:
-        name = enter(env, output.say)
-        found, told = load_settings(stage, preset, name, config, overrides or ())
-        if told:
-            output.say(told)
-    elif overrides or config or env:
-        raise UsageError(f"settings {run}: a run's are as they are; leave out --set, --config and --env")
-    else:
-        found = settings.from_json(json.loads(output.open().find_run(run).config))
-    if output.as_json:
-        print_json(settings.to_json(found))
-        return
-    for line in written(found, is_explained=is_explained):
-        show(line)
 
 
 def _with_steps(overrides: list[str] | None, steps: int | None) -> list[str]:

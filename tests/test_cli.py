@@ -47,7 +47,9 @@ class Called:
     @property
     def json(self) -> Any:
         """stdout as the one JSON document that it must be, without NaN or infinity."""
-        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+        found = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+        assert found["schema"] == 1
+        return found
 
 
 Call = Callable[..., Called]
@@ -168,14 +170,14 @@ def test_settings_are_a_file_that_config_takes(call: Call, copied: Path) -> None
     found = call("settings", "--config", "it.toml", "--json", cwd=copied).json
     assert found["learner"]["clip"] == {"0": 0.2, "500000": 0.1} and found["env"]["options"]["rounds"] == 10
     stored = call("runs", "--json", cwd=copied).json["runs"][0]
-    assert call("settings", stored["run"], "--json", cwd=copied).json == stored["config"]
+    assert call("settings", stored["run"], "--json", cwd=copied).json == {"schema": 1, **stored["config"]}
     need_refusal(call("settings", stored["run"], *sets, cwd=copied), 2, "leave out --set")
 
 
 def test_leaderboard_shows_ratings_with_intervals(call: Call, copied: Path) -> None:
     """The table and the JSON say the same of everyone: rating inside its interval, games that add up."""
     shown = call("leaderboard", "--run", "matrix-1", cwd=copied)
-    data = call("leaderboard", "--run", "matrix-1", "--json", cwd=copied).json["snapshots"]
+    data = call("leaderboard", "--run", "matrix-1", "--json", cwd=copied).json
     entries = data["boards"][0]["entries"]
     assert {e["name"] for e in entries} == {"matrix-1@0", "matrix-1@512", "bot:constant", "bot:random", "bot:biased"}
     for entry in entries:
@@ -281,7 +283,7 @@ def test_snapshots_are_listed_and_pruned(call: Call, copied: Path) -> None:
     prune = ("snapshots", "prune", "long", "--keep", "1")
     dry = call(*prune, "--dry-run", cwd=copied)
     assert "would be pruned" in dry.out and "would be pruned" in dry.err
-    (done,) = call(*prune, "--json", cwd=copied).json
+    (done,) = call(*prune, "--json", cwd=copied).json["runs"]
     gone = [row["step"] for row in done["goes"]]
     assert gone and len(gone) == dry.out.count("would be pruned")
     assert "nothing to prune" in call(*prune, cwd=copied).err
@@ -871,7 +873,11 @@ def test_names_that_cannot_be_exported_or_resumed(arguments: list[str], call: Ca
 def test_a_finished_run_is_not_resumed(call: Call, unchanged: Path) -> None:
     """It says so, and what goes on instead."""
     need_refusal(
-        call("resume", "matrix-1", cwd=unchanged), 2, "run=matrix-1", "finished", "`league train --fresh --env matrix`"
+        call("resume", "matrix-1", cwd=unchanged),
+        2,
+        "run=matrix-1",
+        "finished",
+        "`league resume matrix-1 --steps 1024`",
     )
 
 

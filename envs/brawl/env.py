@@ -82,6 +82,7 @@ FIELDS: tuple[tuple[str, str, str, tuple[float, float]], ...] = (
 )
 """(name, meaning, unit of 1.0, range) of the 32 floats of one half; index 32 + i is the opponent's i."""
 
+ABOUT = "A platform fighter for two: weapons, combos, knock-outs."
 MEANINGS: dict[str, dict[str, str]] = {
     "keys": {
         "up": "aims attacks up",

@@ -46,6 +46,7 @@ class Options(BaseModel):
     decision_limit: int = Field(100, ge=20, le=1000, description="decisions of both together until health decides")
 
 
+ABOUT = "A card duel in turns, with hidden hands."
 MEANINGS: dict[str, dict[str, str]] = {
     "action parts": {
         "type": ", ".join(TYPES),

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from league.envs.classic.poker import (
     ACTIONS,
+    BOT_MEANINGS,
     CALL,
     FOLD,
     RAISE,
@@ -34,6 +35,10 @@ WORDS = ACTIONS
 RULES = Rules("kuhn", ranks=3, suits=1, bets=(1,), raises=1)
 BOTS = ("fold", "call", "random", "nash")
 JACK, QUEEN, KING = range(3)
+
+
+MEANINGS = {"bots": BOT_MEANINGS | {"nash": "an equilibrium; env.bluff says which"}}
+ABOUT = "Kuhn poker: three cards, one bet."
 
 
 class Options(BaseModel):

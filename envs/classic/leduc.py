@@ -10,7 +10,17 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from league.envs.classic.poker import ACTIONS, PokerBatch, Rules, betting, drawing, game_tree, make_spec, simple_bots
+from league.envs.classic.poker import (
+    ACTIONS,
+    BOT_MEANINGS,
+    PokerBatch,
+    Rules,
+    betting,
+    drawing,
+    game_tree,
+    make_spec,
+    simple_bots,
+)
 from league.types import GameSpec, GameTree
 
 __all__ = ["BOTS", "RULES", "WORDS", "Options", "drawing", "make", "spec", "tree"]
@@ -18,6 +28,10 @@ __all__ = ["BOTS", "RULES", "WORDS", "Options", "drawing", "make", "spec", "tree
 WORDS = ACTIONS
 RULES = Rules("leduc", ranks=3, suits=2, bets=(2, 4), raises=2)
 BOTS = ("fold", "call", "random")
+
+
+MEANINGS = {"bots": BOT_MEANINGS}
+ABOUT = "Leduc poker: six cards, two rounds of bets."
 
 
 class Options(BaseModel):

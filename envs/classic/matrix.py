@@ -48,6 +48,16 @@ NO_ACTION = -1
 MAGIC = b"matrix1\n"
 
 
+MEANINGS = {
+    "bots": {
+        "constant": "always its first action",
+        "random": "any action, each as likely",
+        "biased": "draws its actions by env.bot_mix",
+    }
+}
+ABOUT = "A matrix game in rounds, such as rock, paper, scissors."
+
+
 class Options(BaseModel):
     """What changes the game."""
 

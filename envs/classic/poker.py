@@ -258,6 +258,13 @@ def _path(table: Betting, place: int) -> list[int]:
     return path
 
 
+BOT_MEANINGS = {
+    "fold": "folds where it can, else checks",
+    "call": "calls where it can, else checks; never bets",
+    "random": "any legal action, each as likely",
+}
+
+
 def simple_bots(rules: Rules, table: Betting) -> dict[str, Strategy]:
     """Bots that every game of the family has: `fold` (folds where it can, else checks), `call`, `random`."""
     legal = (table.child >= 0).astype(np.float64)

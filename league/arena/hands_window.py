@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,23 @@ def load() -> Any:
             os.environ.pop(GREETING, None)
 
 
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Within it what SDL and the system's libraries write to stderr by themselves goes nowhere: errors are ours."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no stderr
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 class Window:
     """The window.
 
@@ -64,12 +83,13 @@ class Window:
     def __init__(self, title: str) -> None:
         self.pygame = load()
         try:
-            self.pygame.display.init()
-            driver = self.pygame.display.get_driver()
-            if driver in UNSEEN and not os.environ.get("SDL_VIDEODRIVER"):  # SDL takes one that shows nothing
-                raise self.pygame.error(f"nothing but SDL's {driver!r}")
-            self.pygame.font.init()
-            self.screen = self.pygame.display.set_mode((SIZE[0], SIZE[1] + LIST))
+            with _silenced():
+                self.pygame.display.init()
+                driver = self.pygame.display.get_driver()
+                if driver in UNSEEN and not os.environ.get("SDL_VIDEODRIVER"):  # SDL takes one that shows nothing
+                    raise self.pygame.error(f"nothing but SDL's {driver!r}")
+                self.pygame.font.init()
+                self.screen = self.pygame.display.set_mode((SIZE[0], SIZE[1] + LIST))
         except self.pygame.error as error:
             self.pygame.quit()
             raise UsageError(f"there is no display here ({one_line(str(error))}); pass --browser") from None

@@ -73,6 +73,7 @@ def watch(
         StoreError, SnapshotError: as `evaluate`.
     """
     path = Path(out) if out is not None else None
+    _need_there(a, against, store, say)
     if path is None:
         terminal.check()
     else:
@@ -152,6 +153,20 @@ class Match:
             return minds_of(self.playback.replay, self.store)
         sides = enumerate(self.meeting.sides[:SEATS])
         return Minds({seat: self.meeting.nets[x.agent_id][1] for seat, x in sides if x.agent_id in self.meeting.nets})
+
+
+def _need_there(a: str, against: str | None, store: str | Path, say: Callable[[str], None] | None) -> None:
+    """Refuses names of nobody before anything else is looked at.
+
+    Raises:
+        UsageError, LeagueError, StoreError, SnapshotError: as `watch`.
+    """
+    if against is None:
+        _read(a)
+        return
+    opened = store_for(store, a, against, say=say)
+    for name in (a, against):
+        find_agent(opened, name)
 
 
 def _found(a: str, against: str | None, how: Wishes) -> Match:

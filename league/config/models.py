@@ -45,6 +45,7 @@ Count = Annotated[schema.Count, BeforeValidator(_as_count)]
 Natural = Annotated[schema.Natural, BeforeValidator(_as_count)]
 Games = Annotated[int, Field(ge=0, le=MAX_GAMES, multiple_of=2), BeforeValidator(_as_count)]
 """Each pair of games swaps seats, so an even number."""
+SomeGames = Annotated[int, Field(ge=2, le=MAX_GAMES, multiple_of=2), BeforeValidator(_as_count)]
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 Positive = Annotated[float, Field(gt=0, le=MAX_REAL)]
 NotNegative = Annotated[float, Field(ge=0, le=MAX_REAL)]
@@ -299,7 +300,7 @@ class RunConfig(Section):
     """Steps; the run ends at the first update boundary at or past them."""
     evaluate_every: Natural
     """Steps between evaluations; 0 evaluates at the end only."""
-    evaluate_games: Annotated[Games, Field(ge=2)]
+    evaluate_games: SomeGames
     """Games of each pair in an evaluation, seats swapped, so an even number."""
     anchor_games: Games
     """Games against the game's anchor in the stage's last evaluation, if more than evaluate_games."""

@@ -30,11 +30,7 @@ def written(config: Config, *, is_explained: bool = False) -> list[str]:
 
     is_explained: each has what it means above it.
     """
-    data = to_json(config)
-    data.pop("parts", None)
-    data["env"] |= data["env"].pop("options")
-    if data["learner"]["target_kl"] is None:
-        data["learner"]["target_kl"] = "off"
+    data = by_section(config)
     lines = []
     for section, model in SECTIONS.items():
         lines += ["", f"[{section}]"]
@@ -45,6 +41,16 @@ def written(config: Config, *, is_explained: bool = False) -> list[str]:
             lines.append(f"{_key(key)} = {toml(value)}")
             lines += [f"# {name}{picture(x)}" for name, x in _schedules(config, section, key)]
     return lines[1:]
+
+
+def by_section(config: Config) -> dict[str, Any]:
+    """The settings by section as `--config` has them, the game's options among [env]."""
+    data = to_json(config)
+    data.pop("parts", None)
+    data["env"] |= data["env"].pop("options")
+    if data["learner"]["target_kl"] is None:
+        data["learner"]["target_kl"] = "off"
+    return data
 
 
 def picture(schedule: Schedule) -> str:

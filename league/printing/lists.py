@@ -10,11 +10,16 @@ from league.printing.tables import Cell, Column, Value, around, print_table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from league.cli.doctor import Finding
+    from league.config.reference import Setting
+    from league.envs.listing import ListedBot, ListedGame
     from league.sessions.retention import Holding
     from league.store.rows import EventRow, ImportRow, RewardTerm, RunRow
 
 STATUS = {"died": "red", "failed": "red", "running": "green"}
 """Colours of a run's status."""
+HEALTH = {"well": "green", "note": "yellow", "broken": "red"}
+"""Colours of what `league doctor` found."""
 
 
 def print_runs(found: Sequence[tuple[RunRow, str]], roles: Mapping[str, str]) -> None:
@@ -99,6 +104,59 @@ def print_holdings(title: str, found: Sequence[Holding], verb: str = "goes") -> 
             for x in found
         ],
     )
+
+
+def print_games(found: Sequence[ListedGame]) -> None:
+    """The games by name."""
+    has_sources = any(x.source for x in found)
+    columns = (
+        *("game", Column("actions", 1), Column("observation", 3, is_number=True), Column("bots", 2, is_number=True)),
+        *(Column("anchor", 4), *[Column("from", 5)] * has_sources, Column("what it is", is_prose=True)),
+    )
+    rows = [
+        (
+            *(x.name, x.action.replace("_", " "), x.observation, len(x.bots), x.anchor and f"bot:{x.anchor}"),
+            *([x.source] * has_sources),
+            x.about,
+        )
+        for x in found
+    ]
+    print_table("", columns, rows)
+
+
+def print_bots(found: Sequence[ListedBot]) -> None:
+    """The bots of games; anchor: held at 1000, floor: who must be beaten."""
+    kinds = {x.kind for x in found}
+    columns = (
+        *("bot", Column("game", 1), *[Column("kind", 3)] * (len(kinds) > 1), Column("role", 2)),
+        Column("what it does", is_prose=True),
+    )
+    rows = [(x.bot, x.game, *[x.kind] * (len(kinds) > 1), x.role, x.meaning) for x in found]
+    print_table("", columns, rows)
+
+
+def print_settings(found: Sequence[Setting], values: Mapping[str, str]) -> None:
+    """Settings of one section with their values, what they mean and what else they may be."""
+    section = found[0].name.partition(".")[0]
+    columns = ("setting", "value", Column("meaning", is_prose=True))
+    rows = []
+    for x in found:
+        resumed = "; may change on resume" if x.is_changeable else ""
+        rows.append((x.name.removeprefix(f"{section}."), values.get(x.name, ""), f"{x.meaning} [{x.allowed}{resumed}]"))
+    print_table(f"[{section}]", columns, rows)
+
+
+def print_findings(found: Sequence[Finding]) -> None:
+    """What `league doctor` found, and what to do about each."""
+    rows = [
+        (
+            Cell((x.health,), HEALTH[x.health]),
+            x.about,
+            f"{x.found}. Next: {x.next}" if x.next else x.found,
+        )
+        for x in found
+    ]
+    print_table("", ("", "what", Column("found", is_prose=True)), rows)
 
 
 def show_size(num_bytes: int) -> str:

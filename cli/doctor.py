@@ -1,0 +1,304 @@
+"""What `league doctor` looks at: this installation, this machine, and the store, and what to do about each."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from league.errors import LeagueError, as_known, command_line
+
+Health = Literal["well", "note", "broken"]
+DISTRIBUTION = "league-engine"
+LITTLE_MEMORY, LITTLE_DISK = 2 * 2**30, 2 * 2**30
+"""Bytes free below which a run of the preset `fast` hardly fits."""
+EXTRAS = {
+    "PIL": ("pillow", "films and pictures"),
+    "pygame": ("pygame-ce", "`league play` in a window"),
+    "matplotlib": ("matplotlib", "`league payoff --png`"),
+    "imageio_ffmpeg": ("imageio-ffmpeg", ".mp4 films"),
+    "pettingzoo": ("pettingzoo", "games of PettingZoo"),
+    "pyspiel": ("open_spiel", "games of OpenSpiel"),
+}
+"""Module -> distribution, and what needs it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    about: str
+    health: Health
+    """`note`: all works, but something is slow, missing or waits; `broken`: something does not work."""
+    found: str
+    next: str = ""
+    """What to do; empty only where it is well."""
+
+
+def examine(store: Path) -> list[Finding]:
+    """Looks at everything. Nothing is changed, and what cannot be looked at is a finding, too."""
+    checks: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
+        *(("versions", _versions), ("extras", _extras), ("compiled parts", _compiled)),
+        *(("threads", _threads), ("CUDA", _cuda), ("memory", _memory)),
+        *(("disk", lambda: _disk(store)), ("store", lambda: _store(store))),
+    )
+    return [finding for about, check in checks for finding in _tried(about, check)]
+
+
+def _tried(about: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """What a check finds; where it fails itself, that."""
+    try:
+        return list(check())
+    except Exception as error:
+        known = as_known(error)
+        told = str(known) if known else f"{type(error).__name__}: {error}"
+        found, _, advice = " ".join(told.split()).partition("; ")
+        return [Finding(about, "broken", found, advice or "reinstall league, or report this line as a bug")]
+
+
+def _versions() -> Iterator[Finding]:
+    """The libraries that league needs, each held to the versions that it allows."""
+    from league import __version__
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    there = [f"league {__version__}", f"Python {python}"]
+    wrong = []
+    for text in requires(DISTRIBUTION) or ():
+        requirement, _, marker = text.partition(";")
+        if "extra" in marker:
+            continue
+        found = re.match(r"[A-Za-z0-9._-]+", requirement.strip())
+        assert found is not None, text
+        name, rule = found[0], requirement.strip()[found.end() :]
+        try:
+            has = version(name)
+        except PackageNotFoundError:
+            wrong.append(f"{name} is not installed")
+            continue
+        there.append(f"{name} {has}")
+        if not fits(has, rule):
+            wrong.append(f"{name} {has} is not {rule.strip()}")
+    yield Finding("versions", "well", ", ".join(there))
+    if wrong:
+        advice = "reinstall league (`pip install .`, in a checkout `make build`)"
+        yield Finding("versions", "broken", "; ".join(wrong), advice)
+
+
+def fits(has: str, rule: str) -> bool:
+    """Whether a version is within `>=A,<B`; only the numbers in front count."""
+    number = _numbers(has)
+    for part in filter(None, (part.strip(" ()") for part in rule.split(","))):
+        found = re.match(r"(>=|<=|<|>|==|!=|~=)\s*(.+)", part)
+        if found is None:
+            continue
+        bound = _numbers(found[2])
+        width = max(len(number), len(bound))
+        a, b = ((*x, *[0] * (width - len(x))) for x in (number, bound))
+        rules = {">=": a >= b, "~=": a >= b, "<=": a <= b, "<": a < b, ">": a > b, "==": a == b, "!=": a != b}
+        if not rules[found[1]]:
+            return False
+    return True
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(\.\d+)*", text)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def _extras() -> Iterator[Finding]:
+    """What some commands need and nothing else does."""
+    missing = {name: why for module, (name, why) in EXTRAS.items() if find_spec(module) is None}
+    there = [name for name, _ in EXTRAS.values() if name not in missing]
+    yield Finding("extras", "well", f"there: {', '.join(there) or 'none'}")
+    if missing:
+        found = ", ".join(f"{name} ({why})" for name, why in missing.items())
+        yield Finding("extras", "note", f"not installed: {found}", f"if you need it: `pip install {min(missing)}`")
+
+
+def _compiled() -> Iterator[Finding]:
+    """Whether games and networks run on compiled parts, and which way was chosen for each."""
+    import torch
+
+    from league.device import products_of
+    from league.envs import registry
+    from league.policies.kernels import switch
+    from league.policies.kernels.linear import has_tiles
+
+    slow = [told for name in registry.games() if (told := registry.slow(name))]
+    if slow:
+        advice = "install a C compiler and reinstall (`make build`)"
+        yield Finding("games", "note", "; ".join(slow), advice)
+    else:
+        compiled = [name for name in registry.games() if hasattr(registry.game(name), "slow")]
+        yield Finding("games", "well", f"compiled: {', '.join(compiled)}; the others need no compiling")
+    ways = products_of(torch.device("cpu"), "float32", has_tiles(), is_compiled=switch.IS_ON)
+    capability = torch.backends.cpu.get_cpu_capability()
+    found = f"products of float32: {ways}; {switch.VENDOR or platform.machine()}, {capability}"
+    if switch.IS_ON:
+        yield Finding("networks", "well", f"compiled kernels; {found}")
+        return
+    advice = "install a C compiler and reinstall" if switch.IS_MISSING else f"unset {switch.SETTING}"
+    if "not measured" in switch.WHY_OFF:
+        advice = f"try {switch.SETTING}=on, then `league selftest`"
+    yield Finding("networks", "note", f"plain torch: {switch.WHY_OFF}; {found}", advice)
+
+
+def _threads() -> Iterator[Finding]:
+    import torch
+
+    from league.envs import registry
+
+    cores, threads = registry.num_cores(), torch.get_num_threads()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    asked = os.environ.get("OMP_NUM_THREADS")
+    found = f"cores for this process: {cores}, threads of torch: {threads}" + (
+        f" (OMP_NUM_THREADS={asked})" if asked else ""
+    )
+    if threads > cores:
+        yield Finding(
+            "threads", "note", found, f"set OMP_NUM_THREADS={cores}: more threads than cores wait for each other"
+        )
+    else:
+        yield Finding("threads", "well", found)
+    if load > 1.5 * cores:
+        found = f"the load is {load:.1f}, cores: {cores}; others work here, too"
+        yield Finding("load", "note", found, "expect less speed, or wait until they are done")
+
+
+def _cuda() -> Iterator[Finding]:
+    import torch
+
+    from league.device import choose_device, describe_device
+
+    built = torch.version.cuda
+    if torch.cuda.is_available():
+        device = torch.device("cuda")
+        free, total = torch.cuda.mem_get_info(device)
+        where = f"{describe_device(device)}, {_gib(free)} of {_gib(total)} free; torch for CUDA {built}"
+        _ = torch.ones(8, device=device).sum().item()  # that it is there does not say that it works
+        if free < total / 2:
+            yield Finding("CUDA", "note", where, "end what else uses the GPU (`nvidia-smi` lists it)")
+        else:
+            yield Finding("CUDA", "well", where)
+        return
+    has_card = Path("/dev/nvidia0").exists() or shutil.which("nvidia-smi") is not None
+    if has_card and built is None:
+        advice = "install torch's CUDA build into this environment (pytorch.org has the command)"
+        yield Finding("CUDA", "note", "there is a GPU, but this torch is a build for CPUs", advice)
+    elif has_card:
+        advice = "compare `nvidia-smi`'s CUDA version: update the driver, or install a torch for an older CUDA"
+        yield Finding("CUDA", "note", f"there is a GPU, but torch for CUDA {built} cannot use it", advice)
+    else:
+        yield Finding("CUDA", "well", f"no GPU here; `--device auto` takes {choose_device('auto').type}")
+
+
+def _memory() -> Iterator[Finding]:
+    import torch
+
+    from league.device import read_memory
+
+    memory = read_memory(torch.device("cpu"))
+    if not memory.total:
+        yield Finding("memory", "well", "this system does not tell how much there is")
+        return
+    found = f"{_gib(memory.free)} of {_gib(memory.total)} free"
+    if memory.free < LITTLE_MEMORY:
+        yield Finding("memory", "note", found, "end other work, or train with a lower --set env.rows")
+    else:
+        yield Finding("memory", "well", found)
+
+
+def _disk(store: Path) -> Iterator[Finding]:
+    folder = next(path for path in (store.absolute().parent, *store.absolute().parents) if path.is_dir())
+    free = shutil.disk_usage(folder).free
+    if not os.access(folder, os.W_OK):
+        yield Finding("disk", "broken", f"{folder} cannot be written", "see to its rights, or pass another --store")
+    elif free < LITTLE_DISK:
+        advice = "make room; `league snapshots prune --dry-run` shows what may go"
+        yield Finding("disk", "note", f"{_gib(free)} free at {folder}", advice)
+    else:
+        yield Finding("disk", "well", f"{_gib(free)} free at {folder}")
+
+
+def _store(store: Path) -> Iterator[Finding]:
+    """Whether the store can be read, what waits beside it, and whether each run can go on."""
+    from league.printing.lists import show_size
+    from league.store.keeping import kept_files
+    from league.store.store import Store
+
+    if not store.exists():
+        lost = sorted(path.parent.name for path in store.absolute().parent.glob("*/run.json"))
+        if lost:
+            found = f"{store} is gone; beside its path are the files of {', '.join(lost)}"
+            yield Finding("store", "broken", found, "put a copy of the store back")
+        else:
+            yield Finding("store", "well", f"{store} is not there yet: `league train` makes it")
+        return
+    said: list[str] = []
+    opened = Store.open(store, said.append)
+    with opened.reading():
+        counts = {table: opened.query(f"SELECT count(*) FROM {table}")[1][0][0] for table in ("run", "match")}
+    size = show_size(store.stat().st_size)
+    yield Finding("store", "well", f"{store}: {counts['run']:,} runs, {counts['match']:,} matches, {size}")
+    if said:
+        yield Finding("store", "note", "; ".join(said), "nothing, if it opened: it was told once")
+    if waiting := kept_files(store):
+        again = command_line("leaderboard", store=store)
+        found = f"rows of {len(waiting)} commands wait in {', '.join(path.name for path in waiting)}"
+        yield Finding("store", "note", found, f"any command that writes takes them in, such as `{again}`")
+    if aside := sorted(path.name for path in store.parent.glob(f"{store.name}.wal.bad-*")):
+        found = f"damaged logs were set aside: {', '.join(aside)}"
+        yield Finding(
+            "store", "note", found, "if no matches are missing, delete them; else put a copy of the store back"
+        )
+    yield from _runs(store)
+
+
+def _runs(path: Path) -> Iterator[Finding]:
+    """The runs that cannot go on, or wait to."""
+    from league.sessions.folders import check_folder, folder_of, has_begun
+    from league.snapshots.kept import states_of
+    from league.store.liveness import runs
+    from league.store.store import Store
+
+    store = Store.open(path, lambda line: None)
+    found = runs(store)
+    resting = []
+    for row, status in found:
+        folder, again = folder_of(store, row.run), command_line("resume", row.run, store=path)
+        if not folder.is_dir():
+            if row.steps:
+                told = f"its folder {folder} is gone: its snapshots cannot play, and it cannot go on"
+                yield Finding(f"run {row.run}", "broken", told, "put the folder back from a copy")
+            continue
+        try:
+            check_folder(store, row)
+        except LeagueError as error:
+            told, _, advice = str(error).partition("; ")
+            yield Finding(f"run {row.run}", "broken", told, advice or "put its folder back from a copy")
+            continue
+        if has_begun(store, row.run) and not states_of(folder / "state"):
+            told = "neither of its saved states is whole, so it cannot go on; its snapshots play"
+            yield Finding(f"run {row.run}", "broken", told, f"put {folder / 'state'} back from a copy")
+        elif bad := sorted(one.name for one in (folder / "state").glob("*.bad-*")):
+            told = f"a damaged state was set aside: {', '.join(bad)}"
+            yield Finding(f"run {row.run}", "note", told, "it goes on from the one before; delete it when you like")
+        if status in ("died", "failed"):
+            why = "its process was killed" if status == "died" else "an error ended it (`league events` has it)"
+            yield Finding(f"run {row.run}", "note", f"{why} at step {row.steps:,}", f"`{again}` goes on")
+        elif status == "stopped":
+            resting.append(row.run)
+    if resting:
+        yield Finding("runs", "note", f"stopped: {', '.join(resting)}", "`league resume RUN` goes on with one")
+
+
+def _gib(number: float) -> str:
+    return f"{number / 2**30:,.1f} GiB"

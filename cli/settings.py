@@ -1,0 +1,178 @@
+"""What there is to train with: games, bots and settings, in the panel Train."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import league.cli.completion as completion
+from league.cli.options import ConfigOption, GameOption, Output, SetOption, command, flag
+from league.cli.train import PANEL
+from league.errors import UsageError, nearest
+from league.printing import print_json, show
+
+if TYPE_CHECKING:
+    from league.config.models import Config
+    from league.config.reference import Setting
+
+DEFAULTS = {"stage": "test50k", "preset": "fast"}
+
+
+@command(PANEL)
+def games(output: Output) -> None:
+    """List the games that are there by name: ours, and those that installed distributions offer."""
+    from league.envs.listing import listed_games
+    from league.printing.lists import print_games
+
+    found = listed_games()
+    if output.as_json:
+        print_json({"games": found})
+    else:
+        print_games(found)
+        output.say("a game of your own needs no name: --env game.py (docs/tutorial.md)")
+
+
+@command(PANEL)
+def bots(
+    output: Output,
+    game: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[GAME]", help="Only this game's: a name or an address.", autocompletion=completion.games
+        ),
+    ] = None,
+) -> None:
+    """List the scripted bots of the games, and what each does."""
+    from league.arena.games import enter
+    from league.envs.listing import listed_bots
+    from league.printing.lists import print_bots
+
+    found = listed_bots(None if game is None else enter(game, output.say))
+    if output.as_json:
+        print_json({"bots": found})
+    elif found:
+        print_bots(found)
+    else:
+        output.say("it has no bots")
+
+
+@command(PANEL)
+def settings(
+    output: Output,
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SECTION]",
+            help="A section, learner, or one setting, learner.clip, explained; or a run, whose settings they are.",
+            autocompletion=completion.sections,
+        ),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Those of this run; else of a new one.", autocompletion=completion.runs),
+    ] = None,
+    stage: Annotated[
+        str | None,
+        typer.Option(metavar="STAGE", help="How long; test50k if not given.", autocompletion=completion.stages),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET",
+            help="How wide, auto before it is sized; fast if not given.",
+            autocompletion=completion.presets,
+        ),
+    ] = None,
+    env: GameOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    is_explained: Annotated[bool, flag("--explain", help="What each setting means, above it.")] = False,
+) -> None:
+    """Print every setting as a TOML file that --config takes, or a section with what may be set and what it means."""
+    from league.config import to_json
+    from league.config.models import SECTIONS
+    from league.config.written import written
+
+    section = what if what is not None and what.partition(".")[0] in SECTIONS else None
+    run = what if section is None and what is not None else run
+    given = {"stage": stage, "preset": preset, "env": env, "config": config, "set": overrides}
+    found = _of_run(run, output, given) if run is not None else _of_call(given, output)
+    if section is not None:
+        _explain(section, found, output)
+    elif output.as_json:
+        print_json(to_json(found))
+    else:
+        for line in written(found, is_explained=is_explained):
+            show(line)
+
+
+def known_settings(game: str | None) -> list[Setting]:
+    """Every setting with its bounds and meaning, of a registered game those of its own, too."""
+    from league.config.reference import settings_of
+    from league.envs import registry
+    from league.envs.listing import reward_meanings
+
+    if game is None:
+        return list(settings_of())
+    return list(settings_of(registry.options_model(game), reward_meanings(game)))
+
+
+def _of_run(run: str, output: Output, given: dict[str, Any]) -> Config:
+    """The settings of a run in the store.
+
+    Raises:
+        UsageError: there is no such run, or the call says what settings it should have.
+    """
+    from league.config import from_json
+
+    if unused := [f"--{name}" for name, value in given.items() if value]:
+        raise UsageError(f"settings {run}: a run's are as they are; leave out {', '.join(unused)}")
+    return from_json(json.loads(output.open().find_run(run).config))
+
+
+def _of_call(given: dict[str, Any], output: Output) -> Config:
+    """The settings that a new run would have."""
+    from league.arena.games import enter, load_settings
+
+    stage, preset = (given[name] or DEFAULTS[name] for name in ("stage", "preset"))
+    file: Path | None = given["config"]
+    overrides: Sequence[str] = given["set"] or ()
+    found, told = load_settings(stage, preset, enter(given["env"], output.say), file, overrides)
+    if told:
+        output.say(told)
+    return found
+
+
+def _explain(what: str, found: Config, output: Output) -> None:
+    """Shows a section or one setting with value, bounds and meaning.
+
+    Raises:
+        UsageError: the section has no such setting.
+    """
+    from league.config.written import by_section, toml
+    from league.envs import registry
+    from league.printing.lists import print_settings
+
+    game = found.env.name if found.env.name in registry.games() else None
+    there = [x for x in known_settings(game) if x.name == what or x.name.startswith(f"{what}.")]
+    if not there:
+        section, _, key = what.partition(".")
+        keys = [x.name.removeprefix(f"{section}.") for x in known_settings(game) if x.name.startswith(f"{section}.")]
+        raise UsageError(f"settings {what}: [{section}] has no `{key}`{nearest(key, keys)}")
+    sections = by_section(found)
+    now = {f"{name}.{key}": value for name, table in sections.items() for key, value in table.items()}
+    if output.as_json:
+        listed = [
+            {
+                **{"name": x.name, "value": now.get(x.name), "allowed": x.allowed, "meaning": x.meaning},
+                "may_change_on_resume": x.is_changeable,
+            }
+            for x in there
+        ]
+        print_json({"settings": listed})
+    else:
+        print_settings(there, {name: toml(value) for name, value in now.items()})

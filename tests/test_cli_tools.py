@@ -1,0 +1,252 @@
+"""The command line's own tools: help, counts, completion, lists of what there is, doctor and selftest."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from league.cli import doctor, selftest
+from league.schema import MAX_COUNT, count_of
+from tests.test_cli import ROOT, Call, call, commands, copied, need_refusal, trained, unchanged
+
+__all__ = ["call", "copied", "trained", "unchanged"]
+
+
+def test_help_has_five_panels_with_every_command(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In their order, each command once; `-h` is `--help`, everywhere."""
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = call("-h")
+    assert shown.code == 0 and shown.out == call("--help").out
+    panels = [line.split()[1] for line in shown.out.splitlines() if line.startswith("╭─")]
+    assert panels == ["Options", "Train", "Compare", "Look", "Manage", "Diagnose"]
+    listed = [line.split()[1] for line in shown.out.splitlines() if line.startswith("│ ") and line[2] not in " -"]
+    assert sorted(listed) == sorted({name.split()[0] for name in commands()})
+    assert call("bench", "env", "-h").out == call("bench", "env", "--help").out
+
+
+def test_the_version_is_the_librarys(call: Call) -> None:
+    """And nothing else is printed."""
+    import league
+
+    assert call("--version").out == f"league {league.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("300k", 300_000), ("1.5M", 1_500_000), ("2_000_000", 2_000_000), ("0", 0), ("0.001k", 1), ("10m", 10**7), (7, 7)],
+)
+def test_counts_are_what_people_write(text: str | int, count: int) -> None:
+    """Thousands, millions, underscores; a fraction that comes to a whole number."""
+    assert count_of(text) == count
+
+
+@pytest.mark.parametrize(
+    "text", ["", "k", "1.5", "1.0001k", "-1", "1e6", "3G", "1,000", "0x10", "9" * 50, "1_000_001M"]
+)
+def test_what_is_no_count_is_one_line(text: str, call: Call, tmp_path: Path) -> None:
+    """As an option and as a setting, with how to write it."""
+    with pytest.raises(ValueError, match=f"from 0 to {MAX_COUNT:,}; write it like 2_000_000, 300k or 1.5M"):
+        count_of(text)
+    need_refusal(call("train", f"--steps={text}", cwd=tmp_path), 2, "--steps", "300k")
+    need_refusal(call("evaluate", "a", "--against", "b", f"--games={text}", cwd=tmp_path), 2, "--games", "300k")
+
+
+def test_counts_serve_in_settings_too(call: Call, tmp_path: Path) -> None:
+    """`--steps` is `run.total_steps`; names that look like counts remain names."""
+    shown = call(
+        "settings", "--env", "matrix", "--set", "run.total_steps=300k", "--set", "run.continues=10m", cwd=tmp_path
+    )
+    assert "total_steps = 300000" in shown.out and 'continues = "10m"' in shown.out
+
+
+# Completion
+
+
+def offered(call: Call, monkeypatch: pytest.MonkeyPatch, line: str, cwd: Path) -> list[str]:
+    """What bash is given for the last word of a line; nothing may be said."""
+    words = line.split(" ")
+    with monkeypatch.context() as patch:
+        patch.setenv("_LEAGUE_COMPLETE", "complete_bash")
+        patch.setenv("COMP_WORDS", line)
+        patch.setenv("COMP_CWORD", str(len(words) - 1))
+        called = call(cwd=cwd)
+    assert called.err == ""
+    return called.out.split()
+
+
+def test_a_shell_is_offered_agents_runs_and_settings(
+    call: Call, unchanged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each where it is taken; a run's snapshots once it is typed out, a setting's words once it is."""
+
+    def found(line: str) -> list[str]:
+        return offered(call, monkeypatch, line, unchanged)
+
+    assert found("league resume ") == ["matrix-1", "other"]
+    assert found("league evaluate mat") == ["matrix-1"]
+    assert found("league evaluate matrix-1@") == [f"matrix-1@{x}" for x in ("best", 512, 384, 256, 128, 0)]
+    assert found("league watch --env kuhn bot:") == ["bot:fold", "bot:call", "bot:random", "bot:nash"]
+    assert found("league train --set learner.g") == ["learner.gamma=", "learner.gae_lambda="]
+    assert found("league train --set learner.precision=") == [
+        f"learner.precision={word}" for word in ("float32", "highest", "bf16")
+    ]
+    assert found("league train --env kuhn --set env.bl") == ["env.bluff="]
+    assert found("league resume matrix-1 --set agent.") == []  # a run keeps these
+    assert found("league resume matrix-1 --at ") == ["384", "512"]
+    assert found("league check ku") == ["kuhn"]
+    assert found("league settings lea") == ["learner"]
+    assert found("league train --stage ") == ["smoke", "test50k", "10m"]
+    assert found("league snapsh") == ["snapshots"]
+
+
+def test_completion_is_silent_and_light(
+    call: Call, copied: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A store that is absent or damaged says nothing; neither torch nor duckdb is loaded; each shell gets its form."""
+    assert offered(call, monkeypatch, "league resume --store nowhere/x.duckdb ", tmp_path) == []
+    (copied / "runs" / "league.duckdb").write_bytes(b"no store")
+    assert offered(call, monkeypatch, "league resume m", copied) == ["matrix-1"]
+    code = (
+        "import sys; from league.cli import main; sys.argv = ['league']\n"
+        "try: main()\n"
+        "except SystemExit as e: assert not e.code\n"
+        "assert not {'torch', 'duckdb'} & sys.modules.keys()"
+    )
+    line = "league evaluate matrix-1@b"
+    forms = {
+        "complete_bash": {"COMP_WORDS": line, "COMP_CWORD": "2"},
+        "complete_zsh": {"_TYPER_COMPLETE_ARGS": line},
+        "complete_fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }
+    for shell, words in forms.items():
+        environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "_LEAGUE_COMPLETE": shell, **words}
+        done = subprocess.run([sys.executable, "-c", code], cwd=copied, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0 and "matrix-1@best" in done.stdout and not done.stderr, (shell, done)
+
+
+# Lists of what there is
+
+
+def test_settings_are_explained_with_bounds(call: Call, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A section, one setting, a game's options and reward terms, a run's values; what there is not is named."""
+    monkeypatch.setenv("COLUMNS", "200")
+    section = call("settings", "learner", "--set", "learner.clip=0.3", cwd=copied)
+    assert "clip" in section.out and "0.3" in section.out
+    assert "PPO's clip range of the probability ratio. [a number above 0 and below 1; may move" in section.out
+    one = call("settings", "env.bluff", "--env", "kuhn", "--json", cwd=copied).json["settings"]
+    assert [(x["name"], x["value"]) for x in one] == [("env.bluff", 0.2)] and "0.333333" in one[0]["allowed"]
+    assert "Seat 0's payoff" in call("settings", "env", "--run", "matrix-1", cwd=copied).out
+    assert "rewards.win" in {x["name"] for x in call("settings", "rewards", "--json", cwd=copied).json["settings"]}
+    need_refusal(call("settings", "learner.clipp", cwd=copied), 2, "[learner]", "did you mean `clip`?")
+    need_refusal(call("settings", "matrix-1", "--stage", "smoke", cwd=copied), 2, "leave out --stage")
+    need_refusal(call("settings", "learner", "--run", "matrix-1", "--preset", "fast", cwd=copied), 2, "--preset")
+
+
+def test_games_and_bots_are_listed(call: Call, tmp_path: Path) -> None:
+    """Each game with its bots, each bot with what it does, as table and as JSON."""
+    games = {x["name"]: x for x in call("games", "--json", cwd=tmp_path).json["games"]}
+    assert {"brawl", "cards", "matrix", "kuhn", "leduc"} <= games.keys() and games["brawl"]["anchor"] == "based"
+    bots = call("bots", "--json", cwd=tmp_path).json["bots"]
+    assert {x["bot"] for x in bots if x["game"] == "kuhn"} == {f"bot:{name}" for name in games["kuhn"]["bots"]}
+    assert all(x["meaning"] for x in bots)
+    shown = call("bots", "kuhn", cwd=tmp_path)
+    assert "bot:nash" in shown.out and "brawl" not in shown.out
+    need_refusal(call("bots", "kuhm", cwd=tmp_path), 2, "kuhm")
+
+
+# Doctor
+
+
+def test_doctor_finds_nothing_broken_and_names_next_steps(call: Call, unchanged: Path) -> None:
+    """Exit code 0; whatever is not well says what to do; nothing is changed."""
+    called = call("doctor", "--json", cwd=unchanged)
+    findings = called.json["findings"]
+    assert called.code == 0 and {x["health"] for x in findings} <= {"well", "note"}
+    assert all(bool(x["next"]) == (x["health"] != "well") for x in findings)
+    about = {x["about"] for x in findings}
+    assert {"versions", "games", "networks", "threads", "CUDA", "memory", "disk", "store"} <= about
+    assert call("doctor", cwd=unchanged).code == 0
+
+
+@pytest.mark.parametrize("kind", ["store", "folder", "state", "swapped", "lost"])
+def test_doctor_exits_1_where_something_is_broken(kind: str, call: Call, copied: Path) -> None:
+    """A damaged store, a run's folder or state that is gone, another run's folder, a store that is gone."""
+    runs = copied / "runs"
+    if kind == "store":
+        (runs / "league.duckdb").write_bytes(b"no store at all")
+    elif kind == "folder":
+        shutil.rmtree(runs / "matrix-1")
+    elif kind == "state":
+        shutil.rmtree(runs / "matrix-1" / "state")
+    elif kind == "swapped":
+        shutil.rmtree(runs / "matrix-1")
+        shutil.copytree(runs / "other", runs / "matrix-1")
+    else:
+        (runs / "league.duckdb").unlink()
+    called = call("doctor", "--json", cwd=copied)
+    broken = [x for x in called.json["findings"] if x["health"] == "broken"]
+    assert called.code == 1 and len(broken) == 1 and broken[0]["next"], broken
+    assert ("league.duckdb" if kind in ("store", "lost") else "matrix-1") in broken[0]["about"] + broken[0]["found"]
+
+
+def test_doctor_survives_a_check_that_fails(call: Call, unchanged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is broken with its own words, and the others are still looked at."""
+    monkeypatch.setattr(doctor, "_cuda", lambda: (_ for _ in ()).throw(RuntimeError("no driver\nat all")))
+    called = call("doctor", "--json", cwd=unchanged)
+    [broken] = [x for x in called.json["findings"] if x["health"] == "broken"]
+    assert called.code == 1 and broken["found"] == "RuntimeError: no driver at all"
+    assert "store" in {x["about"] for x in called.json["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("has", "rule", "is_within"),
+    [
+        ("2.13.0+cpu", "<2.14,>=2.6", True),
+        ("2.14.0", "<2.14,>=2.6", False),
+        ("1.4", ">=1.4,<3", True),
+        ("13", ">=13", True),
+    ],
+)
+def test_versions_are_compared_by_number(has: str, rule: str, is_within: bool) -> None:
+    """2.14 is more than 2.6; what follows the numbers does not count."""
+    assert doctor.fits(has, rule) is is_within
+
+
+# Selftest
+
+
+def test_selftest_tells_wrong_answers_from_other_bits(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash that nobody knows is exit code 0; a game that plays something else, or kernels that differ, exit code 1."""
+    monkeypatch.setattr(selftest, "_learning", lambda: ("other bits", "no hash is known here"))
+    well = call("selftest", "--json")
+    outcomes = {x["name"]: x["outcome"] for x in well.json["checks"]}
+    assert well.code == 0 and well.json["is_well"] and outcomes.pop("learning") == "other bits"
+    assert set(outcomes.values()) == {"passed"}
+    monkeypatch.setitem(selftest.GAMES, "kuhn", "0" * 64)
+    monkeypatch.setattr(selftest, "TOLERANCE", 0.0)
+    wrong = call("selftest")
+    failed = [line.split()[1] for line in wrong.out.splitlines() if line.startswith("failed  ")]
+    assert wrong.code == 1 and set(failed) >= {"games"} and "kuhn gives" in wrong.out
+
+
+def test_games_known_hashes_are_those_of_the_slow_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of compiled games is what plain Python plays."""
+    from league.envs.brawl import env as brawl
+    from league.envs.brawl.twin import TwinBatch as Brawl
+    from league.envs.cards import env as cards
+    from league.envs.cards.twin import TwinBatch as Cards
+
+    monkeypatch.setattr(brawl, "_form", lambda: Brawl)
+    monkeypatch.setattr(cards, "_form", lambda: Cards)
+    assert {name: selftest._played(name) for name in ("brawl", "cards")} == {
+        name: selftest.GAMES[name] for name in ("brawl", "cards")
+    }
+
+
+@pytest.mark.slow
+def test_selftest_passes(call: Call) -> None:
+    """All of it, the runs that are stopped, extended and gone back in too."""
+    called = call("selftest")
+    assert called.code == 0, called.out
