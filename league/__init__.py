@@ -1,10 +1,12 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
 `train`, `resume`, `rewind`, `Trainer`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`,
-`watch`, `leaderboard`, `matchup`, `load`, `export`, `replay` are the library; the command `league` calls the same.
+`watch`, `leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the command `league` calls the
+same. `runs`, `metrics` and `query` read a store; `Watcher` and `track` hear how a training goes (docs/python.md).
 """
 
 import os as _os
+import sys as _sys
 from collections.abc import Iterator as _Iterator
 from contextlib import contextmanager as _contextmanager
 from contextlib import nullcontext as _nullcontext
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from league.arena.gating import gate
     from league.arena.tournaments import tournament
     from league.arena.watching import watch
+    from league.faces.notebook import metrics, payoff, query, runs
     from league.faces.trackers import track
     from league.sessions.app import resume, train
     from league.sessions.exploitability import exploit, resume_exploit
@@ -45,12 +48,16 @@ __all__ = [
     "leaderboard",
     "load",
     "matchup",
+    "metrics",
+    "payoff",
+    "query",
     "remove_import",
     "replay",
     "resume",
     "resume_exploit",
     "resume_league",
     "rewind",
+    "runs",
     "tournament",
     "track",
     "train",
@@ -66,6 +73,10 @@ _HOMES = {
     "resume_exploit": "league.sessions.exploitability",
     "gate": "league.arena.gating",
     "imports": "league.store.exchange",
+    "metrics": "league.faces.notebook",
+    "payoff": "league.faces.notebook",
+    "query": "league.faces.notebook",
+    "runs": "league.faces.notebook",
     "remove_import": "league.store.exchange",
     "replay": "league.sessions.failures",
     "resume_league": "league.sessions.leagues",
@@ -75,6 +86,11 @@ _HOMES = {
     "track": "league.faces.trackers",
     "watch": "league.arena.watching",
 }
+_WATCHED = (
+    *("evaluate", "exploit", "gate", "resume", "resume_exploit", "resume_league", "rewind", "tournament", "train"),
+    "train_league",
+)
+"""In a notebook these show how far they are (`league.faces.notebook.shown`)."""
 _TRAINING = ("Trainer", "exploit", "resume", "resume_exploit", "resume_league", "rewind", "train", "train_league")
 _SPINS = ("GOMP_SPINCOUNT", "20000")
 
@@ -100,5 +116,13 @@ def __getattr__(name: str) -> Any:
     """Imports the library, and with it torch, only when it is used."""
     if name in __all__:
         with _soon_asleep() if name in _TRAINING else _nullcontext():
-            return getattr(import_module(_HOMES.get(name, "league.arena.agents")), name)
+            found = getattr(import_module(_HOMES.get(name, "league.arena.agents")), name)
+        if name in _WATCHED and "ipykernel" in _sys.modules:
+            found = import_module("league.faces.notebook").shown(found)
+        return found
     raise AttributeError(f"module 'league' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The library's names alone."""
+    return [*__all__, "__version__"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -18,6 +19,7 @@ from league.arena.opening import Part
 from league.arena.own_bots import find_bots, players
 from league.arena.parts import Given
 from league.arena.parts import enter as enter_parts
+from league.boards import plots
 from league.boards.headtohead import Matchup
 from league.boards.headtohead import matchup as compare
 from league.boards.standings import Leaderboard, find_named
@@ -36,12 +38,16 @@ from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, GameSpec, MatchResult, Origin, Policy, PolicyStack
+from league.types.results import Grid, Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NOTHING = Given()
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(Result):
     """The matches of A against B; `run` is their name in the store, None where there is no store."""
 
     run: str | None
@@ -51,6 +57,23 @@ class Evaluation:
     summary: Summary
     seeds: tuple[int, ...]
     """Of the matches, in the order played; each stands twice, once for either seating."""
+
+    def grids(self) -> list[Grid]:
+        """The record, then how both behaved."""
+        s = self.summary
+        columns = ("agent", "against", "games", "wins", "draws", "losses", "score", "lower", "upper", "run")
+        row = (self.a, self.b, s.games, s.wins, s.draws, s.losses, s.score, s.lower, s.upper, self.run)
+        behaviour = [(name, *means) for name, means in s.metrics.items()]
+        return [Grid(columns, [row]), Grid(("mean a match", self.a, self.b), behaviour)]
+
+    def plot(self) -> Figure:
+        """What was won, drawn and lost, and the score with its interval."""
+        s = self.summary
+        record = (self.a, s.wins, s.draws, s.losses, s.score, s.lower, s.upper)
+        return plots.scores(f"{self.a} against {self.b}, {s.games:,} games", [record])
+
+    def __repr__(self) -> str:
+        return f"Evaluation({self.a!r} {self.summary.line(self.b)})"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from league.arena.agents import (
     store_for,
 )
 from league.arena.parts import enter as enter_parts
+from league.boards import plots
 from league.boards.standings import best_rated, find_named
 from league.errors import DEFAULT_STORE, StoreError, UsageError
 from league.maths.sprt import Sprt, elo_interval, pair_counts
@@ -34,14 +36,18 @@ from league.store.locks import held, is_held
 from league.store.rows import Decision, GateRow, SnapshotRow, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, SEATS, MatchResult
+from league.types.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BATCH_PAIRS = 16
 """Pairs played side by side between two looks at the test."""
 MAX_GAMES = 1000
 
 
-@dataclass(frozen=True)
-class GateResult:
+@dataclass(frozen=True, repr=False)
+class GateResult(Result):
     """What a gate came to; `gate` is the name of its matches in the store, None where there is no store.
 
     decision: `passed`, A is stronger (H1 of `test`); `failed`, it is not (H0); `undecided`, the games were used up.
@@ -67,6 +73,11 @@ class GateResult:
     champion: str | None
     attempt: int
     seed: int
+
+    def plot(self) -> Figure:
+        """How many pairs of games made each score of A."""
+        labels = ("both lost", "", "even", "", "both won")
+        return plots.counts(f"{self.a} against {self.b}: {self.decision}, LLR {self.llr:.2f}", labels, self.pairs)
 
 
 def spent_alpha(alpha: float, attempt: int) -> float:

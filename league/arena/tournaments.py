@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from league.arena.agents import (
     store_for,
 )
 from league.arena.parts import enter as enter_parts
+from league.boards import plots
 from league.boards.standings import rate_counts
 from league.errors import DEFAULT_STORE, UsageError, nearest
 from league.maths.davidson import ELO_SCALE, Ints
@@ -36,6 +37,10 @@ from league.signals import Interrupted, put_off
 from league.store.rows import GameRow, Sampling, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, SEATS
+from league.types.results import Grid, Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Format = Literal["round-robin", "gauntlet", "adaptive"]
 Ended = Literal["complete", "reached", "max-games", "interrupted"]
@@ -86,8 +91,8 @@ class ContrastEstimate:
     difference: Difference | None
 
 
-@dataclass(frozen=True)
-class TournamentResult:
+@dataclass(frozen=True, repr=False)
+class TournamentResult(Result):
     """What a tournament came to; `tournament` is the name of its matches in the store, None where there is no store.
 
     ended: `complete`, all games were played; of an adaptive one `reached`, every wanted interval is narrow enough, or
@@ -108,6 +113,28 @@ class TournamentResult:
     encounters: tuple[Encounter, ...]
     wanted: tuple[ContrastEstimate, ...]
     signal: int = 0
+
+    def grids(self) -> list[Grid]:
+        """The standings, then who met whom."""
+        columns = ("rank", "agent", "rating", "lower", "upper", "games", "wins", "draws", "losses")
+        standings = [
+            (s.rank, s.name, s.rating, s.lower, s.upper, s.games, s.wins, s.draws, s.losses) for s in self.standings
+        ]
+        pairs = [(e.a, e.b, e.games, e.wins, e.draws, e.losses, e.score, e.lower, e.upper) for e in self.encounters]
+        met = Grid(("agent", "against", *columns[5:], "score", "lower", "upper"), pairs)
+        return [Grid(columns, standings, f"{self.game}: {self.format}, {self.games:,} games, {self.ended}"), met]
+
+    def plot(self) -> Figure:
+        """The ratings of the entrants, with their intervals."""
+        rated = [
+            (s.name, s.rating, s.lower, s.upper)
+            for s in self.standings
+            if s.rating is not None and s.lower is not None and s.upper is not None
+        ]
+        return plots.ratings(f"{self.game}: {self.format}, {self.games:,} games", rated, held=self.anchor)
+
+    def __repr__(self) -> str:
+        return f"TournamentResult({self.game}, {len(self.standings)} agents, {self.games:,} games, {self.ended})"
 
 
 @dataclass(frozen=True)

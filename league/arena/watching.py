@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +18,15 @@ from league.arena.replays import Playback
 from league.errors import DEFAULT_STORE, UsageError
 from league.store.store import Store
 from league.types import SEATS
+from league.types.results import Result
+
+MOST_SHOWN = 2**25
+"""Bytes of a file that a notebook shows."""
+_MEDIA = {".html": "text/html", ".png": "image/png", ".gif": "image/gif", ".mp4": "video/mp4"}
 
 
-@dataclass(frozen=True)
-class Film:
+@dataclass(frozen=True, repr=False)
+class Film(Result):
     """A match that was drawn; A plays seat 0. `winner` is a label or `draw`."""
 
     path: str
@@ -34,6 +41,20 @@ class Film:
     winner: str
     start: float = 0.0
     """Where in the match it begins."""
+
+    def _repr_html_(self) -> str:
+        """The match itself where a browser shows such a file, in a frame that reaches nothing of the notebook."""
+        path = Path(self.path)
+        kind = _MEDIA.get(path.suffix, "")
+        if not kind or not path.is_file() or path.stat().st_size > MOST_SHOWN:
+            return super()._repr_html_()
+        if kind == "text/html":
+            page = html.escape(path.read_text(encoding="utf-8"))
+            return (
+                f'<iframe sandbox="allow-scripts" srcdoc="{page}" width="100%" height="640" frameborder="0"></iframe>'
+            )
+        data = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+        return f'<video controls src="{data}"></video>' if kind == "video/mp4" else f'<img src="{data}">'
 
 
 def watch(

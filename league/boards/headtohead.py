@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from league.boards import plots
 from league.boards.standings import find_rated, rate
 from league.errors import UsageError
 from league.maths.ratings import Difference, PairCounts, Probabilities
 from league.maths.record import Record
 from league.store.rows import Sampling
 from league.store.store import Store
+from league.types.results import Grid, Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class Matchup:
+@dataclass(frozen=True, repr=False)
+class Matchup(Result):
     """A against B in one game: their own games, and what the ratings of all say, None where no chain links the two.
 
     predicted: the probabilities of A's win, draw and loss, the mean of both seatings. difference: Elo points of A above
@@ -36,6 +42,25 @@ class Matchup:
     difference: Difference | None
     superiority: float | None
     z: float | None
+
+    def grids(self) -> list[Grid]:
+        """A row for all games, and one for either seating."""
+        columns = ("agent", "against", "seat", "games", "wins", "draws", "losses", "score", "lower", "upper")
+        seatings = ((None, self.record), (0, self.seat0), (1, self.seat1))
+        rows = [
+            (self.a, self.b, seat, r.games, r.wins, r.draws, r.losses, r.score, r.lower, r.upper)
+            for seat, r in seatings
+        ]
+        told = "" if self.predicted_score is None else f"predicted score {self.predicted_score:.3f}"
+        if self.superiority is not None:
+            told += f"; stronger with probability {self.superiority:.2f}"
+        return [Grid(columns, rows, told)]
+
+    def plot(self) -> Figure:
+        """The record, of all games and by seat."""
+        named = (("all games", self.record), ("in seat 0", self.seat0), ("in seat 1", self.seat1))
+        met = [(name, r.wins, r.draws, r.losses, r.score, r.lower, r.upper) for name, r in named if r.games]
+        return plots.scores(f"{self.a} against {self.b}", met)
 
 
 def matchup(store: Store, a: str, b: str, *, sampling: Sampling = "sample") -> Matchup:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from league.boards.payoff import Payoff
+from league.boards import plots
 from league.errors import UsageError
 from league.store.files import check_new, new_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from league.boards.payoff import Payoff
 
 COLOURS = "RdBu"
 """Red where all is lost, nearly white at a half, blue where all is won: told apart by the colour-blind too."""
@@ -68,19 +70,32 @@ def save(payoff: Payoff, path: Path) -> None:
 
 
 def draw(payoff: Payoff) -> Figure:
-    """The picture: agents group by group, in each the best-rated on top and on the left; at least two of them.
+    """The picture, whatever matplotlib is set to; names in it are text, not mathematics.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    figure = plots.figure(1.0, 1.0)
+    from matplotlib.style import context
+
+    with context(["default", {"text.parse_math": False}]):
+        _fill(figure, payoff)
+    return figure
+
+
+def _fill(figure: Figure, payoff: Payoff) -> None:
+    """Agents group by group, in each the best-rated on top and on the left; at least two of them.
 
     Figures stand in the cells while they are large enough; where names do not fit, those of every so many ranks stand.
     The title says which.
     """
-    from matplotlib.figure import Figure
-
     size = len(payoff.rows)
     cell = max(SMALLEST_CELL, min(LARGEST_CELL, TABLE // size))
     side = size * cell / DPI
     panel, gap, strip = max(1.1, min(2.2, side / 4)), 0.15, 0.18
     width, height = side + 3 * (panel + gap) + 2 * gap + strip, side
-    figure = Figure(figsize=(width, height), dpi=DPI)
+    figure.set_layout_engine("none")
+    figure.set_size_inches(width, height)
 
     def axes(left: float, across: float, share: Axes | None = None) -> Axes:
         return figure.add_axes((left / width, 0.0, across / width, 1.0), sharey=share)
@@ -95,7 +110,6 @@ def draw(payoff: Payoff) -> Figure:
     figure.colorbar(image, cax=bar, ticks=[0, 25, 50, 75, 100])
     bar.set_ylabel("score of the row against the column, %\n(0 lost all, 50 even, 100 won all; draws count half)")
     _texts(figure, table, payoff, cell)
-    return figure
 
 
 def _table(axes: Axes, payoff: Payoff, cell: int) -> Any:

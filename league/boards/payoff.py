@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ from league.maths.metagame import (
 )
 from league.maths.ratings import Ratings
 from league.store.store import Store
+from league.types.results import Grid, Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,8 +78,8 @@ class Performance:
     known: float
 
 
-@dataclass(frozen=True)
-class Payoff:
+@dataclass(frozen=True, repr=False)
+class Payoff(Result):
     """The cross table of one game, group by group, in each the best-rated agent first.
 
     score[i][j]: the mean score of agent i against j, a draw as half a win; None where they never met. games: likewise.
@@ -97,6 +101,30 @@ class Payoff:
     num_cycles: int
     circles: tuple[Circle, ...]
     performances: tuple[Performance, ...]
+
+    def grids(self) -> list[Grid]:
+        """A row for each agent with its score against each."""
+        names = [row.name for row in self.rows]
+        rows = [
+            (row.name, row.rating, row.nash, row.alpha_rank, *scores)
+            for row, scores in zip(self.rows, self.score, strict=True)
+        ]
+        return [Grid(("agent", "rating", "nash", "alpha_rank", *names), rows, f"{self.game}: score of the row")]
+
+    def plot(self) -> Figure:
+        """The heat map of `league payoff --png`.
+
+        Raises:
+            UsageError: no two agents have met, or matplotlib is not installed.
+        """
+        from league.boards import heatmap  # which draws what is defined here
+
+        if not self.rows:
+            raise UsageError(f"{self.game}: no two agents have met; play some with `league.evaluate(a, b)`")
+        return heatmap.draw(self)
+
+    def __repr__(self) -> str:
+        return f"Payoff({self.game}, {len(self.rows)} agents)"
 
     @property
     def num_unmet(self) -> int:

@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import chdtrc
 
 from league.acts import act
+from league.boards import plots
 from league.boards.brief import choose
 from league.errors import StoreError, UsageError, nearest
 from league.maths.davidson import Prior
@@ -26,6 +27,10 @@ from league.store.reading import Reader
 from league.store.rows import RatingRow, RunRow, Sampling, SnapshotRow
 from league.store.store import Store
 from league.types import BOT_PREFIX
+from league.types.results import Grid, Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHORT_HASH = 12
 LEAST_PREFIX = 8
@@ -160,8 +165,8 @@ class Board:
     """Rated agents that are shown nowhere in `entries`; there are such only on a brief board."""
 
 
-@dataclass(frozen=True)
-class Leaderboard:
+@dataclass(frozen=True, repr=False)
+class Leaderboard(Result):
     """One board a game id, the latest run's first; ratings of different games have nothing to do with each other."""
 
     boards: tuple[Board, ...]
@@ -175,6 +180,36 @@ class Leaderboard:
     def learners(self) -> tuple[TrainingEntry, ...]:
         """The learners of all boards, board by board."""
         return tuple(learner for board in self.boards for learner in board.learners)
+
+    def grids(self) -> list[Grid]:
+        """One of all entries, game by game."""
+        columns = (
+            *("game", "rank", "agent", "rating", "lower", "upper", "games", "wins", "draws", "losses"),
+            *("superiority", "group", "agent_id"),
+        )
+        rows = [
+            (
+                *(board.game, x.rank, x.name, x.rating, x.lower, x.upper, x.games, x.wins, x.draws, x.losses),
+                *(x.superiority, x.group, x.agent_id[:SHORT_HASH]),
+            )
+            for board in self.boards
+            for x in board.entries
+        ]
+        return [Grid(columns, rows)]
+
+    def plot(self) -> Figure:
+        """The ratings of the first board that has any, with their intervals."""
+        board = next((board for board in self.boards if board.entries), None)
+        if board is None:
+            return plots.ratings("nobody is rated yet", [])
+        others = len([other for other in self.boards if other.entries]) - 1
+        title = f"{board.game}: {len(board.entries):,} agents" + (f"; {others} other games" if others else "")
+        rated = [(x.name, x.rating, x.lower, x.upper) for x in board.entries]
+        return plots.ratings(title, rated, held=board.anchor)
+
+    def __repr__(self) -> str:
+        games = ", ".join(f"{board.game}: {len(board.entries)} agents" for board in self.boards)
+        return f"Leaderboard({games or 'no games'})"
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain dicts and lists."""
@@ -358,6 +393,24 @@ def _rating_rows(ratings: Ratings, game_id: str, sampling: Sampling) -> list[Rat
         )
         for i, agent in enumerate(ratings.agents)
     ]
+
+
+def curves(store: Store, runs: Sequence[str], title: str, metric: str = "") -> Figure:
+    """The ratings of runs' snapshots over the steps, as the leaderboard has them now; beside them a metric of theirs.
+
+    Raises:
+        UsageError: no such run, or matplotlib is not installed.
+        StoreError: the store cannot be read.
+    """
+    with store.reading():
+        steps = {run: {row.agent_id: row.step for row in store.snapshots(run)} for run in runs}
+        told = {run: [(x, y) for x, y in store.metric(run, metric) if y is not None] for run in runs if metric}
+    rated = {entry.agent_id: entry for entry in leaderboard(store, runs[0]).entries}
+    points = {
+        run: [(at, x.rating, x.lower, x.upper) for agent, at in known.items() if (x := rated.get(agent))]
+        for run, known in steps.items()
+    }
+    return plots.progress(title, points, (metric.replace("_", " "), told) if metric else None)
 
 
 def best_snapshot(store: Store, run: str) -> str:

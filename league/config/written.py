@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from league.config import to_json
+from league.config import ROLE, to_json
 from league.config.models import SECTIONS, Config
 from league.config.schedules import Schedule
+from league.errors import ConfigError
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 BARS = "▁▂▃▄▅▆▇█"
@@ -16,11 +18,40 @@ COLUMNS = 24
 """Of a schedule's picture."""
 
 
+Overrides = Sequence[str] | Mapping[str, Any]
+"""Settings as `section.key=value`, or as a dict of sections: `{"learner": {"gamma": 0.9}}`."""
+
+
+def as_words(overrides: Overrides) -> list[str]:
+    """Each setting as `section.key=value`.
+
+    Raises:
+        ConfigError: a section that is no dict, or a value that no setting has.
+    """
+    if not isinstance(overrides, Mapping):
+        return list(overrides)
+    words = []
+    for section, table in overrides.items():
+        if not isinstance(table, Mapping):
+            raise ConfigError(
+                f"overrides={{{section!r}: {table!r}}}: a section's settings are a dict; write it like"
+                f" {{'learner': {{'gamma': 0.995}}}}"
+            )
+        for key, value in table.items():
+            values = {f"{key}.{name}": x for name, x in value.items()} if section == ROLE else {key: value}
+            try:
+                words += [f"{section}.{name}={toml(x)}" for name, x in values.items()]
+            except (TypeError, ValueError) as error:
+                raise ConfigError(f"overrides: {section}.{key}={value!r} cannot be a setting: {error}") from None
+    return words
+
+
 def toml(value: Any) -> str:
     """A setting's value as `--set` takes it."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(key)} = {toml(item)}" for key, item in value.items()) + " }" if value else "{}"
-    if isinstance(value, list):
+        items = ", ".join(f"{_key(str(key))} = {toml(item)}" for key, item in value.items())
+        return f"{{ {items} }}" if value else "{}"
+    if isinstance(value, list | tuple):
         return "[" + ", ".join(toml(item) for item in value) + "]"
     return json.dumps(value, ensure_ascii=False)
 

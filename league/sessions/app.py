@@ -19,6 +19,7 @@ from league.arena.games import difference, enter, find_again
 from league.arena.parts import enter as enter_parts
 from league.config import AUTO
 from league.config.models import Config
+from league.config.written import Overrides, as_words
 from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import DEFAULT_STORE, UsageError, command
@@ -51,7 +52,7 @@ def train(
     seed: int = 0,
     device: str | None = None,
     config_file: str | Path | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     bots: object = None,
     sampler: object = None,
     policy: object = None,
@@ -71,7 +72,8 @@ def train(
         seed: random seed.
         device: `auto`, `cuda`, `mps` or `cpu`.
         config_file: a TOML file laid over the preset.
-        overrides: settings as `section.key=value`, laid over everything.
+        overrides: settings as `section.key=value`, or a dict of sections, `{"learner": {"gamma": 0.9}}`, laid over
+            everything.
         bots: bots in Python, by name (docs/parts.md): addresses or functions. `pool.mix` says how often the learner
             meets one, as `bot:NAME`; evaluations meet all.
         sampler: one's own: an address, or a function of what is known of a group (`league.pool.samplers.Known`).
@@ -101,7 +103,7 @@ def begun(
     seed: int,
     device: str | None,
     config_file: str | Path | None,
-    overrides: Sequence[str],
+    overrides: Overrides,
     own: Mapping[str, object],
     fresh: bool,
     store: str | Path,
@@ -117,7 +119,7 @@ def begun(
     watcher, say = steady(watcher)
     name = enter(env, watcher.say)
     given = enter_parts(**own, say=watcher.say)
-    sets = [*given.sets, *overrides, *([f"learner.device={device}"] if device else [])]
+    sets = [*given.sets, *as_words(overrides), *([f"learner.device={device}"] if device else [])]
     config, spec, torch_device, explanation = settle(stage, preset, name, config_file, sets, store=store)
     check_settings(config, spec)
     check_seed(seed)
@@ -164,7 +166,7 @@ def resume(
     sampler: object = None,
     policy: object = None,
     device: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     store: str | Path = DEFAULT_STORE,
     watcher: Watcher | Sequence[Watcher] | None = None,
 ) -> TrainResult:
@@ -202,7 +204,7 @@ def resumed(
     env: object,
     own: Mapping[str, object],
     device: str | None,
-    overrides: Sequence[str],
+    overrides: Overrides,
     store: str | Path,
     watcher: Watcher | Sequence[Watcher] | None,
 ) -> Iterator[Session]:
@@ -215,8 +217,9 @@ def resumed(
     opened = Store.open(Path(store), say)
     row = opened.find_run(run)
     need_alone(opened, run)
-    need_steps(row, overrides, opened.path)
-    goes_on = made_ready(opened, row, Again(env, own, device, overrides), "resuming", watcher)
+    words = as_words(overrides)
+    need_steps(row, words, opened.path)
+    goes_on = made_ready(opened, row, Again(env, own, device, words), "resuming", watcher)
     with session_of(goes_on(row)) as session:
         yield session
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,8 +22,10 @@ from league.arena.agents import check_seed
 from league.arena.games import difference, enter, find_again
 from league.arena.parts import Given
 from league.arena.parts import enter as enter_parts
+from league.boards.standings import curves
 from league.config import Layer
 from league.config.models import SELF_PLAY, Config
+from league.config.written import Overrides, as_words
 from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import DEFAULT_STORE, ConfigError, UsageError, command, nearest
@@ -40,13 +43,17 @@ from league.store.rows import LearnerRow, RunRow
 from league.store.store import Store
 from league.training.run import Watcher
 from league.types import GameSpec
+from league.types.results import Grid, Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STAGE = "league"
 """In place of a stage in the rows of a league's runs: no stage carries them on."""
 
 
-@dataclass(frozen=True)
-class LeagueResult:
+@dataclass(frozen=True, repr=False)
+class LeagueResult(Result):
     """Where a call left a league: one result for each learner that it trained, in the order of the league's file."""
 
     league: str
@@ -55,6 +62,15 @@ class LeagueResult:
     learners: tuple[TrainResult, ...]
     signal: int = 0
     """Number of the signal that stopped it."""
+
+    def grids(self) -> list[Grid]:
+        """A row a learner."""
+        rows = [(x.run, x.status, x.steps, x.updates) for x in self.learners]
+        return [Grid(("learner", "status", "steps", "updates"), rows, f"league {self.league}: {self.status}")]
+
+    def plot(self) -> Figure:
+        """The ratings of each learner's snapshots over its steps."""
+        return curves(Store.open(self.learners[0].store), [x.run for x in self.learners], f"league {self.league}")
 
 
 def train_league(
@@ -68,7 +84,7 @@ def train_league(
     seed: int = 0,
     device: str | None = None,
     config_file: str | Path | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     bots: object = None,
     sampler: object = None,
     policy: object = None,
@@ -95,12 +111,12 @@ def train_league(
         StoreError, LeagueError: as `league.train`.
     """
     watcher, say = steady(watcher)
-    overrides, figures = settings.role_sets(overrides)
+    sets, figures = settings.role_sets(as_words(overrides))
     found = roster.load(league, figures)
     check_seed(seed)
     game = enter(env, watcher.say)
     given = enter_parts(bots, sampler, policy, watcher.say)
-    sets = [*given.sets, *overrides, *([f"learner.device={device}"] if device else [])]
+    sets = [*given.sets, *sets, *([f"learner.device={device}"] if device else [])]
     settle_here = partial(settle, stage, preset, game, config_file, sets, store=store)
     configs = [_settle(settle_here, entry, found) for entry in found.learners]
     _need_use(given, configs)
@@ -120,7 +136,7 @@ def resume_league(
     policy: object = None,
     learner: str | None = None,
     device: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     store: str | Path = DEFAULT_STORE,
     watcher: Watcher | Sequence[Watcher] | None = None,
 ) -> LeagueResult:
@@ -137,7 +153,7 @@ def resume_league(
     """
     watcher, say = steady(watcher)
     opened = Store.open(Path(store), say)
-    changes = Changes(overrides, enter_parts(bots, sampler, policy, watcher.say))
+    changes = Changes(as_words(overrides), enter_parts(bots, sampler, policy, watcher.say))
     rows = {row.run: row for row in opened.learners()}
     if league in rows:
         named = league.removeprefix(f"{rows[league].league}.")

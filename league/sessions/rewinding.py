@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from league.config.written import Overrides, as_words
 from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
 from league.sessions.app import Again, made_ready, need_alone, need_steps, session_of
 from league.sessions.continuation import is_pruned
@@ -41,7 +42,7 @@ def rewind(
     sampler: object = None,
     policy: object = None,
     device: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     store: str | Path = DEFAULT_STORE,
     watcher: Watcher | Sequence[Watcher] | None = None,
 ) -> TrainResult:
@@ -74,7 +75,7 @@ def rewound(
     env: object,
     own: Mapping[str, object],
     device: str | None,
-    overrides: Sequence[str],
+    overrides: Overrides,
     store: str | Path,
     watcher: Watcher | Sequence[Watcher] | None,
 ) -> Iterator[Session]:
@@ -93,8 +94,9 @@ def rewound(
         index = _state_at(opened, row, at)
         counters = read_kept(index)["counters"]
         then = replace(row, steps=counters["steps"], update=counters["update"], status="stopped")
-        need_steps(then, overrides, opened.path)
-        plan = made_ready(opened, then, Again(env, own, device, overrides), f"back to step {then.steps:,} of", watcher)
+        words = as_words(overrides)
+        need_steps(then, words, opened.path)
+        plan = made_ready(opened, then, Again(env, own, device, words), f"back to step {then.steps:,} of", watcher)
         new = replace(then, run=name or "", parent=run, started_at=now(), updated_at=now())
         with claimed(opened, name, new) as begun:
             _begin(opened, row, begun, index)

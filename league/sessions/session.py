@@ -10,9 +10,10 @@ import itertools
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 
@@ -20,11 +21,11 @@ from league import config as settings
 from league.arena import lessons, networks
 from league.arena.frames import rows_of
 from league.boards.alarms import sound
-from league.boards.standings import rate_evaluation
+from league.boards.standings import curves, rate_evaluation
 from league.config.models import Config
 from league.device import describe_device, has_bf16, products_of
 from league.envs import registry
-from league.errors import SnapshotError, StoreError, UsageError
+from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
 from league.play.opponents import num_slots_for
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
@@ -42,10 +43,14 @@ from league.store.store import Store
 from league.training.loop import train as run_training
 from league.training.run import Counters, Ending, Lesson, PoolMaker, Run, Start
 from league.types import MatchBatch, Policy, PolicyStack
+from league.types.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class TrainResult:
+@dataclass(frozen=True, repr=False)
+class TrainResult(Result):
     """Where a call of `train` left its run."""
 
     run: str
@@ -57,6 +62,12 @@ class TrainResult:
     """Agent id of the newest snapshot."""
     signal: int = 0
     """Number of the signal that stopped it."""
+    store: Path = field(default=Path(DEFAULT_STORE), compare=False, repr=False)
+
+    def plot(self) -> Figure:
+        """The ratings of its snapshots over the steps, and the reward a step."""
+        store = Store.open(self.store)
+        return curves(store, [self.run], self.run, "reward_per_step")
 
 
 @dataclass(frozen=True)
@@ -141,7 +152,8 @@ class _Learner:
     def result(self, signal: int) -> TrainResult:
         counters, status = self.counters, "finished" if self.is_finished else "stopped"
         by = 0 if self.is_finished else signal
-        return TrainResult(self.plan.row.run, counters.steps, counters.update, status, counters.newest, by)
+        store = self.plan.shelf.store.path
+        return TrainResult(self.plan.row.run, counters.steps, counters.update, status, counters.newest, by, store)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from league.config.models import Config
+from league.config.written import Overrides
 from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
 from league.play import randomness
 from league.play.evaluation import Summary
@@ -67,7 +68,7 @@ class Trainer:
         seed: int = 0,
         device: str | None = None,
         config_file: str | Path | None = None,
-        overrides: Sequence[str] = (),
+        overrides: Overrides = (),
         bots: object = None,
         sampler: object = None,
         policy: object = None,
@@ -89,7 +90,7 @@ class Trainer:
         sampler: object = None,
         policy: object = None,
         device: str | None = None,
-        overrides: Sequence[str] = (),
+        overrides: Overrides = (),
         store: str | Path = DEFAULT_STORE,
         watcher: Watcher | Sequence[Watcher] | None = None,
     ) -> Self:

@@ -259,8 +259,12 @@ def connect(path: Path, read_only: bool = False) -> Cursor:
         con = duckdb.connect(path, read_only=read_only, config=_CONFIG)
     except MemoryError as error:
         raise duckdb.OutOfMemoryException(str(error)) from None
-    if not con.execute("SELECT current_setting('lock_configuration')").fetchall()[0][0]:  # else opened twice at once
-        con.execute("SET enable_progress_bar = false; SET lock_configuration = true")
+    asked = "SELECT current_setting('lock_configuration'), current_setting('enable_progress_bar')"
+    is_locked, has_bar = con.execute(asked).fetchall()[0]
+    if has_bar and not is_locked:  # in a notebook without ipywidgets it has none, and none can be switched off
+        con.execute("SET enable_progress_bar = false")
+    if not is_locked:  # else opened twice at once
+        con.execute("SET lock_configuration = true")
     return con
 
 

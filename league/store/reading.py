@@ -191,6 +191,14 @@ class Reader:
         """The agent id of the run's champion, which a gate promoted; None where there is none."""
         return next((agent_id for (agent_id,) in self._select("champion", run=run)), None)
 
+    def metric(self, run: str, name: str) -> list[tuple[int, float | None]]:
+        """One metric of a run over its updates: steps and value."""
+        return [(steps, value) for _, steps, _, value in self._select("metrics", run=run, name=name)]
+
+    def metrics(self, run: str) -> list[tuple[int, int, str, float | None]]:
+        """All metrics of a run by update: update, steps, name, value; None: not a number."""
+        return self._select("metrics", run=run, name=None)
+
     def gates(self, run: str | None = None) -> list[GateRow]:
         """All gates, or those at which the title of the run's champion was at stake, oldest first."""
         return self._rows(GateRow, "gates", run=run)

@@ -1,0 +1,187 @@
+"""For a notebook or a script: a store's rows as tables that lie in memory, and the door that shows progress there.
+
+DuckDB lets one process hold the file. So whatever is read here is copied and the store let go of before a call returns.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from league.boards import plots
+from league.boards.payoff import Payoff, payoffs
+from league.errors import DEFAULT_STORE, StoreError, UsageError, nearest
+from league.printing.queries import unique
+from league.store import liveness
+from league.store.store import Store
+from league.types.results import Grid, Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+MOST_CURVES = 8
+"""That a table is drawn as where nobody says which."""
+
+
+@dataclass(frozen=True, repr=False)
+class Table(Result):
+    """Rows of a store, copied into memory; the store is free again."""
+
+    columns: tuple[str, ...]
+    """Their names, each once."""
+    rows: tuple[tuple[Any, ...], ...]
+
+    def grids(self) -> list[Grid]:
+        """Itself."""
+        return [Grid(self.columns, self.rows)]
+
+    def df(self) -> pd.DataFrame:
+        """As `to_df`."""
+        return self.to_df()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.columns[:6]) + (", ..." if len(self.columns) > 6 else "")
+        return f"Table({len(self.rows):,} rows: {names})"
+
+    def plot(self, x: str | None = None, y: str | Sequence[str] | None = None) -> Figure:
+        """Columns of numbers as curves over another one, each on its own scale.
+
+        Args:
+            x: over which; `steps` if there is such a column, else the first one of numbers.
+            y: which; the first `MOST_CURVES` other columns of numbers if not given.
+
+        Raises:
+            UsageError: no such column, it has no numbers, or matplotlib is not installed.
+        """
+        numbers = [name for name, column in self._by_column().items() if _are_numbers(column)]
+        x = x or ("steps" if "steps" in numbers else next(iter(numbers), ""))
+        names = [y] if isinstance(y, str) else list(y or [name for name in numbers if name != x][:MOST_CURVES])
+        if not names:
+            raise UsageError(
+                "plot: there are no two columns of numbers; query some, as in SELECT steps, value FROM ..."
+            )
+        for name in (x, *names):
+            if name not in numbers:
+                raise UsageError(f"plot: no column {name!r} of numbers{nearest(name, numbers)}")
+        found = self._by_column()
+        curves = {
+            name: sorted((a, b) for a, b in zip(found[x], found[name], strict=True) if a is not None and b is not None)
+            for name in names
+        }
+        return plots.lines("", x, curves)
+
+    def _by_column(self) -> dict[str, tuple[Any, ...]]:
+        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
+        return dict(zip(self.columns, columns, strict=True))
+
+
+def _are_numbers(column: Sequence[Any]) -> bool:
+    kept = [value for value in column if value is not None]
+    return bool(kept) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in kept)
+
+
+def query(sql: str, *, store: str | Path = DEFAULT_STORE) -> Table:
+    """Runs one SELECT on the store, within the limits of `league query`: 30 seconds, 1,000,000 rows, 256 MiB.
+
+    Args:
+        sql: it reads nothing but the store's rows: tables `run`, `agent`, `snapshot`, `match`, `rating`, `metric`,
+            `event`, ..., and the view `evaluation_game`.
+        store: the DuckDB file; training may be writing it at the same time.
+
+    Raises:
+        UsageError: it is not one read, or its result is too large.
+        StoreError: it took too long, or the store cannot be read.
+    """
+    columns, rows = Store.open(Path(store)).query(sql)
+    return Table(tuple(unique(columns)), tuple(rows))
+
+
+def runs(*, store: str | Path = DEFAULT_STORE) -> Table:
+    """The runs of a store, oldest first, with their true status: `died` is one whose process was killed.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    opened = Store.open(Path(store))
+    roles = {row.run: row.role for row in opened.learners()}
+    columns = ("run", "game", "stage", "role", "status", "steps", "updates", "seed", "preset", "device", "started_at")
+    rows = [
+        (
+            *(row.run, row.game, row.stage, roles.get(row.run), status, row.steps, row.update, row.seed),
+            *(row.preset, row.device, row.started_at),
+        )
+        for row, status in liveness.runs(opened)
+    ]
+    return Table(columns, tuple(rows))
+
+
+def metrics(run: str, *, store: str | Path = DEFAULT_STORE) -> Table:
+    """A run's metrics: a row an update, a column a metric (docs/training.md); None where it has no number then.
+
+    Raises:
+        UsageError: no such run.
+        StoreError: the store cannot be read.
+    """
+    opened = Store.open(Path(store))
+    with opened.reading():
+        opened.find_run(run)
+        found = opened.metrics(run)
+    names = sorted({name for _, _, name, _ in found})
+    updates: dict[tuple[int, int], dict[str, float | None]] = {}
+    for update, steps, name, value in found:
+        updates.setdefault((update, steps), {})[name] = value
+    rows = tuple((update, steps, *map(values.get, names)) for (update, steps), values in updates.items())
+    return Table(("update", "steps", *names), rows)
+
+
+def payoff(run: str | None = None, *, store: str | Path = DEFAULT_STORE) -> Payoff:
+    """Who beats whom in the evaluation matches, with Nash mixture and alpha-rank.
+
+    Args:
+        run: only this run's snapshots and whom they met; all agents of the latest run's game if not given.
+        store: the DuckDB file.
+
+    Raises:
+        UsageError: no such run, or more than 2,000 agents.
+        StoreError: there is no match yet, or the store cannot be read.
+    """
+    opened = Store.open(Path(store))
+    found = payoffs(opened, run)
+    if not found:
+        raise StoreError(f"no matches yet in {opened.path}; run `league.train(...)` first")
+    return found[0]
+
+
+def in_notebook() -> bool:
+    """Whether a kernel of Jupyter's calls, so that what is displayed is seen."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def shown(function: Callable[..., Any]) -> Callable[..., Any]:
+    """In a notebook: `function` with its progress shown below the cell, unless it is given a `watcher` or `say`.
+
+    `watcher=()` shows nothing.
+    """
+    from league.faces.jupyter import Progress
+
+    names = function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
+
+    @wraps(function)
+    def showing(*arguments: Any, **named: Any) -> Any:
+        if not in_notebook() or named.get("watcher") is not None:
+            return function(*arguments, **named)
+        with Progress() as progress:
+            if "watcher" in names:
+                named["watcher"] = progress
+            return function(*arguments, **named)
+
+    return showing
