@@ -38,6 +38,9 @@ def watch(
     seconds: Annotated[
         float | None, typer.Option(metavar="X", help="Seconds of the match to draw, at most 300; all if not given.")
     ] = None,
+    start: Annotated[
+        float, typer.Option(metavar="X", help="Seconds of the match that are left out before that.")
+    ] = 0.0,
     boxes: Annotated[bool, flag("--boxes", help="Also draw hit boxes and hurt boxes.")] = False,
     kept: Annotated[bool, flag("--kept", help="Their newest match that the store keeps; play none.")] = False,
     seed: SeedOption = 0,
@@ -51,6 +54,7 @@ def watch(
         b if against is None else against,
         out,
         seconds=seconds,
+        start=start,
         boxes=boxes,
         seed=seed,
         kept=kept,
@@ -152,6 +156,54 @@ def rewards(
         print_json({"terms": [{**asdict(term), "weighted": term.weighted} for term in terms]})
     elif terms:
         print_rewards(run, terms)
+
+
+@command(PANEL)
+def report(
+    output: Output,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN]...",
+            help="Runs, or a league for its learners; else the newest.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="A new file.")] = Path("report.html"),
+    matches: Annotated[
+        int | None, typer.Option(metavar="N", help="How many kept matches it can play; 12 if not given.")
+    ] = None,
+) -> None:
+    """Write one page about runs, for a browser: ratings, scores, losses, payoffs, matches, alarms, settings."""
+    from league.faces.report import MATCHES, report
+    from league.printing.answers import print_report
+    from league.printing.bars import Bar
+
+    with Bar(output.quiet) as bar:
+        done = report(runs or (), out, matches=MATCHES if matches is None else matches, store=output.store, say=bar.say)
+    if output.as_json:
+        print_json(done)
+    else:
+        print_report(done)
+
+
+@command(PANEL)
+def serve(
+    output: Output,
+    port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Of the page, 8700 if not given; 0: a free one.")
+    ] = None,
+) -> None:
+    """Show the store live in a browser, on 127.0.0.1, while training runs; writes nothing. Ctrl+C ends it."""
+    from league.faces.live import PORT, serve
+
+    def begun(address: str) -> None:
+        if output.as_json:
+            print_json({"address": address, "store": str(output.store)})
+        else:
+            output.say(f"open {address} in a browser; Ctrl+C ends it")
+
+    serve(port=PORT if port is None else port, store=output.store, say=output.say, begun=begun)
 
 
 @command(PANEL)

@@ -139,6 +139,7 @@ def test_commands_on_the_store_do_without_torch(tmp_path: Path) -> None:
     lines = [
         *("leaderboard", "payoff", "runs", "rewards a", "events", "query VALUES(1)", "matchup bot:a bot:b"),
         *("matches m.csv", "alarms", "alarms a", "imports list", "snapshots list", "snapshots prune"),
+        "report a --out r.html",
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

@@ -92,7 +92,7 @@ OFFERS = {
     "sessions/folders:_is_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
     "sessions/app:longer command('train', '--fresh', '--env', row.env, store=store)": "smoke_finished",
     "sessions/app:longer command(*words, store=store)": "short_finished",
-    "boards/standings:leaderboard `league evaluate A --against B`": "advised",
+    "boards/standings:_boards `league evaluate A --against B`": "advised",
     "boards/standings:_notes `league evaluate A --against B`": "advised",
     "boards/alarms:_forgetting `league tournament --run {run} --bots`": "advised",
     "boards/alarms:_cycling `league tournament --run {run}`": "advised",
@@ -104,6 +104,9 @@ OFFERS = {
     "store/connection:_set_aside `league resume`": "no_offer",  # says what that command will say
     "store/exchange:export_matches `league query 'SELECT DISTINCT run FROM match'`": "no_such_matches",
     "store/store:_missing `league train`": "no_store",
+    "store/making:check_up_to_date command('runs', store=connection.path)": "older_store",
+    "printing/answers:_offered next_step('report', name, '--out', f'{name}.html', store=store)": "short_finished",
+    "faces/report:_check command('train', store=store)": "nothing_to_report",
     "arena/replays:parse `league watch A B --out FILE.replay`": "no_replay",
     "sessions/failures:replay command('watch', path, '--out', out)": "replay_to_be_drawn",
     "printing/answers:print_ended `league imports remove {e.run}`": "no_offer",  # test_hands.py takes it back
@@ -172,6 +175,18 @@ def advised(call: Call) -> str:
 def empty_store(call: Call) -> str:
     Store.create("other.duckdb")
     return call("payoff", "--store", "other.duckdb").err
+
+
+def nothing_to_report(call: Call) -> str:
+    Store.create("other.duckdb")
+    return call("report", "--store", "other.duckdb").err
+
+
+def older_store(call: Call) -> str:
+    store = Store.create("other.duckdb")
+    with store.connection.transaction() as con:
+        con.execute("DELETE FROM migration WHERE name = '017_replay'; DROP TABLE replay")
+    return refusal(lambda: Store.read_only("other.duckdb"))
 
 
 def no_store(call: Call) -> str:

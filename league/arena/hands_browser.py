@@ -13,6 +13,7 @@ from typing import Any
 from league.arena import pages
 from league.arena.frames import Course
 from league.arena.hands import Ended, Table
+from league.arena.templates import filled
 from league.errors import LeagueError, UsageError, one_line
 from league.schema import check_number
 
@@ -118,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, "text/plain", b"no such page")
             return
         title = " against ".join(one_line(name) for name in self.server.table.names)
-        text = pages.filled("hands.html", ("draw.js", "hands.js"), "player.css", connects="'self'", title=title)
+        text = filled("hands.html", ("draw.js", "hands.js"), "player.css", connects="'self'", title=title)
         self._send(200, "text/html; charset=utf-8", text.encode())
 
     def do_POST(self) -> None:

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import html
 import io
 import json
-import zlib
-from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
@@ -19,6 +13,7 @@ import numpy as np
 from league.acts import act
 from league.arena.frames import Course, Picture, chances_of, marks_of, rows_of
 from league.arena.replays import Replay
+from league.arena.templates import PLAYER, filled, packed
 from league.envs import registry
 from league.envs.drawing import HUD_SIZE, Drawing, colour_text, to_json
 from league.errors import UsageError, one_line
@@ -75,30 +70,7 @@ def page(found: dict[str, Any], title: str) -> str:
 
     Its content policy allows the one script and the one style that are in it, by their hashes, and images of its own.
     """
-    packed = zlib.compress(json.dumps(found, separators=(",", ":"), allow_nan=False).encode(), 9)
-    data = base64.b64encode(packed).decode()
-    return filled("player.html", ("draw.js", "player.js"), "player.css", title=title, data=data)
-
-
-def filled(template: str, scripts: Sequence[str], style: str, *, connects: str = "", **values: str) -> str:
-    """A page of this folder with its scripts, its style and the policy that allows just these.
-
-    connects: where the script may connect to, if anywhere.
-    """
-    code, look = "".join(_part(script) for script in scripts), _part(style)
-    policy = f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(look)}'; img-src data:"
-    policy += f"; connect-src {connects}" if connects else ""
-    policy += "; base-uri 'none'; form-action 'none'"
-    shown = {name: html.escape(value) for name, value in values.items()}
-    return Template(_part(template)).substitute(shown, policy=policy, script=code, style=look)
-
-
-def _part(name: str) -> str:
-    return resources.files("league.arena").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return filled("player.html", PLAYER, "player.css", title=title, data=packed(found))
 
 
 def frames(course: Course) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from league.play.recording import FORMAT, Tape, body_hash, unpack
 from league.schema import FrozenModel, read_file
 from league.snapshots.manifest import GameRecord
 from league.store.files import check_new, new_file
+from league.store.reading import Reader
 from league.types import EXTERNAL, SEATS, BoolArray, Closing, GameSpec, MatchBatch, Turns
 
 SUFFIX = ".replay"
@@ -165,6 +166,15 @@ def read(path: str | Path) -> Replay:
     return parse(data, str(path))
 
 
+def named(replay: Replay, store: Reader | None) -> Replay:
+    """With the names that the store has for those agents of which it tells only the id."""
+    if store is None or all(seat.name or seat.bot for seat in replay.seats):
+        return replay
+    names = {row.agent_id: row.name for row in store.agents(replay.game.game_id)}
+    seats = [x if x.name else x.model_copy(update={"name": names.get(x.agent, "")}) for x in replay.seats]
+    return replay.model_copy(update={"seats": seats})
+
+
 @act("write the replay")
 def save(text: str, out: Path) -> None:
     """Writes a replay's text into a new file, whole or not at all.
@@ -221,6 +231,10 @@ class Playback:
     def seconds_per_step(self) -> float:
         """Of the game's own time."""
         return self.spec.ticks_per_step / self.spec.tick_rate
+
+    def actions_of(self, seat: int) -> npt.NDArray[Any]:
+        """(N, A): what a seat decided, one after the other; empty for a native bot, which keeps it to itself."""
+        return self._actions[seat]
 
     def moments(self) -> Iterator[Moment]:
         """Plays the match: yields before each step what is decided in it, and at the end compares how it ended.

@@ -199,7 +199,7 @@ def _found(a: str, against: str | None, how: Wishes) -> Match:
     if against is None:
         text, replay = _read(a)
         opened = Store.open(how.store, how.say) if Path(how.store).exists() else None
-        return Match(text, Playback(_named(replay, opened), a, how.env, how.say), None, opened)
+        return Match(text, Playback(replays.named(replay, opened), a, how.env, how.say), None, opened)
     opened = store_for(how.store, a, against, say=how.say)
     if how.kept:
         ids = [find_agent(opened, name).agent_id for name in (a, against)]
@@ -209,7 +209,7 @@ def _found(a: str, against: str | None, how: Wishes) -> Match:
                 f"{a} and {against}: {how.store} keeps no match of the two; leave --kept out, which plays one"
             )
         where, text = f"the match of {rows[0].run} in {how.store}", rows[0].content
-        replay = _named(replays.parse(text, where), opened)
+        replay = replays.named(replays.parse(text, where), opened)
         return Match(text, Playback(replay, where, how.env, how.say), None, opened)
     given = enter_parts(how.bots, policy=how.policy, say=how.say)
     meeting = meet(opened, a, against, how.env, how.device, how.say, given)
@@ -217,15 +217,6 @@ def _found(a: str, against: str | None, how: Wishes) -> Match:
         how.say(f"playing {meeting.sides[0].label} against {meeting.sides[1].label}")
     text = play_out(Bout(meeting, meeting.sides, how.seed, greedy=how.greedy)).replay
     return Match(text, Playback(replays.parse(text, "the match"), "the match"), meeting)
-
-
-def _named(replay: replays.Replay, store: Store | None) -> replays.Replay:
-    """With the names that the store has for those agents of which it tells only the id."""
-    if store is None or all(seat.name or seat.bot for seat in replay.seats):
-        return replay
-    names = {row.agent_id: row.name for row in store.agents(replay.game.game_id)}
-    seats = [x if x.name else x.model_copy(update={"name": names.get(x.agent, "")}) for x in replay.seats]
-    return replay.model_copy(update={"seats": seats})
 
 
 def _read(path: str) -> tuple[str, replays.Replay]:

@@ -20,6 +20,8 @@ from league.maths.davidson import Z95
 from league.maths.metagame import Crosstable, cycles, cyclic_share, cyclic_share_by_chance
 from league.maths.ratings import Floats, PairCounts, bradley_terry
 from league.maths.record import wilson
+from league.store.reading import Reader
+from league.store.rows import RunRow
 from league.store.sql import sql
 from league.store.store import Store
 
@@ -63,7 +65,7 @@ class Finding:
     query: str
 
 
-def alarms(store: Store, run: str | None = None) -> tuple[Finding, ...]:
+def alarms(store: Reader, run: str | None = None) -> tuple[Finding, ...]:
     """Looks for every kind of trouble in one run and its game, or in all; raised ones first.
 
     Raises:
@@ -71,10 +73,19 @@ def alarms(store: Store, run: str | None = None) -> tuple[Finding, ...]:
         StoreError: the store cannot be read.
     """
     with store.reading():
-        rows = store.runs() if run is None else [store.find_run(run)]
-        findings = [look(store, row.run, row.game_id) for row in rows for look in (_forgetting, _cycling, _passivity)]
-        games = {game_id: name for game_id, name in store.games().items() if run is None or game_id == rows[0].game_id}
-        findings += [finding for game_id, name in games.items() for finding in _seats(store, game_id, name)]
+        return look(store, store.runs() if run is None else [store.find_run(run)])
+
+
+def look(store: Reader, rows: Sequence[RunRow]) -> tuple[Finding, ...]:
+    """The same of these runs and their games, each game once.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    findings = [find(store, row.run, row.game_id) for row in rows for find in (_forgetting, _cycling, _passivity)]
+    played = {row.game_id for row in rows}
+    games = {game_id: name for game_id, name in store.games().items() if game_id in played}
+    findings += [finding for game_id, name in games.items() for finding in _seats(store, game_id, name)]
     return tuple(sorted(findings, key=lambda finding: (not finding.is_raised, finding.is_raised is None)))
 
 
@@ -108,12 +119,12 @@ def _literal(value: str | int | Sequence[int] | None) -> str:
     return str(value) if isinstance(value, int) else str(list(value))
 
 
-def _rows(store: Store, query: str) -> list[dict[str, Any]]:
+def _rows(store: Reader, query: str) -> list[dict[str, Any]]:
     columns, rows = store.query(query)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _forgetting(store: Store, run: str, game_id: str) -> Finding:
+def _forgetting(store: Reader, run: str, game_id: str) -> Finding:
     """The newest snapshot scores less than an earlier one against one bot or old snapshot (Fisher's exact test)."""
     query = statement("alarm_forgetting", run=run, game_id=game_id, against=None)
     records: dict[str, list[dict[str, Any]]] = {}
@@ -156,7 +167,7 @@ def _forgetting(store: Store, run: str, game_id: str) -> Finding:
     )
 
 
-def _cycling(store: Store, run: str, game_id: str) -> Finding:
+def _cycling(store: Reader, run: str, game_id: str) -> Finding:
     """More of the run's own cross table is cyclic than a ranking with as much noise makes, and a sure circle shows it.
 
     Noise: tables drawn from the Bradley-Terry fit to the same games (a parametric bootstrap).
@@ -230,7 +241,7 @@ def _expected(table: Crosstable) -> Floats:
     return bradley_terry(counts, agents=names).scores(names)
 
 
-def _passivity(store: Store, run: str, game_id: str) -> Finding:
+def _passivity(store: Reader, run: str, game_id: str) -> Finding:
     """The game's metric of activity is 0 in most matches; in a game without one nearly all matches run out of time."""
     activity = store.game(game_id).activity
     query = statement("alarm_passivity", run=run, last=LAST_MATCHES, activity=activity)
@@ -253,7 +264,7 @@ def _passivity(store: Store, run: str, game_id: str) -> Finding:
     return Finding("passivity", run, is_raised, sentence, numbers, query)
 
 
-def _seats(store: Store, game_id: str, game: str) -> list[Finding]:
+def _seats(store: Reader, game_id: str, game: str) -> list[Finding]:
     """The same agents do better from one seat: in games that share a seed, and in others, such as imported ones."""
     about = f"{game} {plain(game_id[:8])}".strip()
     judged = [finding for look in (_shared_seeds, _other_seeds) if (finding := look(store, game_id, about))]
@@ -262,7 +273,7 @@ def _seats(store: Store, game_id: str, game: str) -> list[Finding]:
     return judged or [Finding("seats", about, None, nothing, {}, query)]
 
 
-def _shared_seeds(store: Store, game_id: str, about: str) -> Finding | None:
+def _shared_seeds(store: Reader, game_id: str, about: str) -> Finding | None:
     """More pairs of games with exchanged seats go to one seat than to the other (an exact sign test).
 
     In a fair game an agent does as well from either seat, so pairs in which it did better from the first and from the
@@ -296,7 +307,7 @@ def _shared_seeds(store: Store, game_id: str, about: str) -> Finding | None:
     )
 
 
-def _other_seeds(store: Store, game_id: str, about: str) -> Finding | None:
+def _other_seeds(store: Reader, game_id: str, about: str) -> Finding | None:
     """Agents score more from one seat than from the other against the same opponents (Mantel and Haenszel's test).
 
     Of two agents that met in both seatings, chance alone would decide which of their results fell to which seating:

@@ -10,8 +10,8 @@ from league.boards.standings import find_rated, rate
 from league.errors import UsageError
 from league.maths.ratings import Difference, PairCounts, Probabilities
 from league.maths.record import Record
+from league.store.reading import Reader
 from league.store.rows import Sampling
-from league.store.store import Store
 from league.types.results import Grid, Result
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Matchup(Result):
         return plots.scores(f"{self.a} against {self.b}", met)
 
 
-def matchup(store: Store, a: str, b: str, *, sampling: Sampling = "sample") -> Matchup:
+def matchup(store: Reader, a: str, b: str, *, sampling: Sampling = "sample") -> Matchup:
     """What is known of A against B from evaluation games, in the latest game that both have played.
 
     Args:

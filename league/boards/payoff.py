@@ -24,7 +24,7 @@ from league.maths.metagame import (
     relative_population_performance,
 )
 from league.maths.ratings import Ratings
-from league.store.store import Store
+from league.store.reading import Reader
 from league.types.results import Grid, Result
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Payoff(Result):
 
 
 @act("payoff")
-def payoffs(store: Store, run: str | None = None) -> tuple[Payoff, ...]:
+def payoffs(store: Reader, run: str | None = None) -> tuple[Payoff, ...]:
     """One cross table a game, the latest run's first; with `run`, its own game's, of its snapshots and whom they met.
 
     Nash and alpha-rank are of the margins shrunk towards what the ratings expect, by `metagame.KAPPA` games: a pair

@@ -252,6 +252,37 @@ def leaderboard(
                 next to 0 (`LEAST_PRIOR`).
         StoreError: the store cannot be read.
     """
+    found = _boards(store, run, game_id, against, sampling, prior, is_brief)
+    for board, ratings, earlier in found:
+        _keep(store, board, ratings, earlier)
+    return Leaderboard(tuple(board for board, _, _ in found))
+
+
+def read_leaderboard(
+    store: Reader,
+    run: str | None = None,
+    game_id: str | None = None,
+    *,
+    against: str | None = None,
+    sampling: Sampling = "sample",
+    prior: float | None = None,
+    is_brief: bool = False,
+) -> Leaderboard:
+    """What `leaderboard` returns and raises; nothing goes into the store."""
+    found = _boards(store, run, game_id, against, sampling, prior, is_brief)
+    return Leaderboard(tuple(board for board, _, _ in found))
+
+
+def _boards(
+    store: Reader,
+    run: str | None,
+    game_id: str | None,
+    against: str | None,
+    sampling: Sampling,
+    prior: float | None,
+    is_brief: bool,
+) -> list[tuple[Board, Ratings, list[RatingRow]]]:
+    """Each board with its ratings and with what the table `rating` has of it."""
     believed = _prior(prior)
     with store.reading():
         games = store.games()
@@ -265,8 +296,6 @@ def leaderboard(
         kept = [store.board_ratings(g, sampling, believed.draws) for g in shown]
     rated = [rate_counts(f.counts, f.lineages, f.anchor, prior=believed) for f in facts]
     boards = tuple(_board(f, ratings, other, is_brief) for f, ratings in zip(facts, rated, strict=True))
-    for board, ratings, earlier in zip(boards, rated, kept, strict=True):
-        _keep(store, board, ratings, earlier)
     if other is not None and all(board.against is None for board in boards):
         if any(other[0] == agent.agent_id for board in boards for agent in board.infinite):
             raise UsageError(f"against={against}: it has no finite rating with prior={prior:g}; take a prior above 0")
@@ -274,7 +303,7 @@ def leaderboard(
             f"against={against}: it has no evaluation game with sampling={sampling} here; play some with"
             f" `league evaluate A --against B`, or name another agent"
         )
-    return Leaderboard(boards)
+    return list(zip(boards, rated, kept, strict=True))
 
 
 def _prior(draws: float | None) -> Prior:
@@ -288,7 +317,7 @@ def _prior(draws: float | None) -> Prior:
     return Prior(draws=draws, lineage=draws)
 
 
-def rate(store: Store, game_id: str, sampling: Sampling = "sample") -> Ratings:
+def rate(store: Reader, game_id: str, sampling: Sampling = "sample") -> Ratings:
     """The ratings of one game: Bradley-Terry's over all its evaluation games whose nets chose by `sampling`.
 
     Each snapshot is believed to be like the one before it that has games; the game's anchor is held at 1000.
@@ -395,7 +424,7 @@ def _rating_rows(ratings: Ratings, game_id: str, sampling: Sampling) -> list[Rat
     ]
 
 
-def curves(store: Store, runs: Sequence[str], title: str, metric: str = "") -> Figure:
+def curves(store: Reader, runs: Sequence[str], title: str, metric: str = "") -> Figure:
     """The ratings of runs' snapshots over the steps, as the leaderboard has them now; beside them a metric of theirs.
 
     Raises:
@@ -413,7 +442,7 @@ def curves(store: Store, runs: Sequence[str], title: str, metric: str = "") -> F
     return plots.progress(title, points, (metric.replace("_", " "), told) if metric else None)
 
 
-def best_snapshot(store: Store, run: str) -> str:
+def best_snapshot(store: Reader, run: str) -> str:
     """The agent id of RUN@best: the run's champion, else `best_rated`.
 
     Raises:
@@ -425,7 +454,7 @@ def best_snapshot(store: Store, run: str) -> str:
         return store.champion(run) or best_rated(store, run)
 
 
-def best_rated(store: Store, run: str, but: str | None = None) -> str:
+def best_rated(store: Reader, run: str, but: str | None = None) -> str:
     """The agent id of the run's snapshot with the highest lower 95 % bound, else its latest; never `but`.
 
     A snapshot whose files were pruned cannot be played, so it is not the best.
@@ -447,7 +476,7 @@ def best_rated(store: Store, run: str, but: str | None = None) -> str:
     return max(rated, key=lambda row: (-group[row.agent_id], lower[row.agent_id], row.step)).agent_id
 
 
-def find_named(store: Store, name: str) -> SnapshotRow:
+def find_named(store: Reader, name: str) -> SnapshotRow:
     """The snapshot called `RUN` (its newest), `RUN@STEP` or `RUN@best`.
 
     Raises:
@@ -476,7 +505,7 @@ def find_named(store: Store, name: str) -> SnapshotRow:
     return steps[which] if at else max(snapshots, key=lambda row: row.step)
 
 
-def find_rated(store: Store, name: str) -> tuple[str, str]:
+def find_rated(store: Reader, name: str) -> tuple[str, str]:
     """Id and name of the agent called `bot:NAME`, as in `find_named`, or as a board calls it, or whose id begins so.
 
     Raises:
@@ -506,7 +535,7 @@ def find_rated(store: Store, name: str) -> tuple[str, str]:
     return row.agent_id, f"{row.run}@{row.step}"
 
 
-def _game_of(store: Store, run: str, game_id: str | None) -> str:
+def _game_of(store: Reader, run: str, game_id: str | None) -> str:
     found = store.find_run(run).game_id
     if game_id not in (None, found):
         raise UsageError(f"run `{run}` plays game id `{found}`, not `{game_id}`; pass only one of them")
@@ -534,7 +563,7 @@ class _Facts:
     """Every run shown with its status and its training games."""
 
 
-def _read(store: Store, game: str, game_id: str, run: str | None, sampling: Sampling) -> _Facts:
+def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sampling) -> _Facts:
     known = {agent.agent_id: (agent.name, str(agent.kind)) for agent in store.agents(game_id)}
     own = {} if run is None else {row.agent_id: f"{run}@{row.step}" for row in store.snapshots(run)}
     runs = [row for row in store.runs() if row.game_id == game_id and run in (None, row.run)]

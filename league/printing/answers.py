@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from league.arena.replays import Played
     from league.arena.watching import Film
     from league.boards.alarms import Finding
+    from league.faces.report import Report
     from league.sessions.exploitability import Exploit
     from league.sessions.failures import Finding as Shown
     from league.sessions.leagues import LeagueResult
@@ -61,9 +62,14 @@ def endings(result: TrainResult | LeagueResult | Exploit, store: Path) -> list[s
     lines = [f"{x.run}: {x.status} at step {x.steps:,} after {x.updates} updates" for x in learners]
     if isinstance(result, LeagueResult):
         words = ["payoff"] if is_over else ["resume", result.league]
-        return [*lines, next_step(*words, store=store)]
+        return [*lines, next_step(*words, store=store), *_offered(result.league, store, is_over)]
     words = ["leaderboard", "--run"] if is_over else ["resume"]
-    return [*lines, next_step(*words, result.run, store=store)]
+    return [*lines, next_step(*words, result.run, store=store), *_offered(result.run, store, is_over)]
+
+
+def _offered(name: str, store: Path, is_over: bool) -> list[str]:
+    """The report of a training that is over."""
+    return [next_step("report", name, "--out", f"{name}.html", store=store)] if is_over else []
 
 
 def print_exploit(r: Exploit) -> None:
@@ -128,6 +134,12 @@ def print_played(p: Played) -> None:
         print_prose(
             "played back to the same end, but some numbers that the game wrote are not the same bit for bit here"
         )
+
+
+def print_report(r: Report) -> None:
+    """What a report says in a sentence, and how large it is."""
+    print_prose(r.summary)
+    print_prose(f"{r.path}: {len(r.runs)} runs, {r.matches} matches to be played, {r.num_bytes / 1e6:.1f} MB")
 
 
 def print_gate(r: GateResult) -> None:

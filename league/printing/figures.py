@@ -29,6 +29,11 @@ RANGES = {"approx_kl": (0.002, 0.02), "clip_share": (0.0, 0.2), "explained_varia
 LIMITS = {"approx_kl": (0.0, 0.1), "clip_share": (0.0, 0.5), "explained_variance": (-0.5, 1.0)}
 """Beyond these something is wrong; where there is an alarm for it they are its limits."""
 
+LEAST_ENTROPY, NO_ENTROPY = 0.2, 0.05
+"""Of the highest so far: a healthy entropy is above the first share, and below the second something is wrong."""
+MOST_LOSS, WRONG_LOSS = 10.0, 100.0
+"""Times its median: a healthy value loss is below the first, and above the second something is wrong."""
+
 
 @dataclass
 class Opponent:
@@ -94,21 +99,35 @@ class Learner:
         return False
 
 
+def healthy(metric: str, history: Sequence[float]) -> tuple[float, float] | None:
+    """Between which values a figure is healthy; None where only the game could tell.
+
+    Entropy is held against the highest of its history, unless that is below 0, as densities' may be; the value loss
+    against the median.
+    """
+    if metric == "entropy":
+        most = max(history, default=0.0)
+        return (LEAST_ENTROPY * most, most) if most > 0.0 else None
+    if metric == "value_loss" and history:
+        return 0.0, MOST_LOSS * sorted(history)[len(history) // 2]
+    return RANGES.get(metric)
+
+
 def health(metric: str, history: Sequence[float]) -> str:
     """The colour of a figure's newest value: green where it is healthy, red where something is wrong, yellow between.
 
-    Nothing where only the game could tell. Entropy is held against the highest so far, the value loss against its
-    median.
+    Nothing where only the game could tell, and of a value loss that is not too high.
     """
-    value = history[-1]
-    if metric == "entropy":
-        share = value / max(max(history), 1e-9)
-        return "red" if share < 0.05 else "yellow" if share < 0.2 else "green"
-    if metric == "value_loss":
-        median = sorted(history)[len(history) // 2]
-        times = value / max(median, 1e-9)
-        return "red" if times > 100 else "yellow" if times > 10 else ""
-    if metric not in RANGES:
+    value, found = history[-1], healthy(metric, history)
+    if found is None:
         return ""
-    (low, high), (least, most) = RANGES[metric], LIMITS[metric]
-    return "green" if low <= value <= high else "yellow" if least <= value <= most else "red"
+    low, high = found
+    if metric == "entropy":
+        least, most = low * NO_ENTROPY / LEAST_ENTROPY, high
+    elif metric == "value_loss":
+        least, most = low, high * WRONG_LOSS / MOST_LOSS
+    else:
+        least, most = LIMITS[metric]
+    if low <= value <= high:
+        return "" if metric == "value_loss" else "green"
+    return "yellow" if least <= value <= most else "red"

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Literal
 
 from league.store.locks import LOCK, is_held
+from league.store.reading import Reader
 from league.store.rows import RunRow, RunStatus
-from league.store.store import Store
 
 ShownStatus = RunStatus | Literal["died", "unknown"]
 
 
-def runs(store: Store) -> list[tuple[RunRow, ShownStatus]]:
+def runs(store: Reader) -> list[tuple[RunRow, ShownStatus]]:
     """All runs with their true status, oldest first."""
     return [(run, run_status(store, run)) for run in store.runs()]
 
 
-def run_status(store: Store, run: RunRow) -> ShownStatus:
+def run_status(store: Reader, run: RunRow) -> ShownStatus:
     """A run's status: what the store says, but `died` where it says `running` and no process trains it any more.
 
     `unknown` where it says so and that cannot be told: of a run whose files are elsewhere, or of one that was trained
@@ -32,6 +32,6 @@ def run_status(store: Store, run: RunRow) -> ShownStatus:
     return "died" if now == "running" else now
 
 
-def gate_lock(store: Store, gate: str) -> Path:
+def gate_lock(store: Reader, gate: str) -> Path:
     """The file that a gate's process holds while it plays."""
     return store.path.with_name(f".{gate}.lock")

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from league.errors import StoreError
+from league.errors import StoreError, command
 from league.store.codec import naive
 from league.store.connection import (
     Connection,
@@ -59,6 +59,36 @@ def bring_up_to_date(connection: Connection) -> None:
         StoreError: it is no store, of a newer league, cut off, damaged or busy.
     """
     path, newest = connection.path, migrations()[-1].number
+    number = schema_of(connection)
+    if number < newest:
+        try:
+            with connection.opened(read_only=False) as con:
+                done = _schema_number(con, path)  # another process may have been here since
+                _migrate(con, [migration for migration in migrations() if migration.number > done])
+        except StoreBusy:
+            raise
+        except StoreError as error:
+            raise StoreError(f"{error} (it has schema {number}, and this league must write {newest} into it)") from None
+
+
+def check_up_to_date(connection: Connection) -> None:
+    """Refuses a store that would have to be written before it is read.
+
+    Raises:
+        StoreError: as `bring_up_to_date`, or it is of an older league.
+    """
+    if schema_of(connection) < migrations()[-1].number:
+        first = command("runs", store=connection.path)
+        raise StoreError(f"store {connection.path} is of an older league; {first} brings it up to date")
+
+
+def schema_of(connection: Connection) -> int:
+    """How many migrations a store has.
+
+    Raises:
+        StoreError: it is no store, of a newer league, cut off, damaged or busy.
+    """
+    path, newest = connection.path, migrations()[-1].number
     with connection.reading() as con:
         number = _schema_number(con, path)
         used = con.execute(sql("used_bytes")).fetchone()
@@ -71,15 +101,7 @@ def bring_up_to_date(connection: Connection) -> None:
         raise StoreError(
             f"store {path} has schema {number}, this league knows {newest}; install a newer one, or pass --store"
         )
-    if number < newest:
-        try:
-            with connection.opened(read_only=False) as con:
-                done = _schema_number(con, path)  # another process may have been here since
-                _migrate(con, [migration for migration in migrations() if migration.number > done])
-        except StoreBusy:
-            raise
-        except StoreError as error:
-            raise StoreError(f"{error} (it has schema {number}, and this league must write {newest} into it)") from None
+    return number
 
 
 def _migrate(con: Cursor, missing: Sequence[Migration]) -> None:

@@ -25,7 +25,9 @@ from league.store.rows import (
     GameRow,
     GateRow,
     ImportRow,
+    KeptMatch,
     LearnerRow,
+    MetricPoint,
     RatingRow,
     ReplayRow,
     RewardTerm,
@@ -238,6 +240,32 @@ class Reader:
         """
         first, second = agents or (None, None)
         return self._rows(ReplayRow, "replays", run=run, game_id=game_id, first=first, second=second, last=last)
+
+    def kept_matches(self, game_id: str) -> list[KeptMatch]:
+        """Of one game the newest match of each two agents that is kept whole, the newest first."""
+        return self._rows(KeptMatch, "kept_matches", game_id=game_id)
+
+    def replay_content(self, run: str, kind: str, update: int, row: int, ordinal: int) -> str | None:
+        """The text of a match that is kept whole; None where there is none of this key."""
+        key = {"run": run, "kind": kind, "update": update, "row": row, "ordinal": ordinal}
+        return next((content for (content,) in self._select("replay_content", **key)), None)
+
+    def metric_curves(self, run: str, points: int) -> list[MetricPoint]:
+        """A run's metrics over its steps, by name, each in at most `points` stretches of as many updates."""
+        return self._rows(MetricPoint, "metric_curves", run=run, points=points)
+
+    def scores_over_steps(self, run: str, game_id: str) -> list[tuple[str, int, int, float]]:
+        """What a run's snapshots scored against bots and its older snapshots: opponent, step, games, score a game."""
+        found = self._select("alarm_forgetting", run=run, game_id=game_id, against=None)
+        return [(against, step, games, score) for against, step, games, _, score in found]
+
+    def training_seats(self, run: str) -> dict[int, Record]:
+        """Seat -> what the learner of a run has won, drawn and lost from it in training."""
+        return {seat: Record(*counts) for seat, *counts in self._select("training_seats", run=run)}
+
+    def endings(self, run: str, points: int) -> list[tuple[int, str, int]]:
+        """How a run's training matches ended, in at most `points` stretches: the last update, the reason, matches."""
+        return self._select("endings", run=run, points=points)
 
     def board_ratings(self, game_id: str, sampling: Sampling, prior: float) -> list[RatingRow]:
         """The Bradley-Terry ratings that a board wrote last, by agent."""

@@ -251,6 +251,35 @@ class ReplayRow:
 
 
 @dataclass(frozen=True)
+class KeptMatch:
+    """A match that is kept whole, without its content: its key, who played it, and how it ended."""
+
+    run: str
+    kind: str
+    update: int
+    row: int
+    ordinal: int
+    seat0_agent: str
+    seat1_agent: str
+    winner: int
+    """A seat; -1: a draw, or not known."""
+    end_reason: str
+    """Empty where its row is not there."""
+    steps: int
+
+
+@dataclass(frozen=True)
+class MetricPoint:
+    """What a metric of a run was over a stretch of updates, the last of them at `steps`."""
+
+    name: str
+    steps: int
+    mean: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
 class RewardTerm:
     """What one reward term brought in some of a run's training matches."""
 

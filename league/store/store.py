@@ -14,7 +14,8 @@ from typing import Self
 
 from league.errors import StoreError
 from league.store.connection import Connection
-from league.store.making import bring_up_to_date, make
+from league.store.making import bring_up_to_date, check_up_to_date, make
+from league.store.reading import Reader
 from league.store.writing import Writer
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,21 @@ class Store(Writer):
         if not Path(path).exists():
             raise StoreError(_missing(Path(path)))
         return cls._up_to_date(Path(path), say)
+
+    @staticmethod
+    def read_only(path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Reader:
+        """The store at `path`, which must exist and be of this league's schema: nothing is ever written to it.
+
+        say: as of `create`.
+
+        Raises:
+            StoreError: it is missing, not a league store, damaged, or of an older league.
+        """
+        if not Path(path).exists():
+            raise StoreError(_missing(Path(path)))
+        connection = Connection(Path(path), say or _log.warning)
+        check_up_to_date(connection)
+        return Reader(connection)
 
     @classmethod
     def _up_to_date(cls, path: Path, say: Callable[[str], None] | None) -> Self:

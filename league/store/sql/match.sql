@@ -121,6 +121,33 @@ WHERE run = $run AND kind = 'training' AND game_id = (SELECT run.game_id FROM ru
 GROUP BY opponent
 ORDER BY opponent;
 
+-- name: training_seats
+-- A run's training games from either seat, without those of lessons that were another game: the learner's seat, and what
+-- it won, drew and lost.
+SELECT
+    if(seat0_agent = run, 0, 1) AS seat,
+    count(*) FILTER (winner = seat) AS wins,
+    count(*) FILTER (winner IS NULL) AS draws,
+    count(*) FILTER (winner <> seat) AS losses
+FROM match
+WHERE run = $run AND kind = 'training' AND game_id = (SELECT run.game_id FROM run WHERE run.run = $run)
+GROUP BY seat
+ORDER BY seat;
+
+-- name: endings
+-- How a run's training matches ended, in at most $points stretches of as many updates each: the stretch's last update, the
+-- reason, and how many.
+WITH stretch AS (
+    SELECT greatest(1, ceil(max("update") / $points::DOUBLE))::BIGINT AS width
+    FROM match
+    WHERE run = $run AND kind = 'training'
+)
+SELECT max(max("update")) OVER (PARTITION BY "update" // width) AS until, end_reason, count(*) AS matches
+FROM match, stretch
+WHERE run = $run AND kind = 'training'
+GROUP BY "update" // width, end_reason
+ORDER BY until, end_reason;
+
 -- name: reward_terms
 -- What each reward term brought in a run's training matches, in the newest $last of them or (NULL) in all: its weight,
 -- (the last one of a weight that moves), the matches, those in which it was not 0 for both seats, and the mean a match of the learner and of its opponents.

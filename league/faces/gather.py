@@ -1,0 +1,239 @@
+"""Takes what a page shows out of the store, in a few short readings; nothing is worked out while the file is open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from league.acts import act
+from league.boards.alarms import Finding, look
+from league.boards.brief import choose
+from league.boards.standings import SHORT_HASH, Board, Entry, read_leaderboard
+from league.errors import UsageError, command_line, nearest
+from league.faces.kept import Films, key_of
+from league.faces.provenance import provenance
+from league.faces.records import Alarm, Document, Game, Kept, Listed, Map, RunCard
+from league.faces.sections import Facts, lines_of, sections_of
+from league.maths.record import Record
+from league.store.liveness import runs as runs_of
+from league.store.reading import Reader
+from league.store.rows import KeptMatch, LearnerRow, RunRow, now
+from league.types import BOT_PREFIX
+
+POINTS = 160
+"""Of a curve."""
+MOST_RUNS = 12
+"""Runs that are shown where nobody said which: the newest."""
+MOST_EVENTS = 40
+"""Of a run: the newest."""
+MOST_KEPT = 60
+"""Matches that are listed."""
+
+
+@act("read the store")
+def read(store: Reader, names: Sequence[str] = (), films: Films | None = None) -> Document:
+    """What a page shows of these runs.
+
+    Args:
+        store: the store.
+        names: runs, or leagues for their learners; none: the newest `MOST_RUNS`.
+        films: plays kept matches back, which tells what was played in them; None: that is left out.
+
+    Raises:
+        UsageError: no such run or league.
+        StoreError: the store cannot be read.
+    """
+    with store.reading():
+        known, learners = runs_of(store), {row.run: row for row in store.learners()}
+    rows = _wanted(store, names, [row for row, _ in known], learners)
+    status = {row.run: shown for row, shown in known}
+    by_game: dict[str, list[RunRow]] = {}
+    for row in rows:
+        by_game.setdefault(row.game_id, []).append(row)
+    games = []
+    for game_id, own in by_game.items():
+        with store.reading():
+            facts = {row.run: _facts(store, row, status[row.run], learners.get(row.run)) for row in own}
+            met, kept = store.payoff(game_id), store.kept_matches(game_id)
+        board = read_leaderboard(store, game_id=game_id).boards[0]
+        found = look(store, own)
+        games.append(_game(store, facts, board, met, kept, found, films))
+    shown = {row.run for row in rows}
+    listed = tuple(
+        Listed(x.run, x.game, x.stage, state, x.steps, x.seed, x.run in shown) for x, state in reversed(known)
+    )
+    summary = " ".join(game.summary for game in games) or "The store has no run yet."
+    return Document(str(store.path), f"{now():%Y-%m-%d %H:%M:%S} UTC", summary, tuple(games), listed)
+
+
+def _wanted(
+    store: Reader, names: Sequence[str], rows: Sequence[RunRow], learners: Mapping[str, LearnerRow]
+) -> list[RunRow]:
+    if not names:
+        return list(rows[-MOST_RUNS:])
+    by_name, leagues = {row.run: row for row in rows}, {row.league for row in learners.values()}
+    found: dict[str, RunRow] = {}
+    for name in names:
+        members = [name] if name in by_name else [x.run for x in learners.values() if x.league == name]
+        if not members:
+            raise UsageError(f"no run `{name}` in {store.path}{nearest(name, {*by_name, *leagues})}")
+        found |= {run: by_name[run] for run in members}
+    return list(found.values())
+
+
+def _facts(store: Reader, row: RunRow, status: str, learner: LearnerRow | None) -> Facts:
+    curves = store.metric_curves(row.run, POINTS)
+    metrics = {name: list(points) for name, points in groupby(curves, lambda point: point.name)}
+    steps = _steps_of(row)
+    scores: dict[str, list[tuple[int, int, float]]] = {}
+    for against, step, games, score in store.scores_over_steps(row.run, row.game_id):
+        itself = f"itself at step {against[len(row.run) + 1 :]}" if against.startswith(f"{row.run}@") else against
+        scores.setdefault(itself, []).append((step, games, score))
+    return Facts(
+        row=row,
+        status=status,
+        learner=learner,
+        total_steps=_total_steps(row),
+        snapshots=store.snapshots(row.run),
+        metrics=metrics,
+        scores=scores,
+        seats=store.training_seats(row.run),
+        endings=[(round(until * steps), reason, count) for until, reason, count in store.endings(row.run, POINTS // 8)],
+        terms=store.reward_terms(row.run),
+        events=store.events(row.run)[-MOST_EVENTS:],
+    )
+
+
+def _steps_of(row: RunRow) -> float:
+    """Steps of an update, about."""
+    return row.steps / row.update if row.update else 0.0
+
+
+def _total_steps(row: RunRow) -> int | None:
+    try:
+        return int(json.loads(row.config)["run"]["total_steps"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _game(
+    store: Reader,
+    facts: dict[str, Facts],
+    board: Board,
+    met: Sequence[tuple[str, str, int, int, int]],
+    kept: Sequence[KeptMatch],
+    found: Sequence[Finding],
+    films: Films | None,
+) -> Game:
+    by_id = {entry.agent_id: entry for entry in board.entries}
+    for x in facts.values():
+        x.rated = [(row.step, by_id[row.agent_id]) for row in x.snapshots if row.agent_id in by_id]
+    own = {row.agent_id for x in facts.values() for row in x.snapshots}
+    near = own | {a for a, b, *_ in met if b in own} | {agent for agent in by_id if agent.startswith(BOT_PREFIX)}
+    entries = [entry for entry in board.entries if entry.agent_id in near]
+    names = {entry.agent_id: entry.name for entry in board.entries}
+    if films is not None:
+        films.tell_actions(facts.values(), [x for x in kept if {x.seat0_agent, x.seat1_agent} & own])
+    chosen = choose(entries)
+    shown = tuple(entry for entry in entries if entry.agent_id in chosen)
+    lines = lines_of(facts.values())
+    told = tuple(_alarm(x, store) for x in found)
+    matches = [x for x in kept if {x.seat0_agent, x.seat1_agent} <= near]
+    return Game(
+        game=board.game,
+        game_id=board.game_id,
+        summary=_summary(board, facts, entries, told),
+        lines=lines,
+        sections=sections_of(facts, lines),
+        board=shown,
+        notes=board.notes,
+        anchor=board.anchor or "",
+        map=_map(shown, met, matches, len(entries) - len(shown)),
+        matches=tuple(_kept(x, names, store) for x in matches[:MOST_KEPT]),
+        alarms=told,
+        runs=tuple(_card(facts[run], line.id) for line in lines for run in line.members),
+    )
+
+
+def _summary(board: Board, facts: Mapping[str, Facts], entries: Sequence[Entry], told: Sequence[Alarm]) -> str:
+    """The sentence that says what came of it."""
+    steps = [x.row.steps for x in facts.values()]
+    span = f"{min(steps):,}" if min(steps) == max(steps) else f"{min(steps):,} to {max(steps):,}"
+    runs = f"run {next(iter(facts))}" if len(facts) == 1 else f"{len(facts)} runs"
+    sentence = f"{board.game}: {runs}, {span} steps"
+    own = {entry.agent_id for x in facts.values() for _, entry in x.rated}
+    best = max((entry for entry in entries if entry.agent_id in own), key=lambda x: x.rating, default=None)
+    if best is None:
+        sentence += "; no evaluation game yet, so nothing is rated"
+    else:
+        held = f", where {board.anchor} has 1,000" if board.anchor else ""
+        sentence += f"; the best snapshot, {best.name}, is rated {best.rating:,.0f}"
+        sentence += f" [{best.lower:,.0f} to {best.upper:,.0f}]{held}"
+    raised = [x.kind for x in told if x.state == "raised"]
+    alarm = f"alarms raised: {', '.join(dict.fromkeys(raised))}" if raised else "no alarm is raised"
+    return f"{sentence}; {alarm}."
+
+
+def _map(
+    shown: Sequence[Entry], met: Sequence[tuple[str, str, int, int, int]], kept: Sequence[KeptMatch], left: int
+) -> Map:
+    index = {entry.agent_id: i for i, entry in enumerate(shown)}
+    cells: list[list[Record | None]] = [[None] * len(index) for _ in index]
+    for a, b, *counts in met:
+        if a in index and b in index:
+            cells[index[a]][index[b]] = Record(*counts)
+
+    def table(name: str) -> tuple[tuple[float | None, ...], ...]:
+        return tuple(tuple(None if x is None else getattr(x, name) for x in row) for row in cells)
+
+    watched = []
+    for x in kept:
+        if x.seat0_agent in index and x.seat1_agent in index:
+            i, j = index[x.seat0_agent], index[x.seat1_agent]
+            watched += [(i, j, key_of(x)), (j, i, key_of(x))]
+    return Map(
+        names=tuple(entry.name for entry in shown),
+        score=table("score"),
+        games=tuple(tuple(0 if x is None else x.games for x in row) for row in cells),
+        lower=table("lower"),
+        upper=table("upper"),
+        kept=tuple(watched),
+        num_left_out=left,
+    )
+
+
+def _kept(x: KeptMatch, names: Mapping[str, str], store: Reader) -> Kept:
+    a, b = (names.get(agent, agent[:SHORT_HASH]) for agent in (x.seat0_agent, x.seat1_agent))
+    is_named = x.seat0_agent in names and x.seat1_agent in names
+    watch = command_line("watch", a, b, "--kept", "--out", "match.html", store=store.path) if is_named else ""
+    return Kept(key_of(x), a, b, x.winner, x.end_reason.replace("_", " "), x.steps, x.run, watch)
+
+
+def _alarm(finding: Finding, store: Reader) -> Alarm:
+    state = {True: "raised", False: "quiet", None: "unknown"}[finding.is_raised]
+    command = command_line("query", finding.query, store=store.path)
+    return Alarm(finding.kind, finding.about, state, finding.sentence, command)
+
+
+def _card(x: Facts, line: str) -> RunCard:
+    row = x.row
+    return RunCard(
+        run=row.run,
+        line=line,
+        status=x.status,
+        stage=row.stage,
+        preset=row.preset,
+        seed=row.seed,
+        steps=row.steps,
+        total_steps=x.total_steps,
+        device=row.device,
+        started_at=f"{row.started_at:%Y-%m-%d %H:%M} UTC",
+        updated_at=f"{row.updated_at:%Y-%m-%d %H:%M} UTC",
+        fingerprint=row.fingerprint,
+        parent=row.parent or "",
+        role="" if x.learner is None else x.learner.role.replace("_", " "),
+        made=provenance(row, x.learner),
+        terms=tuple(x.terms),
+        events=tuple(x.events),
+    )
