@@ -36,6 +36,9 @@ TITLES = {
 BEHAVIOUR, REWARD = "match/", "reward/"
 """How metrics of matches, and of what reward terms brought, begin."""
 
+OTHERS = "others"
+Whole = tuple[Sequence[float], Sequence[float]]
+"""x and y."""
 Curve = tuple[Sequence[float], Sequence[float], Sequence[float] | None, Sequence[float] | None]
 """x, y, and the ends of the band where there is one."""
 
@@ -126,8 +129,8 @@ def _metric(facts: Mapping[str, Facts], name: str) -> Callable[[str], Curve | No
 def _strength(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
     def curve(run: str) -> Curve | None:
         rated = facts[run].rated
-        columns = [[getattr(entry, name) for _, entry in rated] for name in ("rating", "lower", "upper")]
-        return [step for step, _ in rated], *columns
+        lower, upper = [entry.lower for _, entry in rated], [entry.upper for _, entry in rated]
+        return [step for step, _ in rated], [entry.rating for _, entry in rated], lower, upper
 
     series = _drawn(lines, curve)
     note = "Rating of each snapshot from evaluation games, with its 95 % interval."
@@ -176,21 +179,16 @@ def _moves(series: Iterable[Series]) -> bool:
 
 
 def _rewards(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
-    panels = []
+    found: dict[str, dict[str, Whole]] = {}
     for line in lines[:MOST_STACKED]:
         terms = sorted({name for run in line.members for name in facts[run].metrics if name.startswith(REWARD)})
-        curves = {}
-        for name in terms:
-            curve = _typical(line, _metric(facts, name))
-            if curve is not None and any(curve[1]):
-                curves[name.removeprefix(REWARD)] = curve
-        if curves:
-            panels.append(Panel(line.name, _shares(curves), "stack", range=(0.0, 1.0)))
+        curves = {name.removeprefix(REWARD): _typical(line, _metric(facts, name)) for name in terms}
+        found[line.name] = {name: curve for name, curve in curves.items() if curve is not None and any(curve[1])}
     note = "What each term weighs in the learner's reward: its weighted sum a match without its sign, as a share."
-    return Section("rewards", "Reward shares", note, tuple(panels))
+    return Section("rewards", "Reward shares", note, _stacks(found))
 
 
-def _typical(line: Line, curve: Callable[[str], Curve | None]) -> tuple[Sequence[float], Sequence[float]] | None:
+def _typical(line: Line, curve: Callable[[str], Curve | None]) -> Whole | None:
     """The mean curve of a line's runs."""
     known = [found for run in line.members if (found := curve(run)) is not None]
     if len(known) < 2:
@@ -199,41 +197,62 @@ def _typical(line: Line, curve: Callable[[str], Curve | None]) -> tuple[Sequence
     return None if both is None else (both.x.tolist(), both.middle.tolist())
 
 
-def _shares(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> tuple[Series, ...]:
-    """Curves over the same steps as shares of their sizes' sum, the largest first; the smallest are put together."""
-    grid = max((x for x, _ in curves.values()), key=len)
-    sizes = {name: dict(zip(x, map(abs, y), strict=True)) for name, (x, y) in curves.items()}
+def _stacks(found: Mapping[str, Mapping[str, Whole]], title: str = "") -> tuple[Panel, ...]:
+    """A panel of shares for each line whose whole has parts; a part has one colour in all of them."""
+    shares = {line: _shares(parts) for line, parts in found.items() if len(parts) > 1}
+    order = _largest_first(shares.values())
+    return tuple(
+        Panel(title + line, tuple(Series(name, "", *own[name]) for name in order if name in own), "stack", range=(0, 1))
+        for line, own in shares.items()
+    )
+
+
+def _largest_first(found: Iterable[Mapping[str, tuple[Sequence[float], Sequence[float | None]]]]) -> list[str]:
+    sizes: defaultdict[str, float] = defaultdict(float)
+    for own in found:
+        for name, (_, values) in own.items():
+            sizes[name] += sum(x or 0.0 for x in values) / len(values)
+    return sorted(sizes, key=lambda name: (name == OTHERS, -sizes[name], name))
+
+
+def _shares(parts: Mapping[str, Whole]) -> dict[str, tuple[Sequence[float], list[float | None]]]:
+    """Curves over the same steps as shares of their sizes' sum; the smallest are put together."""
+    grid = max((x for x, _ in parts.values()), key=len)
+    sizes = {name: dict(zip(x, map(abs, y), strict=True)) for name, (x, y) in parts.items()}
+    order = sorted(sizes, key=lambda name: (-sum(sizes[name].values()), name))
+    for name in order[MOST_PARTS:]:
+        others = sizes.setdefault(OTHERS, defaultdict(float))
+        for x, y in sizes.pop(name).items():
+            others[x] += y
     totals = [sum(own.get(x, 0.0) for own in sizes.values()) for x in grid]
-    shares = {
-        name: [own.get(x, 0.0) / total if total else None for x, total in zip(grid, totals, strict=True)]
+    return {
+        name: (grid, [own.get(x, 0.0) / total if total else None for x, total in zip(grid, totals, strict=True)])
         for name, own in sizes.items()
     }
-    order = sorted(shares, key=lambda name: -sum(y or 0.0 for y in shares[name]))
-    shown, rest = order[:MOST_PARTS], order[MOST_PARTS:]
-    series = [Series(name, "", grid, shares[name]) for name in shown]
-    if rest:
-        columns = zip(*(shares[name] for name in rest), strict=True)
-        together = [None if ys[0] is None else sum(y or 0.0 for y in ys) for ys in columns]
-        series.append(Series(f"{len(rest)} others", "", grid, together))
-    return tuple(series)
 
 
 def _actions(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
-    panels = []
+    found: dict[str, dict[str, Whole]] = {}
     for line in lines[:MOST_STACKED]:
-        names = list(dict.fromkeys(name for run in line.members for name in facts[run].actions))
-
-        def curve(run: str, name: str) -> Curve | None:
-            points = facts[run].actions.get(name)
-            return ([step for step, _ in points], [share for _, share in points], None, None) if points else None
-
-        found = {name: _typical(line, lambda run, name=name: curve(run, name)) for name in names}
-        known = {name: xy for name, xy in found.items() if xy is not None and any(xy[1])}
-        order = sorted(known, key=lambda name: -sum(known[name][1]))[:MOST_PARTS]
-        if order:
-            panels.append(Panel(line.name, tuple(Series(x, "", *known[x]) for x in order)))
+        names = dict.fromkeys(name for run in line.members for name in facts[run].actions)
+        curves = {name: _typical(line, _action(facts, name)) for name in names}
+        found[line.name] = {name: curve for name, curve in curves.items() if curve is not None and any(curve[1])}
+    order = _largest_first(found.values())[:MOST_PARTS]
+    panels = [
+        Panel(line, tuple(Series(name, "", *curves[name]) for name in order if name in curves))
+        for line, curves in found.items()
+        if curves
+    ]
     note = "In what share of its decisions each snapshot chose an action, or held a key, in the matches that are kept."
     return Section("actions", "Action shares", note, tuple(panels))
+
+
+def _action(facts: Mapping[str, Facts], name: str) -> Callable[[str], Curve | None]:
+    def curve(run: str) -> Curve | None:
+        points = facts[run].actions.get(name, [])
+        return [step for step, _ in points], [share for _, share in points], None, None
+
+    return curve
 
 
 def _behaviour(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
@@ -242,17 +261,19 @@ def _behaviour(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
         Panel(name.removeprefix(BEHAVIOUR).replace("_", " ") + " a match", _drawn(lines, _metric(facts, name)))
         for name in names
     ]
-    for line in lines[:MOST_STACKED]:
-        shares: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
-        for run in line.members:
-            for step, reason, count in facts[run].endings:
-                shares[reason.replace("_", " ")][step] += count
-        steps = sorted({step for own in shares.values() for step in own})
-        curves = {reason: (steps, [own.get(step, 0.0) for step in steps]) for reason, own in shares.items()}
-        if len(curves) > 1:
-            panels.append(Panel(f"how matches end, {line.name}", _shares(curves), "stack", range=(0.0, 1.0)))
+    endings = {line.name: _endings(facts, line) for line in lines[:MOST_STACKED]}
+    panels += _stacks(endings, "how matches end, ")
     note = "Of the learner in training, mean a match."
     return Section("behaviour", "Behaviour", note, tuple(panels))
+
+
+def _endings(facts: Mapping[str, Facts], line: Line) -> dict[str, Whole]:
+    counts: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
+    for run in line.members:
+        for step, reason, count in facts[run].endings:
+            counts[reason.replace("_", " ")][step] += count
+    steps = sorted({step for own in counts.values() for step in own})
+    return {reason: (steps, [own.get(step, 0.0) for step in steps]) for reason, own in counts.items()}
 
 
 def _seats(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
@@ -260,8 +281,8 @@ def _seats(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
     series = []
     for seat, name in enumerate(("first seat", "second seat")):
         own = [facts[run].seats.get(seat) for run in runs]
-        columns = [[getattr(x, key) if x else None for x in own] for key in ("score", "lower", "upper")]
-        series.append(Series(name, "", runs, *columns))
+        score, lower, upper = ([getattr(x, key) if x else None for x in own] for key in ("score", "lower", "upper"))
+        series.append(Series(name, "", runs, score, lower, upper))
     note = "The learner's score a game in training from either seat, with its 95 % interval."
     panel = Panel("score by seat", tuple(series), "bars", range=(0.0, 1.0), even=0.5)
     return Section("seats", "Seat balance", note, (panel,) if runs else ())

@@ -1,0 +1,234 @@
+"""The live page: the report's page with numbers that follow the store while training runs; it writes nothing.
+
+However many read it, the store is read once for all of them, and seldom enough to take little of the machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, one_line
+from league.faces.gather import read
+from league.faces.kept import Films
+from league.faces.pages import live_policy, need, page, part, plotly_script
+from league.faces.records import to_json
+from league.schema import check_number
+from league.store.store import Store
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+HOST = "127.0.0.1"
+PORT = 8700
+MAX_PORT = 65_535
+LEAST_SECONDS = 5.0
+"""Between two readings of the store, which a trainer writes as often."""
+SHARE = 0.05
+"""Of one core's time, at most, for reading the store and working out what is shown."""
+LONGEST_SECONDS = 60.0
+"""After which everything is read again, though the store has not changed: a trainer may have died."""
+MOST_VIEWS = 8
+"""Choices of runs that are remembered."""
+MOST_NAMES = 50
+NICE = 5
+"""How far the process steps back where others want the processor."""
+HEADERS = {
+    "Cache-Control": "no-cache",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """What was worked out for one choice of runs, as JSON."""
+
+    body: bytes
+    tag: str
+    seen: tuple[int, ...]
+    """What the store's files were like before they were read."""
+    read_at: float
+    seconds: float
+    """That it took."""
+
+
+class Views:
+    """What is shown of a store, for any number of readers at once.
+
+    Args:
+        path: the store's file.
+        say: is told what cannot be shown.
+        clock: seconds.
+
+    Raises:
+        StoreError: the store cannot be read as it is.
+    """
+
+    def __init__(self, path: Path, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._clock = Store.read_only(path, say), clock
+        self._films = Films(self._store, say)
+        self._views: dict[tuple[str, ...], View] = {}
+        self._working = threading.Lock()
+        """Held by whoever uses the store: it and what reads it are not for several threads at once."""
+
+    def view(self, names: Sequence[str]) -> View:
+        """What is shown of these runs: what was worked out last, unless that is too old and nobody is at it.
+
+        Raises:
+            UsageError: no such run, or too many.
+            StoreError: the store cannot be read.
+        """
+        key = tuple(names)
+        if len(key) > MOST_NAMES:
+            raise UsageError(f"{len(key)} runs are more than {MOST_NAMES}; choose fewer")
+        old = self._views.get(key)
+        if old is not None and not self._is_due(old):
+            return old
+        if not self._working.acquire(blocking=old is None):
+            assert old is not None, "one that waits has none"
+            return old
+        try:
+            newer = self._views.get(key)  # another reader may have been first
+            return newer if newer is not None and not self._is_due(newer) else self._made(key)
+        finally:
+            self._working.release()
+
+    def match(self, key: str) -> str:
+        """A kept match, as `Films.packed` has it.
+
+        Raises:
+            LeagueError: as there.
+        """
+        with self._working:
+            return self._films.packed(key)
+
+    def _is_due(self, view: View) -> bool:
+        age = self._clock() - view.read_at
+        if age < max(LEAST_SECONDS, view.seconds / SHARE):
+            return False
+        return age > LONGEST_SECONDS or _looks(self._store.path) != view.seen
+
+    def _made(self, key: tuple[str, ...]) -> View:
+        seen, begun = _looks(self._store.path), self._clock()
+        found = to_json(read(self._store, key, self._films))
+        body = json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
+        told = {**found, "made_at": ""}  # else no two were ever the same
+        tag = hashlib.sha256(json.dumps(told, allow_nan=False).encode()).hexdigest()[:32]
+        now = self._clock()
+        view = View(body, f'"{tag}"', seen, now, now - begun)
+        self._views.pop(key, None)
+        while len(self._views) >= MOST_VIEWS:
+            del self._views[next(iter(self._views))]
+        self._views[key] = view
+        return view
+
+
+def _looks(path: Path) -> tuple[int, ...]:
+    """Times and sizes of the store's file and its log, 0 of one that is not there."""
+    found: list[int] = []
+    for file in (path, Path(f"{path}.wal")):
+        try:
+            status = file.stat()
+            found += [status.st_mtime_ns, status.st_size]
+        except OSError:
+            found += [0, 0]
+    return tuple(found)
+
+
+def make_app(views: Views) -> Starlette:
+    """The pages and what their script fetches, to be read from this machine alone."""
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+
+    headers = {**HEADERS, "Content-Security-Policy": live_policy()}
+    texts = {
+        "/": (page("League, live", "", "reading the store ..."), "text/html"),
+        "/report.js": (part("report.js"), "text/javascript"),
+        "/report.css": (part("report.css"), "text/css"),
+        "/plotly.js": (plotly_script(), "text/javascript"),
+    }
+
+    def text(request: Request) -> Response:
+        body, kind = texts[request.url.path]
+        longer = {"Cache-Control": "max-age=3600"} if request.url.path == "/plotly.js" else {}
+        return Response(body, media_type=kind, headers=headers | longer)
+
+    def data(request: Request) -> Response:
+        view = views.view(request.query_params.getlist("run"))
+        tagged = headers | {"ETag": view.tag}
+        if request.headers.get("if-none-match") == view.tag:
+            return Response(status_code=304, headers=tagged)
+        return Response(view.body, media_type="application/json", headers=tagged)
+
+    def match(request: Request) -> Response:
+        found = {"match": views.match(request.query_params.get("key", ""))}
+        return JSONResponse(found, headers=headers)
+
+    def refused(request: Request, error: Exception) -> Response:
+        code = 503 if isinstance(error, StoreError) else 404
+        return JSONResponse({"error": one_line(" ".join(str(error).split()))}, code, headers=headers)
+
+    return Starlette(
+        routes=[*(Route(path, text) for path in texts), Route("/data", data), Route("/match", match)],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False)],
+        exception_handlers={LeagueError: refused},
+    )
+
+
+def serve(
+    *,
+    port: int = PORT,
+    store: str | Path = DEFAULT_STORE,
+    say: Callable[[str], None] = lambda message: None,
+    begun: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serves the live page of a store on 127.0.0.1 until a signal ends it.
+
+    Args:
+        port: of the page; 0: a free one.
+        store: the store's file, which is only read.
+        say: is told what cannot be shown.
+        begun: is told the page's address once it can be opened.
+
+    Raises:
+        UsageError: the port, or a package is missing.
+        StoreError: the store cannot be read as it is.
+    """
+    need("serve")
+    import uvicorn
+
+    check_number("port", port, 0, MAX_PORT, f"a port of this machine, {PORT} if not given; 0: a free one")
+    views = Views(Path(store), say)
+    config = uvicorn.Config(make_app(views), log_level="error", access_log=False, lifespan="off", server_header=False)
+    with _listening(port) as listener:
+        os.nice(NICE)
+        begun(f"http://{HOST}:{listener.getsockname()[1]}/")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listening(port: int) -> socket.socket:
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+    except OSError as error:
+        listener.close()
+        raise UsageError(f"port={port}: {error.strerror or error}; pass another --port, or 0 for a free one") from None
+    return listener
