@@ -16,7 +16,7 @@ from league.acts import gauging
 from league.errors import one_line
 from league.printing.dashboard import clock, spark
 from league.printing.figures import Learner, Opponent
-from league.training.run import Report, Watcher
+from league.training.run import Report, Start, Watcher
 
 if TYPE_CHECKING:
     from league.boards.standings import Rated
@@ -57,6 +57,10 @@ class Progress(Watcher):
         self._gauge = None
         if self._is_shown:
             self._show(is_last=True)
+
+    def began(self, start: Start) -> None:
+        """What is told without a name is this run's."""
+        self._learner(start.run)
 
     def report(self, report: Report) -> None:
         """Moves the bar."""

@@ -1,0 +1,235 @@
+"""What a notebook sees: the library's names, results as tables and pictures, the store in memory, progress."""
+
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import league
+from league.arena.watching import Film
+from league.boards import plots
+from league.boards.standings import Leaderboard
+from league.config.written import as_words
+from league.errors import ConfigError, StoreError, UsageError
+from league.faces import notebook
+from league.faces.jupyter import Progress
+from league.faces.notebook import Table
+from league.play.evaluation import Summary
+from league.store.store import Store
+from league.training.run import Report, Start
+from league.types.results import MOST_ROWS, Grid, Result, as_html
+from tests.helpers.runs import SETS
+
+ROOT = Path(__file__).resolve().parents[2]
+FUNCTIONS = {
+    *("train", "resume", "train_league", "resume_league", "evaluate", "tournament", "exploit", "gate", "watch"),
+    *("leaderboard", "matchup", "load", "export", "replay"),
+}
+HOSTILE = "<img src=x onerror=alert(1)>$\\frac{"
+LONG = [*SETS, "run.total_steps=640", "run.evaluate_every=256", "run.allow_short=true"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A tiny run's result and its store."""
+    store = tmp_path_factory.mktemp("trained") / "league.duckdb"
+    return league.train("smoke", env="matrix", device="cpu", overrides=LONG, store=store), store
+
+
+def test_dir_shows_the_library() -> None:
+    """The fourteen functions, what reads a store, and nothing that is only imported; each can be had."""
+    assert len(FUNCTIONS) == 14 and set(dir(league)) >= FUNCTIONS | {"query", "runs", "metrics", "payoff", "Watcher"}
+    assert not any(name.startswith("_") for name in dir(league) if name != "__version__")
+    assert all(getattr(league, name) is not None for name in dir(league))
+
+
+def test_a_query_is_copied_and_lets_go_of_the_store(trained: tuple[Any, Path]) -> None:
+    """Rows are there when the store is written by somebody else; columns of one name have one each."""
+    store = trained[1]
+    table = league.query("SELECT update, steps, steps FROM metric WHERE name = 'entropy' ORDER BY 1", store=store)
+    writer = Store.open(store)
+    with writer.writing():
+        assert table.columns == ("update", "steps", "steps_2") and table.rows[-1] == (5, 640, 640)
+        assert list(table.df()["steps"]) == [128, 256, 384, 512, 640] and len(table) == 5
+    with pytest.raises(UsageError, match="a query reads"):
+        league.query("DROP TABLE run", store=store)
+
+
+def test_runs_metrics_and_payoff_are_the_store_s(trained: tuple[Any, Path], tmp_path: Path) -> None:
+    """A row a run, a row an update with every metric, and the cross table; an empty store has no payoff."""
+    result, store = trained
+    assert league.runs(store=store).to_df()["status"].tolist() == ["finished"]
+    metrics = league.metrics(result.run, store=store).df()
+    assert metrics["steps"].tolist() == [0, 128, 256, 384, 512, 640] and metrics["entropy"].notna().sum() == 5
+    with pytest.raises(UsageError, match="no run `none`"):
+        league.metrics("none", store=store)
+    payoff = league.payoff(store=store)
+    assert len(payoff.rows) == len(league.leaderboard(store=store).entries)
+    assert payoff.to_df().shape == (len(payoff.rows), 4 + len(payoff.rows))
+    Store.create(tmp_path / "empty.duckdb")
+    with pytest.raises(StoreError, match="no matches yet"):
+        league.payoff(store=tmp_path / "empty.duckdb")
+
+
+@pytest.fixture
+def results(trained: tuple[Any, Path]) -> list[Result]:
+    """One result of each kind that a short call gives, with the game's hostile names where it can have them."""
+    result, store = trained
+    board = league.leaderboard(store=store)
+    named = tuple(dataclasses.replace(x, name=HOSTILE) for x in board.boards[0].entries)
+    hostile = Leaderboard((dataclasses.replace(board.boards[0], entries=named, anchor=HOSTILE),))
+    met = league.evaluate(result.run, "bot:biased", 4, store=store)
+    table = Table((HOSTILE, "b"), ((1, 2.0), (2, 1.5), (3, None)))
+    gate = league.gate(f"{result.run}@640", f"{result.run}@0", max_games=4, store=store)
+    duel = dataclasses.replace(league.matchup(result.run, "bot:biased", store=store), a=HOSTILE)
+    cup = league.tournament([result.run, f"{result.run}@0"], games=2, store=store)
+    payoff = league.payoff(store=store)
+    crossed = dataclasses.replace(payoff, rows=tuple(dataclasses.replace(x, name=HOSTILE) for x in payoff.rows))
+    return [result, hostile, met, table, gate, duel, cup, crossed]
+
+
+def test_results_show_themselves(results: list[Result]) -> None:
+    """Each has a line, a table in which names are text, a data frame and a picture."""
+    for result in results:
+        line, page = repr(result), result._repr_html_()
+        assert len(line) < 400 and "\n" not in line, line
+        assert "<table>" in page and "<img" not in page
+        assert len(result.to_df()) >= 1
+        drawn: Any = result.plot()
+        assert drawn._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_long_table_is_cut_and_says_so() -> None:
+    """Numbers have as many decimals each, rows past the most are counted, and what is missing is empty."""
+    page = as_html(Grid(("a", "b"), [(1000.5, None), *[(float(i), "x" * 200) for i in range(MOST_ROWS + 4)]]))
+    assert page.count("<tr>") == 1 + MOST_ROWS and "5 more rows" in page
+    assert ">1,000</td>" in page and ">0</td>" in page and "x" * 81 not in page
+    assert "<table>" in as_html(Grid(("a",), []))
+
+
+def test_what_is_not_installed_is_told(results: list[Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pandas and matplotlib a result is shown all the same; asked for them, it says what to install."""
+    plots._kind.cache_clear()
+    for name in ("pandas", "matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for result in results:
+        assert result._repr_html_()
+        with pytest.raises(UsageError, match=r"league-engine\[notebook\]"):
+            result.to_df()
+        with pytest.raises(UsageError, match=r"league-engine\[plots\]"):
+            result.plot()
+    plots._kind.cache_clear()
+
+
+def test_reading_a_store_loads_neither_pandas_nor_matplotlib(trained: tuple[Any, Path]) -> None:
+    """Nor torch: tables, metrics and queries are light."""
+    code = f"""
+import sys, league
+store = {str(trained[1])!r}
+for table in (league.runs(store=store), league.query("SELECT 1", store=store), league.payoff(store=store)):
+    table._repr_html_(), repr(table)
+assert not {{"torch", "pandas", "matplotlib", "IPython"}} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_settings_may_be_a_dict(tmp_path: Path) -> None:
+    """They are the settings of the words that say the same, schedules and roles of a league included."""
+    schedule = {50_000: 1e-3, 100_000: 3e-4}
+    given = {
+        "learner": {"gamma": 0.9, "learning_rate": schedule, "compile": "off"},
+        "pool": {"mix": {"self_play": 0.5, "bot:based": 0.5}},
+        "agent": {"head_sizes": (8, 8), "opponent_encoder": False},
+        "role": {"main": {"min_games": 32}},
+    }
+    assert as_words(given) == [
+        *("learner.gamma=0.9", "learner.learning_rate={ 50_000 = 0.001, 100_000 = 0.0003 }", 'learner.compile="off"'),
+        'pool.mix={ self_play = 0.5, "bot:based" = 0.5 }',
+        *("agent.head_sizes=[8, 8]", "agent.opponent_encoder=false", "role.main.min_games=32"),
+    ]
+    assert as_words(("a.b=1",)) == ["a.b=1"]
+    with pytest.raises(ConfigError, match="a section's settings are a dict"):
+        as_words({"gamma": 0.9})
+    with pytest.raises(ConfigError, match=r"learner.gamma=<object .* cannot be a setting"):
+        as_words({"learner": {"gamma": object()}})
+    with pytest.raises(ConfigError, match="gama"):
+        league.train("smoke", env="matrix", overrides={"learner": {"gama": 0.9}}, store=tmp_path / "s.duckdb")
+
+
+def test_a_match_is_shown_in_a_frame_of_its_own(tmp_path: Path) -> None:
+    """A page reaches nothing of the notebook, a picture is in the page; a replay is told in a table."""
+    film = Film(str(tmp_path / "m.html"), "a", "b", 0, 1, 1.0, 1.0, "a")
+    (tmp_path / "m.html").write_text('<script>"</script>')
+    assert film._repr_html_().startswith('<iframe sandbox="allow-scripts" srcdoc="&lt;script&gt;&quot;&lt;/script&gt;"')
+    (tmp_path / "m.png").write_bytes(b"png")
+    assert dataclasses.replace(film, path=str(tmp_path / "m.png"))._repr_html_() == (
+        '<img src="data:image/png;base64,cG5n">'
+    )
+    assert "<table>" in dataclasses.replace(film, path="m.replay")._repr_html_()
+
+
+def test_progress_is_one_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is displayed once and then replaced, at most twice a second and at the end; names in it are text."""
+    published: list[dict[str, Any]] = []
+    display = SimpleNamespace(publish_display_data=lambda data, **how: published.append({**how, **data}))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(display=display))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    with Progress() as panel:
+        panel.began(Start(HOSTILE, 0, 0, 640, {}, Path(), ""))
+        panel.evaluated(0, "bot:<b>", Summary(3, 0, 1, {}, {}, 1.0))
+        for update in range(1, 6):
+            panel.report(
+                Report(128 * update, 640, update, 100.0, 1.0, {"entropy": 1.0}, {"self_play": 0.5}, (), HOSTILE)
+            )
+            panel.say("a line")
+    assert [data["update"] for data in published] == [False, True]
+    assert len({data["transient"]["display_id"] for data in published}) == 1
+    last = published[-1]["text/html"]
+    assert "640 of 640 steps" in last and "75% [" in last and "<img" not in last and "<b>bot" not in last
+    assert published[-1]["text/plain"] == f"{HOSTILE}: 640 of 640 steps"
+
+
+def test_functions_show_progress_in_a_notebook_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody watches a panel does; `watcher=()` shows nothing, and outside a kernel nothing is added."""
+    told: list[Any] = []
+
+    def train(stage: str, *, watcher: Any = None) -> None:
+        told.append(watcher)
+
+    called = notebook.shown(train)
+    called("smoke")
+    monkeypatch.setattr(notebook, "in_notebook", lambda: True)
+    called("smoke")
+    called("smoke", watcher=())
+    assert told[0] is None and isinstance(told[1], Progress) and told[2] == () and called.__name__ == "train"
+
+
+@pytest.fixture
+def python_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Within it a kernel finds this league."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    yield
+
+
+@pytest.mark.slow
+def test_the_example_runs(tmp_path: Path, python_path: None) -> None:
+    """Each cell ends without an error; training leaves one panel, results tables, plots and the match itself."""
+    book = nbformat.read(ROOT / "examples/notebook.ipynb", 4)
+    assert not any(cell.get("outputs") for cell in book.cells)
+    NotebookClient(book, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    cells = [cell for cell in book.cells if cell.cell_type == "code"]
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert {output.output_type for output in outputs} == {"display_data", "execute_result"}, "nothing is printed"
+    panels = [output.data["text/html"] for output in outputs if output.output_type == "display_data"]
+    assert "16,384 of 16,384 steps" in panels[0] and len(panels) <= 3
+    shown = [output.data for output in outputs if output.output_type == "execute_result"]
+    assert sum("image/png" in data for data in shown) == 3 and "<iframe" in shown[-1]["text/html"]
+    assert (tmp_path / "runs/brawl-2/metrics.csv").is_file()
