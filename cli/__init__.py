@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+import league.cli.completion as completion
 from league.cli import compare, diagnose, look, manage, settings, train
 from league.cli.options import app
 from league.errors import UsageError, as_known
@@ -56,7 +57,8 @@ def _call() -> int:
         UsageError: an option or argument that there is not, or that cannot be, in one line.
     """
     try:
-        code = app(standalone_mode=False, prog_name="league")
+        with completion.as_typed():
+            code = app(standalone_mode=False, prog_name="league")
     except _ParseError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # whose message is the help
             error.show()

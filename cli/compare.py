@@ -16,9 +16,9 @@ from league.cli.options import (
     Play,
     RunOption,
     SeedOption,
-    command,
     count_option,
     flag,
+    subcommand,
 )
 from league.printing import print_json
 
@@ -27,7 +27,7 @@ GATE_FAILED, GATE_UNDECIDED = 3, 4
 """Exit codes of `league gate`; 1 and 2 are errors."""
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def leaderboard(
     output: Output,
     run: Annotated[
@@ -71,7 +71,7 @@ def leaderboard(
     print_leaderboard(result, pairs=pairs, quiet=output.quiet)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def matchup(
     output: Output,
     a: Annotated[str, typer.Argument(metavar="A", help=f"{AGENT_WORDS} An id, too.", autocompletion=completion.agents)],
@@ -95,7 +95,7 @@ def matchup(
     print_matchup(m)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def payoff(
     output: Output,
     run: RunOption = None,
@@ -129,7 +129,7 @@ def payoff(
         print_payoff(table)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def evaluate(
     output: Output,
     play: Play,
@@ -151,7 +151,7 @@ def evaluate(
     print_evaluation(result, output.store)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def tournament(
     output: Output,
     play: Play,
@@ -238,7 +238,7 @@ def tournament(
         raise typer.Exit(128 + result.signal)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def gate(
     output: Output,
     play: Play,

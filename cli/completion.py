@@ -8,17 +8,53 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from functools import wraps
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from league.errors import DEFAULT_STORE
+from league.printing import put
 
 Offer = tuple[str, str]
 """A word, and what it is."""
+CUTS = ":=@"
+"""Where bash cuts a word that is being typed, as in `bot:NAME`, `RUN@STEP` and `--set A.B=VALUE`."""
 Complete = Callable[[typer.Context, str], list[Offer]]
+
+
+@contextmanager
+def as_typed() -> Iterator[None]:
+    """Within it a line that bash has cut at `:`, `=` and `@` is whole again, and only the last piece is answered.
+
+    bash cuts words there (`COMP_WORDBREAKS`) and replaces what stands behind the last cut; other shells do neither.
+    """
+    if os.environ.get("_LEAGUE_COMPLETE") != "complete_bash":
+        yield
+        return
+    pieces, at = os.environ.get("COMP_WORDS", "").split(), int(os.environ.get("COMP_CWORD", "0"))
+    words: list[str] = []
+    was_cut = False
+    for piece in pieces[: at + 1]:
+        is_cut = set(piece) <= set(CUTS)
+        if words and (is_cut or was_cut):
+            words[-1] += piece
+        else:
+            words.append(piece)
+        was_cut = is_cut
+    if at >= len(pieces):
+        words.append("")
+    before = words[-1][: max(words[-1].rfind(cut) for cut in CUTS) + 1] if words else ""
+    os.environ |= {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    answer = StringIO()
+    try:
+        with redirect_stdout(answer):
+            yield
+    finally:
+        put("".join(f"{line.removeprefix(before)}\n" for line in answer.getvalue().splitlines()))
 
 
 def _silent(find: Callable[[typer.Context, str], Iterator[Offer]]) -> Complete:
@@ -149,6 +185,8 @@ def _bots(ctx: typer.Context) -> Iterator[Offer]:
     from league.envs import registry
 
     game = _game(ctx)
+    found: dict[str, list[str]] = {}
     for name in [game] if game in registry.games() else registry.games():
         for bot in registry.spec(name, config.load(env=name).env.options).bots:
-            yield f"bot:{bot}", name
+            found.setdefault(f"bot:{bot}", []).append(name)
+    return ((bot, ", ".join(games)) for bot, games in found.items())

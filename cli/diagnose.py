@@ -19,9 +19,9 @@ from league.cli.options import (
     RunArgument,
     SamplerOption,
     SetOption,
-    command,
     count_option,
     group,
+    subcommand,
 )
 from league.printing import print_json, put, show
 
@@ -29,7 +29,7 @@ PANEL = "Diagnose"
 bench_app = group(PANEL, "bench", "Measure how fast the parts are; one JSON object each.")
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def doctor(output: Output) -> None:
     """Look at versions, compiled parts, threads, CUDA, memory, disk and store; say what to do about each.
 
@@ -47,7 +47,7 @@ def doctor(output: Output) -> None:
         raise typer.Exit(1)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def selftest(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -75,7 +75,7 @@ def selftest(
         raise typer.Exit(1)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def check(
     output: Output,
     game: Annotated[
@@ -117,7 +117,7 @@ def check(
         show(f"{part}: keeps the contract")
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def alarms(output: Output, run: RunArgument = None) -> None:
     """Look for forgetting, cycling, passivity and unequal seats; each alarm names the query that shows it."""
     from league.boards.alarms import alarms
@@ -132,7 +132,7 @@ def alarms(output: Output, run: RunArgument = None) -> None:
     print_alarms(findings)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def events(output: Output, run: RunArgument = None) -> None:
     """List alarms, damage, what stopped a run, and changes of its settings."""
     from league.printing.lists import print_events
@@ -149,7 +149,7 @@ def events(output: Output, run: RunArgument = None) -> None:
         print_events(rows)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def tune(
     preset: PresetOption = "fast",
     env: GameOption = None,
@@ -177,7 +177,7 @@ def tune(
         talk(f"{seconds:g} s were not enough for all; more --seconds try the rest")
 
 
-@command(PANEL, "env", group=bench_app)
+@subcommand(PANEL, "env", group=bench_app)
 def bench_env(
     env: Annotated[
         str,
@@ -199,7 +199,7 @@ def bench_env(
     print_bench(figures, as_json)
 
 
-@command(PANEL, "learner", group=bench_app)
+@subcommand(PANEL, "learner", group=bench_app)
 def bench_learner(
     preset: PresetOption = "fast",
     rows: Annotated[int | None, count_option("--rows", help="Matches side by side; the preset's if not given.")] = None,
@@ -226,7 +226,7 @@ def bench_learner(
     print_bench(figures, as_json)
 
 
-@command(PANEL, "ratings", group=bench_app)
+@subcommand(PANEL, "ratings", group=bench_app)
 def bench_ratings(
     agents: Annotated[int, count_option("--agents", help="How many are rated.")] = 500,
     matches: Annotated[int, count_option("--matches", help="How many match rows the store has.")] = 1_000_000,

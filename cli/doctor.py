@@ -292,12 +292,13 @@ def _runs(path: Path) -> Iterator[Finding]:
             told = f"a damaged state was set aside: {', '.join(bad)}"
             yield Finding(f"run {row.run}", "note", told, "it goes on from the one before; delete it when you like")
         if status in ("died", "failed"):
-            why = "its process was killed" if status == "died" else "an error ended it (`league events` has it)"
+            why = "its process was killed" if status == "died" else "an error ended it (`league events` has more)"
             yield Finding(f"run {row.run}", "note", f"{why} at step {row.steps:,}", f"`{again}` goes on")
         elif status == "stopped":
             resting.append(row.run)
     if resting:
-        yield Finding("runs", "note", f"stopped: {', '.join(resting)}", "`league resume RUN` goes on with one")
+        again = command_line("resume", resting[0], store=path)
+        yield Finding("runs", "note", f"stopped: {', '.join(resting)}", f"`{again}` goes on with the first")
 
 
 def _gib(number: float) -> str:

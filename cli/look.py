@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 import league.cli.completion as completion
-from league.cli.options import AGENT_WORDS, AgainOption, Output, Play, SeedOption, command, count_option, flag
+from league.cli.options import AGENT_WORDS, AgainOption, Output, Play, SeedOption, count_option, flag, subcommand
 from league.errors import UsageError
 from league.printing import print_json, put
 
 PANEL = "Look"
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def watch(
     output: Output,
     play: Play,
@@ -68,7 +68,7 @@ def watch(
         print_film(shot)
 
 
-@command(PANEL, "play")
+@subcommand(PANEL, "play")
 def play_by_hand(
     output: Output,
     play: Play,
@@ -103,7 +103,7 @@ def play_by_hand(
         print_ended(ended)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def replay(
     output: Output,
     file: Annotated[
@@ -134,7 +134,7 @@ def replay(
         output.say(f"{out}: drawn")
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def rewards(
     output: Output,
     run: Annotated[
@@ -158,7 +158,7 @@ def rewards(
         print_rewards(run, terms)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def report(
     output: Output,
     runs: Annotated[
@@ -187,7 +187,7 @@ def report(
         print_report(done)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def serve(
     output: Output,
     port: Annotated[
@@ -206,7 +206,7 @@ def serve(
     serve(port=PORT if port is None else port, store=output.store, say=output.say, begun=begun)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def query(
     output: Output,
     sql: Annotated[

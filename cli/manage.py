@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import league.cli.completion as completion
-from league.cli.options import Output, RunOption, command, flag, group
+from league.cli.options import Output, RunOption, flag, group, subcommand
 from league.printing import print_json, show
 
 PANEL = "Manage"
@@ -18,7 +18,7 @@ snapshots_app = group(PANEL, "snapshots", "List the snapshots of the runs, and d
 imports_app = group(PANEL, "imports", "List the imported files of matches, and take one back.")
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def runs(output: Output) -> None:
     """List the runs of the store with their status; `died`: the process was killed."""
     from league.printing.lists import print_runs
@@ -39,7 +39,7 @@ def runs(output: Output) -> None:
     print_runs(found, roles)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def export(
     output: Output,
     agent: Annotated[
@@ -61,7 +61,7 @@ def export(
         show(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}")
 
 
-@command(PANEL, "import")
+@subcommand(PANEL, "import")
 def import_matches(
     output: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Matches: .jsonl, .csv or .pgn.")],
@@ -100,7 +100,7 @@ def import_matches(
     print_import(done, output.store)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def matches(
     output: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file: .jsonl, .csv or .pgn.")],
@@ -141,7 +141,7 @@ def matches(
         show(f"{done.matches:,} matches are in {done.file}")
 
 
-@command(PANEL, "list", group=imports_app)
+@subcommand(PANEL, "list", group=imports_app)
 def imports_list(output: Output) -> None:
     """List the imported files of matches, the oldest first."""
     from league.printing.lists import print_imports
@@ -156,7 +156,7 @@ def imports_list(output: Output) -> None:
         print_imports(found)
 
 
-@command(PANEL, "remove", group=imports_app)
+@subcommand(PANEL, "remove", group=imports_app)
 def imports_remove(
     output: Output,
     run: Annotated[str, typer.Argument(metavar="NAME", help="As `league imports list` has it.")],
@@ -171,7 +171,7 @@ def imports_remove(
         show(f"removed: {gone.run} with its {gone.matches:,} games of {gone.file}")
 
 
-@command(PANEL, "list", group=snapshots_app)
+@subcommand(PANEL, "list", group=snapshots_app)
 def snapshots_list(output: Output, run: RunOption = None) -> None:
     """List snapshots: size on disk, parent, games, and why pruning would keep them."""
     from league.printing.lists import print_holdings
@@ -186,7 +186,7 @@ def snapshots_list(output: Output, run: RunOption = None) -> None:
     print_holdings(f"snapshots; what `league snapshots prune --keep {DEFAULT_KEEP}` does", found)
 
 
-@command(PANEL, "prune", group=snapshots_app)
+@subcommand(PANEL, "prune", group=snapshots_app)
 def snapshots_prune(
     output: Output,
     run: Annotated[

@@ -1,4 +1,4 @@
-"""The app, and the options that commands share: a dataclass of them is a parameter of a command (`command`)."""
+"""The app, and the options that commands share: a dataclass of them is a parameter of a command (`subcommand`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 
 
-def command(
+def subcommand(
     panel: str, name: str | None = None, *, group: typer.Typer = app
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a command of a function, in a panel of the help.

@@ -111,7 +111,8 @@ def _ratings() -> tuple[Outcome, str]:
     """Without a prior the maximum likelihood of 3 wins in 4 games is log-odds of 3: 400 log10(3) points."""
     import numpy as np
 
-    from league.maths.ratings import PairCounts, Prior, bradley_terry
+    from league.maths.davidson import Prior
+    from league.maths.ratings import PairCounts, bradley_terry
 
     columns = (np.array(column, np.int64) for column in ([30, 10], [0, 0], [10, 30]))
     pairs = PairCounts(("a", "b"), ("b", "a"), *columns)
@@ -252,7 +253,7 @@ def _answers() -> list[Tensor]:
         steps = [policy.step(obs[:, t], state, generator=torch.Generator().manual_seed(t)) for t in range(4)]
     action = torch.zeros(8, 24, *steps[0][0].shape[1:], dtype=steps[0][0].dtype)
     log_prob, entropy, value = policy.sequence(obs, action, policy.initial_state(8), is_first)
-    (log_prob.mean() + entropy.mean() + value.square().mean()).backward()
+    (log_prob.mean() + entropy.mean() + value.square().mean()).backward()  # type: ignore[no-untyped-call]  # torch's
     gradients = [parameter.grad for parameter in policy.parameters() if parameter.grad is not None]
     return [steps[-1][2], log_prob.detach(), value.detach(), torch.cat([x.flatten() for x in gradients])]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import league.cli.completion as completion
-from league.cli.options import ConfigOption, GameOption, Output, SetOption, command, flag
+from league.cli.options import ConfigOption, GameOption, Output, SetOption, flag, subcommand
 from league.cli.train import PANEL
 from league.errors import UsageError, nearest
 from league.printing import print_json, show
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULTS = {"stage": "test50k", "preset": "fast"}
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def games(output: Output) -> None:
     """List the games that are there by name: ours, and those that installed distributions offer."""
     from league.envs.listing import listed_games
@@ -36,7 +36,7 @@ def games(output: Output) -> None:
         output.say("a game of your own needs no name: --env game.py (docs/tutorial.md)")
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def bots(
     output: Output,
     game: Annotated[
@@ -60,7 +60,7 @@ def bots(
         output.say("it has no bots")
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def settings(
     output: Output,
     what: Annotated[

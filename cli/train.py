@@ -23,9 +23,9 @@ from league.cli.options import (
     SetOption,
     StageOption,
     Training,
-    command,
     count_option,
     flag,
+    subcommand,
 )
 from league.errors import UsageError
 from league.printing import print_json
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 PANEL = "Train"
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def train(
     output: Training,
     stage: StageOption = "test50k",
@@ -95,7 +95,7 @@ def train(
     _finish(result, output, watcher)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def resume(
     output: Training,
     run: Annotated[
@@ -169,7 +169,7 @@ def resume(
     _finish(result, output, watcher)
 
 
-@command(PANEL)
+@subcommand(PANEL)
 def exploit(
     output: Training,
     agent: Annotated[str, typer.Argument(metavar="A", help=AGENT_WORDS, autocompletion=completion.agents)],

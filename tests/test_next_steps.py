@@ -48,14 +48,19 @@ OFFERS = {
     "printing/standings:print_leaderboard `league evaluate A --against B`": "advised",
     "printing/standings:print_leaderboard `league tournament A B`": "advised",
     "printing/standings:print_matchup `league evaluate A --against B`": "advised",
-    "cli:payoff `league evaluate A --against B`": "advised",
-    "cli:payoff `league train`": "empty_store",
-    "cli:matches `league import`": "no_offer",  # a help text
-    "cli:snapshots_list `league snapshots prune --keep {DEFAULT_KEEP}`": "snapshots_listed",
+    "cli/compare:payoff `league evaluate A --against B`": "advised",
+    "cli/compare:payoff `league train`": "empty_store",
+    "cli/manage:matches `league import`": "no_offer",  # a help text
+    "cli/manage:snapshots_list `league snapshots prune --keep {DEFAULT_KEEP}`": "snapshots_listed",
+    "cli/doctor:_compiled `league selftest`": "advised",
+    "cli/doctor:_disk `league snapshots prune --dry-run`": "advised",
+    "cli/doctor:_runs `league events`": "advised",
+    "cli/doctor:_store `league train`": "doctor_without_a_store",
+    "cli/diagnose:selftest `league doctor`": "advised",
     "printing/answers:endings next_step('resume', result.run, store=store)": "exploiter_stopped",
     "printing/answers:endings next_step(*words, result.run, store=store)": "run_stopped",
     "printing/answers:endings next_step(*words, store=store)": "league_stopped",
-    "cli:imports_remove `league imports list`": "no_offer",  # a help text
+    "cli/manage:imports_remove `league imports list`": "no_offer",  # a help text
     "training/guards:judge_evaluation `league rewards RUN`": "advised",
     "training/guards:_value_loss `league rewards RUN`": "advised",
     "training/guards:_flat_return `league rewards RUN`": "advised",
@@ -87,10 +92,10 @@ OFFERS = {
     "sessions/failures:write_evidence command('replay', path)": "no_offer",  # tests/sessions/test_failures.py runs it
     "sessions/shelf:load_policy command('resume', self.row.run, store=self.store.path)": "snapshots_away",
     "sessions/shelf:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
-    "sessions/app:resumed command('resume', run, store=opened.path)": "learner_taken_for_a_run",
-    "sessions/app:_session command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
+    "sessions/app:need_alone command('resume', run, store=store.path)": "learner_taken_for_a_run",
+    "sessions/app:session_of command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
     "sessions/folders:_is_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
-    "sessions/app:longer command('train', '--fresh', '--env', row.env, store=store)": "smoke_finished",
+    "sessions/app:longer command('resume', row.run, '--steps', 2 * row.steps, store=store)": "smoke_finished",
     "sessions/app:longer command(*words, store=store)": "short_finished",
     "boards/standings:_boards `league evaluate A --against B`": "advised",
     "boards/standings:_notes `league evaluate A --against B`": "advised",
@@ -191,6 +196,10 @@ def older_store(call: Call) -> str:
 
 def no_store(call: Call) -> str:
     return call("runs", "--store", "none/league.duckdb").err
+
+
+def doctor_without_a_store(call: Call) -> str:
+    return call("doctor", "--store", "none/league.duckdb").out
 
 
 def snapshots_listed(call: Call) -> str:

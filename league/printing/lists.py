@@ -109,7 +109,7 @@ def print_holdings(title: str, found: Sequence[Holding], verb: str = "goes") -> 
 def print_games(found: Sequence[ListedGame]) -> None:
     """The games by name."""
     has_sources = any(x.source for x in found)
-    columns = (
+    columns: tuple[Column | str, ...] = (
         *("game", Column("actions", 1), Column("observation", 3, is_number=True), Column("bots", 2, is_number=True)),
         *(Column("anchor", 4), *[Column("from", 5)] * has_sources, Column("what it is", is_prose=True)),
     )
@@ -127,7 +127,7 @@ def print_games(found: Sequence[ListedGame]) -> None:
 def print_bots(found: Sequence[ListedBot]) -> None:
     """The bots of games; anchor: held at 1000, floor: who must be beaten."""
     kinds = {x.kind for x in found}
-    columns = (
+    columns: tuple[Column | str, ...] = (
         *("bot", Column("game", 1), *[Column("kind", 3)] * (len(kinds) > 1), Column("role", 2)),
         Column("what it does", is_prose=True),
     )

@@ -291,8 +291,8 @@ def need_steps(row: RunRow, overrides: Sequence[str], store: Path) -> None:
         return
     if total != before.run.total_steps:
         raise UsageError(
-            f"run.total_steps={total}: run {row.run} has made {row.steps:,} steps; give it more, or go back with"
-            f" {command('resume', row.run, '--at', total, store=store)}"
+            f"run.total_steps={total}: run {row.run} has made {row.steps:,} steps; give it more, or go back to a kept"
+            f" state with --at"
         )
     if row.status == "finished":
         raise UsageError(f"run={row.run}: it is finished at step {row.steps:,}; {longer(row, store)}")

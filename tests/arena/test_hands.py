@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -266,3 +267,11 @@ def test_without_a_window_or_pygame_it_is_one_line(monkeypatch: pytest.MonkeyPat
     with pytest.raises(UsageError, match=r"pass --browser, too"):
         monkeypatch.setattr(hands_window, "play", lambda _: True)
         play_by_hand("bot:random", env="matrix", store="none.duckdb", port=4_000)
+
+
+def test_what_libraries_write_themselves_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+    """Where SDL looks for a display only our own line is said; afterwards stderr is as it was."""
+    with hands_window._silenced():
+        os.write(2, b"error: XDG_RUNTIME_DIR is invalid\n")
+    os.write(2, b"ours\n")
+    assert capfd.readouterr().err == "ours\n"

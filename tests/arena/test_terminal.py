@@ -90,3 +90,5 @@ def test_a_terminal_that_is_too_small_is_one_line(
         terminal.check(out)
     with pytest.raises(UsageError, match="needs a terminal"):
         league.watch("bot:based", "bot:rusher", env="brawl")
+    with pytest.raises(UsageError, match="agent 'NOBODY'"):  # what is wrong with the names comes first
+        league.watch("NOBODY", "bot:rusher", env="brawl")
