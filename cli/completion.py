@@ -47,7 +47,8 @@ def as_typed() -> Iterator[None]:
         was_cut = is_cut
     if at >= len(pieces):
         words.append("")
-    before = words[-1][: max(words[-1].rfind(cut) for cut in CUTS) + 1] if words else ""
+    last = "" if was_cut or at >= len(pieces) else pieces[at]
+    before = words[-1].removesuffix(last) if words and at < len(pieces) else ""
     os.environ |= {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     answer = StringIO()
     try:

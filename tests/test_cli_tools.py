@@ -202,6 +202,16 @@ def test_doctor_survives_a_check_that_fails(call: Call, unchanged: Path, monkeyp
     assert "store" in {x["about"] for x in called.json["findings"]}
 
 
+def test_doctor_tells_why_a_gpu_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build for CPUs, or a driver that is too old: each has its own next step."""
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for built, words in ((None, "CUDA build"), ("13.0", "update the driver")):
+        monkeypatch.setattr("torch.version.cuda", built)
+        [finding] = doctor._cuda()
+        assert finding.health == "note" and words in finding.next
+
+
 @pytest.mark.parametrize(
     ("has", "rule", "is_within"),
     [

@@ -17,7 +17,7 @@ from typing import Any
 
 from league.config.written import Overrides, as_words
 from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
-from league.sessions.app import Again, made_ready, need_alone, need_steps, session_of
+from league.sessions.app import Again, made_ready, need_steps, session_of
 from league.sessions.continuation import is_pruned
 from league.sessions.folders import GUESTS, check_folder, claimed, folder_of, note_state
 from league.sessions.session import Session, TrainResult
@@ -87,8 +87,12 @@ def rewound(
     watcher, say = steady(watcher)
     check_name(name)
     opened = Store.open(Path(store), say)
+    if any(run in (learner.run, learner.league) for learner in opened.learners()):
+        raise UsageError(
+            f"--at {at}: {run} is of a league, or an exploiter, and cannot go back behind what others have met; begin"
+            f" another one"
+        )
     row = opened.find_run(run)
-    need_alone(opened, run)
     with ExitStack() as locks:
         locks.enter_context(alone(run, folder_of(opened, run)))
         index = _state_at(opened, row, at)

@@ -350,6 +350,8 @@ def test_the_tables_make_sense_of_several_learners(whole: Path, tmp_path: Path) 
     assert {learner.run for learner in board.learners} == set(RUNS)
     found = league.matchup("L.breadth@896", "L.main@896", store=store)
     assert found.record.games == 2
+    refused = processes.run("resume", "L.main", "--at", "1", "--store", store, cwd=tmp_path)
+    assert refused.returncode == 2 and "cannot go back behind what others have met" in refused.stderr
     lines = processes.run("runs", "--store", store, cwd=tmp_path).stdout
     for role in ("main", "main exploiter", "league exploiter"):
         assert f" {role} " in lines
