@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import league.cli.completion as completion
+from league.cli.known import known_settings
 from league.cli.options import ConfigOption, GameOption, Output, SetOption, flag, subcommand
 from league.cli.train import PANEL
 from league.errors import UsageError, nearest
@@ -17,7 +18,6 @@ from league.printing import print_json, show
 
 if TYPE_CHECKING:
     from league.config.models import Config
-    from league.config.reference import Setting
 
 DEFAULTS = {"stage": "test50k", "preset": "fast"}
 
@@ -108,17 +108,6 @@ def settings(
     else:
         for line in written(found, is_explained=is_explained):
             show(line)
-
-
-def known_settings(game: str | None) -> list[Setting]:
-    """Every setting with its bounds and meaning, of a registered game those of its own, too."""
-    from league.config.reference import settings_of
-    from league.envs import registry
-    from league.envs.listing import reward_meanings
-
-    if game is None:
-        return list(settings_of())
-    return list(settings_of(registry.options_model(game), reward_meanings(game)))
 
 
 def _of_run(run: str, output: Output, given: dict[str, Any]) -> Config:

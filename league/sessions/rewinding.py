@@ -7,6 +7,7 @@ as they were it is, bit for bit on a CPU, what its parent was from there on.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from league.snapshots.files import INDEX, write_atomic
 from league.snapshots.kept import data_of, states_of, without
 from league.snapshots.state import read_kept
 from league.store.locks import alone
-from league.store.rows import RunRow, SnapshotRow, now
+from league.store.rows import RunRow, RunStatus, SnapshotRow, now
 from league.store.store import Store
 from league.training.run import Watcher
 
@@ -97,11 +98,13 @@ def rewound(
         locks.enter_context(alone(run, folder_of(opened, run)))
         index = _state_at(opened, row, at)
         counters = read_kept(index)["counters"]
-        then = replace(row, steps=counters["steps"], update=counters["update"], status="stopped")
+        is_over = counters["steps"] >= json.loads(row.config)["run"]["total_steps"]
+        status: RunStatus = "finished" if is_over else "stopped"
+        then = replace(row, steps=counters["steps"], update=counters["update"], status=status)
         words = as_words(overrides)
         need_steps(then, words, opened.path)
         plan = made_ready(opened, then, Again(env, own, device, words), f"back to step {then.steps:,} of", watcher)
-        new = replace(then, run=name or "", parent=run, started_at=now(), updated_at=now())
+        new = replace(then, run=name or "", parent=run, status="stopped", started_at=now(), updated_at=now())
         with claimed(opened, name, new) as begun:
             _begin(opened, row, begun, index)
             locks.close()
@@ -157,7 +160,7 @@ def _begin(store: Store, parent: RunRow, row: RunRow, index: Path) -> None:
             shutil.rmtree(folder / name, ignore_errors=True)
         if isinstance(error, StoreError):
             raise
-        raise SnapshotError(f"run={row.run}: {error.filename}: {error.strerror}; make room, then call again") from None
+        raise SnapshotError(f"run={row.run}: {error.filename}: {error.strerror}; see to it, then call again") from None
 
 
 def _write(store: Store, row: RunRow, snapshots: Sequence[SnapshotRow], event: str) -> None:
@@ -173,7 +176,7 @@ def _link(source: Path, target: Path) -> None:
     """A copy of a file or a folder, without its bytes where the disk can link: nobody changes them in place."""
     if source.is_dir():
         target.mkdir(parents=True, exist_ok=True)
-        for path in source.iterdir():
+        for path in sorted(source.iterdir()):
             _link(path, target / path.name)
         return
     try:
