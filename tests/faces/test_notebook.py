@@ -1,6 +1,7 @@
 """What a notebook sees: the library's names, results as tables and pictures, the store in memory, progress."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -217,6 +218,16 @@ def python_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Within it a kernel finds this league."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     yield
+
+
+@pytest.mark.slow
+def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Block by block, in one place; its watcher ends the run."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(encoding="utf-8"), re.S)
+    assert len(blocks) == 3
+    exec("\n".join(blocks), {"__name__": "page"})
+    assert league.runs().to_df()["status"].tolist() == ["finished", "stopped"]
 
 
 @pytest.mark.slow
