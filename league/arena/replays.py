@@ -28,6 +28,7 @@ from league.snapshots.manifest import GameRecord
 from league.store.files import check_new, new_file
 from league.store.reading import Reader
 from league.types import EXTERNAL, SEATS, BoolArray, Closing, GameSpec, MatchBatch, Turns
+from league.types.results import Result
 
 SUFFIX = ".replay"
 """Of a replay's file."""
@@ -101,8 +102,8 @@ class Moment:
     """(S, A): what they decide; what a native bot does is not known and 0."""
 
 
-@dataclass(frozen=True)
-class Played:
+@dataclass(frozen=True, repr=False)
+class Played(Result):
     """What playing a replay back came to."""
 
     path: str

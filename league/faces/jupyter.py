@@ -28,6 +28,7 @@ LINES = 3
 """Of what was said last."""
 CURVE = 20
 """Points of a small curve."""
+CELL = "style='text-align:right;padding:0 0.6em'"
 BAR = (
     "<div style='background:#8884;border-radius:3px;height:8px;width:100%;max-width:36em'>"
     "<div style='background:#4c78a8;border-radius:3px;height:8px;width:{:.1f}%'></div></div>"
@@ -102,7 +103,8 @@ class Progress(Watcher):
         from IPython.display import publish_display_data
 
         data = {"text/html": self.as_html(), "text/plain": self.as_text()}
-        publish_display_data(data, transient={"display_id": self._id}, update=self._is_shown)
+        published = {"transient": {"display_id": self._id}, "update": self._is_shown}
+        publish_display_data(data, **published)  # type: ignore[no-untyped-call]
         self._is_shown, self._shown_at = True, now
 
     def as_text(self) -> str:
@@ -166,9 +168,10 @@ def _table(learner: Learner) -> str:
     rows = "".join(
         f"<tr><td style='text-align:left'>{_text(name)}</td>{cells}</tr>"
         for name, found in learner.opponents.items()
-        if (cells := "".join(f"<td>{_text(x)}</td>" for x in _cells(found)))
+        if (cells := "".join(f"<td {CELL}>{_text(x)}</td>" for x in _cells(found)))
     )
-    head = "<tr><th style='text-align:left'>against</th><th>training</th><th>evaluation</th><th>rating</th></tr>"
+    names = "".join(f"<th {CELL}>{name}</th>" for name in ("training", "evaluation", "rating"))
+    head = f"<tr><th style='text-align:left'>against</th>{names}</tr>"
     return f"<table>{head}{rows}</table>" if rows else ""
 
 

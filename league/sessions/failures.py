@@ -30,6 +30,7 @@ from league.schema import MAX_ROWS, FrozenModel, Natural, read_file
 from league.snapshots.files import write_atomic
 from league.snapshots.manifest import GameRecord
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch
+from league.types.results import Result
 
 FORMAT = 1
 MAX_BYTES = 256 * 2**20
@@ -85,8 +86,8 @@ class Evidence(FrozenModel):
     game: GameRecord
 
 
-@dataclass(frozen=True)
-class Finding:
+@dataclass(frozen=True, repr=False)
+class Finding(Result):
     """What a finding looks like when it is rebuilt from its file."""
 
     path: str

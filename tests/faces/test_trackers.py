@@ -12,15 +12,17 @@ import pytest
 import torch
 
 import league
+from league.cli import main
 from league.errors import UsageError
 from league.faces import sinks, trackers
 from league.faces.sinks import CsvFile
 from league.training.recent import action_metrics
 from league.training.run import Report, Start, Watcher
 from league.types import ActionSpec
+from tests.helpers import processes
 from tests.helpers.processes import Process
 from tests.helpers.runs import SETS, Notes
-from tests.helpers.sizes import SMALL
+from tests.helpers.sizes import SMALL, as_options
 from tests.helpers.trackers import csv_rows, tensorboard_scalars, wandb_records, wandb_rows
 
 LONG = [*SETS, "run.total_steps=640", "run.evaluate_every=256", "run.allow_short=true"]
@@ -253,3 +255,30 @@ def test_what_was_played_is_counted(spec: ActionSpec, action: list[list[float]],
     found = action_metrics(torch.tensor(action).reshape(2, 2, -1), spec, names)
     assert found == {f"action/{name}": pytest.approx(share) for name, share in zip(names, shares, strict=True)}
     assert action_metrics(torch.tensor(action).reshape(2, 2, -1), spec, [""] * 65) == {}
+
+
+@pytest.mark.parametrize("words", [("train",), ("exploit", "bot:biased")])
+def test_the_command_refuses_a_tracker_that_is_not(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, with exit code 2, and nothing is made."""
+    store = str(tmp_path / "league.duckdb")
+    monkeypatch.setattr("sys.argv", ["league", *words, "--log", "tensorbord", "--store", store])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2 and "did you mean `tensorboard`" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_command_logs_and_goes_on(tmp_path: Path) -> None:
+    """`league train --log csv`, stopped by SIGTERM, then `league resume` without it: each step once."""
+    words = ["train", "--stage", "smoke", "--env", "matrix", "--run", "R", "--log", "csv", *as_options(LONG)]
+    process = processes.league(*words, "--set", "run.total_steps=12800", "--store", "s.duckdb", cwd=tmp_path)
+    path = tmp_path / "R/metrics.csv"
+    while not (path.exists() and "\n384," in path.read_text()):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(120) == 128 + signal.SIGTERM
+    assert processes.run("resume", "R", "--store", "s.duckdb", cwd=tmp_path).returncode == 0
+    assert [int(row["steps"]) for row in csv_rows(path)] == [*range(0, 12_801, 128)]
