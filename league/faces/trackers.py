@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SINKS: Mapping[str, type[Sink]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases, "csv": CsvFile}
 NONE = "none"
+MARK = ".league-run"
+"""The file that says whose a folder outside the run's own is."""
 END_SECONDS = 60.0
 """That the end of a run waits for a tracker to take what is left."""
 GROUPS = {"action": "actions", "match": "stats", "pool": "league", "reward": "reward"}
@@ -96,6 +98,8 @@ class Tracking(Watcher):
                 continue
             if problem := _missing(name):
                 problems.append(f"{problem}, to go on with it; left out")
+            elif chosen is not None and (problem := _claim(folder, start)):
+                problems.append(f"log={name}={chosen}: {problem}")
             else:
                 self._writers[name] = _Writer(name, lambda sink=sink, folder=folder: sink(folder, start))  # type: ignore[misc]
         if problems:
@@ -175,6 +179,19 @@ def tracked(metric: str) -> str:
     """What a metric of the store is called in a tracker."""
     group, _, rest = metric.partition("/")
     return f"{GROUPS[group]}/{rest}" if rest and group in GROUPS else f"train/{metric}"
+
+
+def _claim(folder: Path, start: Start) -> str:
+    """Marks a folder outside the run's own as this run's; why it cannot be had, empty where it can."""
+    mark = folder / MARK
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not mark.exists():
+            mark.write_text(start.identity, encoding="utf-8")
+        is_ours = mark.read_text(encoding="utf-8") == start.identity
+    except (OSError, UnicodeDecodeError) as error:
+        return f"{as_known(error) or error} (training goes on without it)"
+    return "" if is_ours else f"{folder} is of another store's run; name another folder (training goes on without it)"
 
 
 class _Writer:

@@ -214,6 +214,17 @@ def test_a_csv_file_is_filled_in_and_cut(tmp_path: Path) -> None:
     assert csv_rows(path) == rows[:3]
 
 
+def test_a_folder_of_another_store_s_run_is_left_alone(tmp_path: Path) -> None:
+    """A run of the same name elsewhere loses nothing to this one, which trains on without the tracker."""
+    logs, notes = tmp_path / "logs", Notes()
+    (logs / "R").mkdir(parents=True)
+    (logs / "R/metrics.csv").write_text("steps,a\n128,1.0\n")
+    (logs / "R/.league-run").write_text("another")
+    assert train(tmp_path / "a", f"csv={logs}", notes=notes).status == "finished"
+    assert (logs / "R/metrics.csv").read_text() == "steps,a\n128,1.0\n"
+    assert sum("is of another store's run" in line for line in notes.said) == 1
+
+
 @pytest.mark.parametrize(
     ("names", "told"),
     [
