@@ -63,7 +63,7 @@ class View:
     """What the store's files were like before they were read."""
     read_at: float
     seconds: float
-    """That it took."""
+    """Of a processor that it took."""
 
 
 class Views:
@@ -123,13 +123,12 @@ class Views:
         return age > LONGEST_SECONDS or _looks(self._store.path) != view.seen
 
     def _made(self, key: tuple[str, ...]) -> View:
-        seen, begun = _looks(self._store.path), self._clock()
+        seen, begun = _looks(self._store.path), time.process_time()
         found = to_json(read(self._store, key, self._films))
         body = json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
         told = {**found, "made_at": ""}  # else no two were ever the same
         tag = hashlib.sha256(json.dumps(told, allow_nan=False).encode()).hexdigest()[:32]
-        now = self._clock()
-        view = View(body, f'"{tag}"', seen, now, now - begun)
+        view = View(body, f'"{tag}"', seen, self._clock(), time.process_time() - begun)
         self._views.pop(key, None)
         while len(self._views) >= MOST_VIEWS:
             del self._views[next(iter(self._views))]
@@ -228,6 +227,7 @@ def _listening(port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
+        listener.listen()  # else another process could still take the port
     except OSError as error:
         listener.close()
         raise UsageError(f"port={port}: {error.strerror or error}; pass another --port, or 0 for a free one") from None

@@ -108,7 +108,7 @@ def _fitted(document: Document, films: Films, most: int, say: Callable[[str], No
         except LeagueError as error:
             say(f"a kept match is left out: {error}")
             continue
-        room -= len(match) + len(key) + 16  # packed once more, with the numbers, it takes no more
+        room -= round(1.01 * len(match)) + 2 * len(key) + 64  # what it takes at most, packed once more
         if room < 0:
             fit = f"{len(found['films'])} of {len(wanted)} matches fit into {MAX_BYTES / 1e6:.0f} MB"
             say(f"{fit}; the others are left out")

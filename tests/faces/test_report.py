@@ -1,0 +1,203 @@
+"""The report: what the store has, in one page that needs no network and runs nothing but its own scripts."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from league import config as settings
+from league.boards.payoff import payoffs
+from league.boards.standings import leaderboard
+from league.errors import LeagueError, UsageError
+from league.faces import pages
+from league.faces import report as reports
+from league.faces.report import MAX_BYTES, report
+from league.printing.figures import health, healthy
+from league.store.store import Store
+from tests.helpers.browser import browser, needs_chromium, wait_for
+from tests.helpers.faces import HOSTILE, content, make_runs
+from tests.helpers.stores import empty_store, make_run
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store to be shown, which nobody may change."""
+    return make_runs(tmp_path_factory.mktemp("faces"))
+
+
+@pytest.fixture(scope="module")
+def page(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its report."""
+    out = tmp_path_factory.mktemp("report") / "report.html"
+    before = store.read_bytes()
+    done = report(out=out, store=store)
+    assert store.read_bytes() == before, "a report writes nothing into the store"
+    assert done.runs == ("m-0", "m-1", "k-1") and done.matches > 2
+    assert done.num_bytes == out.stat().st_size < MAX_BYTES
+    return out
+
+
+def test_a_report_has_what_the_store_has(store: Path, page: Path) -> None:
+    """Ratings, payoffs, figures of learning and commands are those that other commands print."""
+    found, opened = content(page.read_text(encoding="utf-8")), Store.open(store)
+    matrix, kuhn = found["games"]
+    assert [line["members"] for line in matrix["lines"]] == [["m-0", "m-1"]] and kuhn["lines"][0]["members"] == ["k-1"]
+    sections = {section["id"]: section["panels"] for section in matrix["sections"]}
+    assert {"strength", "opponents", "learning", "actions", "behaviour", "seats"} <= sections.keys()
+
+    rated = {x.name: x for x in leaderboard(opened, game_id=matrix["game_id"]).entries}
+    [strength] = sections["strength"]
+    own, middle = strength["series"][0], strength["series"][-1]
+    assert own["y"] == [rated[f"m-0@{step}"].rating for step in own["x"]] and own["faint"]
+    assert middle["name"].endswith("(2 seeds): mean") and middle["low"][0] == min(
+        x["y"][0] for x in strength["series"][:2]
+    )
+
+    table = next(x for x in payoffs(opened) if x.game_id == matrix["game_id"])
+    index = {row.name: i for i, row in enumerate(table.rows)}
+    names = [name if name in index else HOSTILE for name in matrix["map"]["names"]]
+    assert len(names) == len(index)
+    for i, a in enumerate(names):
+        for j, b in enumerate(names):
+            assert matrix["map"]["score"][i][j] == table.score[index[a]][index[b]]
+            assert matrix["map"]["games"][i][j] == table.games[index[a]][index[b]]
+
+    sql = "SELECT steps, value FROM metric WHERE run = 'k-1' AND name = 'entropy' ORDER BY steps"
+    [entropy] = [p for s in kuhn["sections"] for p in s["panels"] if p["title"] == "entropy, nats"]
+    assert list(zip(entropy["series"][0]["x"], entropy["series"][0]["y"], strict=True)) == opened.query(sql)[1]
+    assert entropy["healthy"] == [0.2 * max(entropy["series"][0]["y"]), max(entropy["series"][0]["y"])]
+
+
+def test_its_command_makes_the_same_run(store: Path, page: Path) -> None:
+    """Settings and fingerprint of what the command says are those of the run, but for where it is trained."""
+    for game in content(page.read_text(encoding="utf-8"))["games"]:
+        for run in game["runs"]:
+            words = shlex.split(run["made"]["command"])
+            options = dict(zip(words[2::2], words[3::2], strict=True))
+            sets = [value for name, value in zip(words[2::2], words[3::2], strict=True) if name == "--set"]
+            again = settings.load(options["--stage"], env=options["--env"], overrides=sets)
+            row = Store.open(store).find_run(run["run"])
+            options_of = settings.from_json(json.loads(row.config)).env.options
+            again = settings.with_options(again, options_of)
+            assert settings.fingerprint(again) == row.fingerprint == run["fingerprint"]
+            assert int(options["--seed"]) == row.seed and options["--run"] == row.run
+
+
+def test_a_page_runs_its_own_scripts_alone(page: Path) -> None:
+    """Its policy has no `unsafe-eval` and no address; a name from outside is text wherever it is."""
+    text = page.read_text(encoding="utf-8")
+    [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert "unsafe-eval" not in policy and "http" not in policy and "'self'" not in policy
+    assert (
+        policy.startswith("default-src 'none'; script-src 'sha256-")
+        and "unsafe-inline" not in policy.split("; style")[0]
+    )
+    own = text.replace(pages.plotly_script(), "")
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", own)
+    assert "onerror" not in own and any(
+        name.startswith("</script>") for name in content(text)["games"][0]["map"]["names"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"runs": ["m-9"]}, "no run `m-9`"),
+        ({"out": "there.html"}, "is there already"),
+        ({"matches": -1}, "matches=-1"),
+        ({"store": "empty.duckdb"}, "no run to report on yet; make one with `league train"),
+        ({"store": "begun.duckdb"}, "a: no update is made yet"),
+    ],
+)
+def test_bad_input_is_one_line(
+    given: dict[str, Any], words: str, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is, and what to do; nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    Path("there.html").write_text("mine")
+    empty_store(Path("empty.duckdb"))
+    empty_store(Path("begun.duckdb")).begin_run(make_run())
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(LeagueError, match=re.escape(words)):
+        report(**{"store": store, **given})
+    assert sorted(tmp_path.iterdir()) == before and Path("there.html").read_text() == "mine"
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Plotly a report says what to install."""
+    monkeypatch.setattr(pages, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=re.escape("needs plotly and jinja2; run pip install 'league-engine[report]'")):
+        report()
+
+
+def test_it_has_no_more_matches_than_fit(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no room for another match the page is written without it, which is said."""
+    said: list[str] = []
+    empty = report(out=tmp_path / "none.html", matches=0, store=store)
+    monkeypatch.setattr(reports, "MAX_BYTES", empty.num_bytes + 4_000)
+    done = report(out=tmp_path / "some.html", store=store, say=said.append)
+    assert 0 < done.matches < 12 and done.num_bytes <= empty.num_bytes + 4_000
+    assert any("matches fit into" in line for line in said)
+
+
+@pytest.mark.parametrize(("metric", "values"), [("entropy", [1.0, 0.5]), ("value_loss", [2.0] * 5)])
+def test_a_healthy_band_is_what_the_dashboard_colours(metric: str, values: list[float]) -> None:
+    """Within it a figure is never yellow or red, beyond it it is."""
+    band = healthy(metric, values)
+    assert band is not None
+    assert health(metric, [*values, band[1]]) in ("green", "")
+    beyond = band[0] * 0.9 if metric == "entropy" else band[1] * 1.1
+    assert health(metric, [*values, beyond]) == "yellow"
+
+
+# In Chromium
+
+
+def drawn(driver: Any) -> None:
+    """Every figure has its axes and something in them, nothing is wider than the page, and the console is silent."""
+    wait_for(driver, "document.body.dataset.ready === 'yes' && document.querySelector('.plot .main-svg')", 120)
+    empty = (
+        "[...document.querySelectorAll('.plot')].filter((x) => !x.querySelector("
+        "'.scatterlayer path, .scatterlayer .fills path, .barlayer path, .heatmaplayer image')).length"
+    )
+    assert driver.execute_script(f"return {empty}") == 0
+    assert driver.execute_script("return document.querySelectorAll('.plot').length") > 12
+    wide = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    assert driver.execute_script(f"return {wide}")
+    assert driver.execute_script("return document.title") != "harmed"
+    assert driver.execute_script("return document.querySelectorAll('img, a[href^=\"javascript\"]').length") == 0
+    assert driver.get_log("browser") == []
+
+
+def play_a_match(driver: Any) -> None:
+    """A click on a button opens the player, which is ready."""
+    driver.execute_script("document.querySelectorAll('details').forEach((x) => { x.open = true; })")
+    driver.execute_script("document.querySelector('button.play').click()")
+    inner = "(document.getElementById('screen').contentDocument || {}).body"
+    wait_for(driver, f"{inner} && {inner}.dataset.ready === 'yes'", 120)
+    assert driver.execute_script(f"return {inner}.querySelectorAll('canvas').length > 0")
+    driver.execute_script("document.getElementById('close').click()")
+
+
+@needs_chromium
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)], ids=["desktop", "phone"])
+def test_the_report_in_chromium(width: int, height: int, page: Path) -> None:
+    """It loads, its figures are drawn, a match plays, text is not run as code, and the console is silent."""
+    with browser(width, height) as driver:
+        driver.get(page.as_uri())
+        drawn(driver)
+        play_a_match(driver)
+        cell = (
+            "const plot = document.querySelector('[data-key=\"payoff\"] .plot'), at = plot.data[1];"
+            "plot.emit('plotly_click', {points: [{data: plot.data[0], x: at.x[0], y: at.y[0]}]})"
+        )
+        driver.execute_script(cell)
+        wait_for(driver, "document.getElementById('player').open")
+        assert driver.get_log("browser") == []
+        run = "const s = document.createElement('script'); s.textContent = 'document.title = \"run\"';"
+        driver.execute_script(f"{run} document.body.append(s)")
+        assert driver.execute_script("return document.title") == "League report", "the policy holds"
