@@ -470,7 +470,7 @@ def statement(world: World, draw: st.DataObject) -> None:
 
 
 def commands() -> dict[str, Any]:
-    """Every command by its words, such as `bench env`."""
+    """Every command by its words, such as `bench env`; but `serve`, which goes on until a signal ends it."""
 
     def walk(command: Any, words: str) -> Iterator[tuple[str, Any]]:
         for name, sub in getattr(command, "commands", {}).items():
@@ -478,7 +478,7 @@ def commands() -> dict[str, Any]:
         if not hasattr(command, "commands"):
             yield words, command
 
-    return dict(walk(typer.main.get_command(app), ""))
+    return {words: x for words, x in walk(typer.main.get_command(app), "") if words != "serve"}
 
 
 SHORT = {
