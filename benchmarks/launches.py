@@ -3,10 +3,13 @@
 A GPU is bound by launches and by waiting where a call is small, and both can be counted on a CPU. All runs in plain
 torch (`LEAGUE_KERNELS=off`), and the learner plays in the stack of the frozen nets, as on a GPU. Views launch nothing
 and are left out; so is making an empty tensor, which is an allocation alone. A wait is an operator whose result the
-host needs before it can go on: `item` and what is like it, and what has as many elements as the data say. Copies
-between the host and a GPU are not seen here.
+host needs before it can go on: `item` and what is like it, and what has as many elements as the data say.
 
 Per row of the table: one step of play of all rows, one minibatch, one step of an evaluation, one snapshot.
+
+`--cuda` looks at what a CPU cannot show: tensors on the wrong device, and copies between the host and a GPU. It plays,
+learns and evaluates on a GPU that is not there (`benchmarks/fakecuda.py`) and prints, with its line, what the host
+waits for in one rollout, one update and one evaluation. It takes a build of torch for CUDA, and no card.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ os.environ["LEAGUE_KERNELS"] = "off"
 import argparse
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -34,10 +37,11 @@ from league.acts import listening
 from league.arena.games import load_settings
 from league.config.models import Config
 from league.envs import registry
+from league.errors import LeagueError
 from league.play.evaluation import Contestant, Pairing, play
 from league.snapshots import io as snapshot_files
 from league.training.learner import Learner
-from league.types import BOT_PREFIX, Origin
+from league.types import BOT_PREFIX, Origin, Rollout
 
 WAITS = {
     *("aten::_local_scalar_dense", "aten::item", "aten::equal", "aten::is_nonzero"),
@@ -91,7 +95,7 @@ class Counting(TorchDispatchMode):
             return result
         now.operators += 1
         now.bytes += sum(x.numel() * x.element_size() for x in (*given, *made))
-        now.waits += _waits(name, given)
+        now.waits += is_wait(name, args)
         return result
 
     @contextmanager
@@ -130,13 +134,12 @@ class Counting(TorchDispatchMode):
         )
 
 
-def _waits(name: str, given: list[Tensor]) -> bool:
+def is_wait(name: str, args: Sequence[Any]) -> bool:
     """Whether the host waits for what an operator gives."""
-    if name in WAITS or (name == "aten::repeat_interleave" and len(given) == 1):
-        return True
-    return name in ("aten::index", "aten::index_put_", "aten::index_put") and any(
-        x.dtype in (torch.bool, torch.uint8) for x in given[1:]
-    )
+    if name == "aten::repeat_interleave":
+        return not any(isinstance(x, int) for x in args[1:])
+    is_index = name in ("aten::index", "aten::index_put_", "aten::index_put")
+    return name in WAITS or (is_index and any(x is not None and x.dtype in (torch.bool, torch.uint8) for x in args[1]))
 
 
 def count(config: Config) -> dict[str, Any]:
@@ -177,23 +180,31 @@ def _label(learner: Learner, counting: Counting) -> None:
 
 
 def _evaluation(config: Config, learner: Learner) -> dict[str, float]:
-    """One step of 16 games, half of them against a frozen net."""
+    """One step of 16 games."""
+    counting = Counting()
+    with counting:
+        steps = _evaluate(config, learner)
+    return counting.total("other").each(steps)
+
+
+def _evaluate(config: Config, learner: Learner) -> int:
+    """Plays 16 games, half of them against a frozen net; returns how many steps they took."""
     env = config.env
     spec = registry.spec(env.name, env.options)
     other = bench.make_policy(config, spec)
-    cast(torch.nn.Module, other).requires_grad_(False)
+    cast(torch.nn.Module, other).requires_grad_(False).to(learner.device)
     us, them = Contestant("us", learner.policy), [Contestant("them", other), Contestant(BOT_PREFIX + spec.bots[0])]
-    counting, rows = Counting(), Counter[int]()
-    with counting:
-        results = play(
-            lambda rows: registry.make(env.name, rows=rows, threads=1, options=env.options),
-            [Pairing(us, x, 8, 1) for x in them],
-            Origin("it", "it"),
-            update=0,
-        )
+    results = play(
+        lambda rows: registry.make(env.name, rows=rows, threads=1, options=env.options),
+        [Pairing(us, x, 8, 1) for x in them],
+        Origin("it", "it"),
+        update=0,
+        precision=config.learner.precision,
+    )
+    rows = Counter[int]()
     for result in results:
         rows[result.row] += result.steps
-    return counting.total("other").each(max(rows.values()))
+    return max(rows.values())
 
 
 def _snapshot(learner: Learner) -> dict[str, float]:
@@ -204,6 +215,51 @@ def _snapshot(learner: Learner) -> dict[str, float]:
     return counting.total("other").each(1)
 
 
+def count_on_cuda(config: Config) -> list[dict[str, Any]]:
+    """What one rollout, update and evaluation wait for and copy on a GPU, all made for the second time.
+
+    Raises:
+        UsageError: this build of torch has no CUDA.
+        RuntimeError: tensors are on different devices.
+    """
+    from benchmarks.fakecuda import CUDA, ELSEWHERE, fake_cuda
+
+    spec, found = registry.spec(config.env.name, config.env.options), []
+    with fake_cuda() as watching:
+        collector, learner = bench.parts_of(config, spec, CUDA)
+
+        def collect() -> Rollout:
+            return collector.collect(config.learner.rollout_steps, 1, config.learner.segments)
+
+        rollout = collect()
+        for part, work in {
+            "rollout": collect,
+            "update": lambda: learner.update(rollout),
+            "evaluation": lambda: _evaluate(config, learner),
+        }.items():
+            work()
+            watching.waits.clear()
+            watching.copies.clear()
+            work()
+            for counts, waits in ((watching.waits, True), (watching.copies, False)):
+                found += [
+                    {"part": part, "what": what, "line": line, "times": times, "waits": waits}
+                    for (what, line), times in counts.items()
+                    if times and line != ELSEWHERE
+                ]
+    return found
+
+
+def _print_cuda(config: Config, as_json: bool) -> None:
+    found = count_on_cuda(config)
+    if as_json:
+        print(json.dumps(found))
+        return
+    print(f"{'':12}{'':7}{'times':>7}  what, and where")
+    for x in found:
+        print(f"{x['part']:12}{'waits' if x['waits'] else '':7}{x['times']:7,}  {x['what']}, {x['line']}")
+
+
 def main() -> None:
     """Prints a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -211,9 +267,17 @@ def main() -> None:
     parser.add_argument("--env", default="brawl")
     parser.add_argument("--set", action="append", default=[], dest="sets", help="a setting, laid over all")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--cuda", action="store_true", help="waits and devices on a GPU that need not be there")
     arguments = parser.parse_args()
-    sets = ["env.strict_masks=false", "learner.device=cpu", "env.threads=1", *arguments.sets]
-    found = count(load_settings("test50k", arguments.preset, arguments.env, None, sets)[0])
+    sets = ["env.strict_masks=false", "learner.device=cpu", "env.threads=1", "learner.compile=off", *arguments.sets]
+    config = load_settings("test50k", arguments.preset, arguments.env, None, sets)[0]
+    if arguments.cuda:
+        try:
+            _print_cuda(config, arguments.json)
+        except LeagueError as error:
+            raise SystemExit(f"error: {error}") from None
+        return
+    found = count(config)
     if arguments.json:
         print(json.dumps(found))
         return

@@ -4,13 +4,18 @@ import json
 import subprocess
 import sys
 
+import pytest
+import torch
+
 NARROW = (
     *("agent.encoder_width=16", "agent.encoder_heads=2", "agent.encoder_feedforward=16", "agent.observation_width=8"),
     *("agent.lstm_size=8", "agent.head_sizes=[8, 8]", "env.rows=8", "learner.rollout_steps=8", "learner.epochs=1"),
     "env.time_limit_seconds=2",
 )
 """As many layers as the default agent has; what is counted does not depend on their width."""
-LIMITS = {"play": (220, 0), "minibatch": (430, 0), "evaluation": (350, 2)}
+SHORT = ("--set", "env.time_limit_seconds=1")
+BF16 = ("--set", "learner.precision=bf16")
+LIMITS = {"play": (220, 0), "minibatch": (430, 0), "evaluation": (350, 0)}
 """Part -> the most operators and waits of one step or minibatch."""
 
 
@@ -28,3 +33,23 @@ def test_play_and_learning_stay_below_their_limits() -> None:
     pieces = [found[f"minibatch, {name}"]["operators"] for name in ("forward", "backward", "loss", "optimiser")]
     assert abs(sum(pieces) - found["minibatch"]["operators"]) < 1 and min(pieces) > 1
     assert found["play"]["operators"] / 2 < found["play, all nets"]["operators"] < found["play"]["operators"]
+
+
+@pytest.mark.parametrize("more", [("--env", "brawl", *SHORT), ("--env", "cards"), ("--env", "brawl", *SHORT, *BF16)])
+def test_on_cuda_only_an_update_waits(more: tuple[str, ...]) -> None:
+    """Nothing lies on the wrong device; a rollout waits for its actions alone, an update five times in all.
+
+    It takes a build of torch for CUDA, and no card; without such a build the command says so.
+    """
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.launches", "--cuda", "--json", *more]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if torch.version.cuda is None:
+        assert done.returncode == 1 and done.stderr.startswith("error: --cuda: torch ") and done.stderr.count("\n") == 1
+        return
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    waits = [x for x in found if x["waits"] and x["part"] != "evaluation"]
+    assert [(x["part"], x["times"]) for x in waits] == [("update", 1)] * 5, waits
+    begun = ("league/play/seats.py", "league/play/evaluation.py")  # arrays that an evaluation begins with
+    assert all(x["line"].startswith(begun) for x in found if x["waits"] and x["part"] == "evaluation")
+    assert {x["part"] for x in found if not x["waits"]} == {"rollout", "update", "evaluation"}

@@ -5,8 +5,9 @@ import ctypes
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy.typing as npt
 import torch
 
 from league.errors import ConfigError
@@ -61,6 +62,11 @@ def keep_freed_memory() -> None:
     mallopt(M_MMAP_MAX, 0)
     mallopt(M_TRIM_THRESHOLD, NEVER)
     mallopt(M_TOP_PAD, TOP_PAD)
+
+
+def sent(array: npt.NDArray[Any], device: torch.device) -> torch.Tensor:
+    """An array of the host's on a device; on CUDA the host does not wait until it is there, and may free it at once."""
+    return torch.from_numpy(array).to(device, non_blocking=device.type == "cuda")
 
 
 def describe_device(device: torch.device) -> str:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from league.device import sent
 from league.play.lanes import Lane
 from league.play.nets import LearnerStep
 from league.play.turns import Views
@@ -79,9 +80,7 @@ class RolloutBuffer:
     def rollout(self) -> Rollout:
         """All of it, on the device."""
         there, value = self._there, self._there["value"]
-        reward, ends, is_first = (
-            torch.from_numpy(x).to(self._device) for x in (self._reward, self._ends, self._is_first)
-        )
+        reward, ends, is_first = (sent(x, self._device) for x in (self._reward, self._ends, self._is_first))
         following = torch.cat([value[1:], self._last_value[None]])
         return Rollout(
             obs=there["obs"],

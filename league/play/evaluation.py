@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from league.acts import advance
-from league.device import autocast
+from league.device import autocast, sent
 from league.errors import SnapshotError, UsageError
 from league.maths.record import Record
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
@@ -436,7 +436,7 @@ class _Family:
         """Forgets what belonged to the matches that ended in these rows."""
         places = np.flatnonzero(np.isin(self._place_rows, ended)) if len(ended) else ended
         if len(places):
-            self._state.clear(torch.from_numpy(places).to(self._view.device))
+            self._state.clear(sent(places, self._view.device))
 
 
 def check_games(games: int, setting: str = "games") -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from league.acts import act
-from league.device import autocast
+from league.device import autocast, sent
 from league.play.graphs import StepGraphs
 from league.play.opponents import FIRST_GUEST, MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup
 from league.play.seats import SeatView, mask_type
@@ -111,7 +111,7 @@ class LaneNets:
 
     def forget(self, rows: npt.NDArray[np.int64]) -> None:
         """Clears what both sides remember of `rows` (n,)."""
-        index = torch.from_numpy(rows).to(self.device, non_blocking=True)
+        index = sent(rows, self.device)
         for state in (self.state, self.opponent_state, *self._guest_states.values()):
             state.clear(index)
 
@@ -126,7 +126,7 @@ class LaneNets:
     def seat(self, seats: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> None:
         """Tells the device who sits where: the learner's seats (B,), and the opponents' slots (B,)."""
         own = np.arange(len(seats)) * SEATS + seats
-        self._own.copy_(torch.from_numpy(own), non_blocking=True)
+        self._own.copy_(sent(own, self.device))
         self._seats, self._slots = own, slots.copy()
         self._groups.clear()
 
@@ -161,7 +161,7 @@ class LaneNets:
         own = np.flatnonzero(watching[rows, seats])
         if not len(own):
             return None
-        there = torch.from_numpy(own).to(self.device)
+        there = sent(own, self.device)
         obs, _ = self.view.see(self._own[there])
         self.policy.watch(obs, self.state, rows=there)
         return own, obs
@@ -277,6 +277,6 @@ class LaneNets:
 
     def last_value(self, obs: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """`rows` (n,) on the device, and what the learner's net expects there after obs (n, obs_size): (n,)."""
-        there = torch.from_numpy(rows).to(self.device)
+        there, seen = (sent(x, self.device) for x in (rows, obs))
         with act("play_net"):
-            return there, self.policy.value(torch.from_numpy(obs).to(self.device), self.state, rows=there).float()
+            return there, self.policy.value(seen, self.state, rows=there).float()

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from league.device import sent
 from league.types import Policy, PolicyStack, PolicyState
 
 NO_SLOT = -1
@@ -287,7 +288,7 @@ class Opponents:
             self._stack.watch(obs, state, num_slots=group.num_slots, rows=group.rows)
 
     def _to_device(self, rows: npt.NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(rows).to(self._device, non_blocking=True)
+        return sent(rows, self._device)
 
 
 class Places:

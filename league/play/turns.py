@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from league.device import sent
 from league.types import BoolArray, Turns, Watched
 
 MAX_WAIT = 100_000
@@ -83,7 +84,7 @@ class Views:
             return
         for those, obs in self._seen.pop(before, []):
             kept = np.flatnonzero(~np.isin(those, rows))
-            self.add(before, those[kept], obs[torch.from_numpy(kept).to(obs.device)])
+            self.add(before, those[kept], obs[sent(kept, obs.device)])
 
     def watched(self) -> Watched | None:
         """All of it; W is a power of two, so that compiled learning meets few shapes."""
@@ -100,7 +101,7 @@ class Views:
         width = 1 << int(counts.max() - 1).bit_length()
         steps = np.full((width, self._num_rows), self._num_steps)
         steps[index, rows] = before
-        there = [torch.from_numpy(x).to(obs.device) for x in (index, rows, steps)]
+        there = [sent(x, obs.device) for x in (index, rows, steps)]
         filled = obs.new_zeros(width, self._num_rows, obs.shape[-1])
         filled[there[0], there[1]] = obs
         return Watched(filled, there[2])

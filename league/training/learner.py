@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from league.acts import act
 from league.config.models import LearnerConfig
-from league.device import autocast, products
+from league.device import autocast, products, sent
 from league.errors import GuardError
 from league.play.graphs import StepGraphs
 from league.training.finite import Kept, bad_rollout, bad_weights, first_bad
@@ -117,12 +117,7 @@ class Learner:
             self._kept.restore()
             self._rng.bit_generator.state = drawn
             raise
-        return means | {
-            "entropy_in_play": -float(rollout.log_prob.mean()),
-            "explained_variance": _explained_variance(rollout.value, targets),
-            "value_mean": float(rollout.value.mean()),
-            "reward_per_step": float(rollout.reward.mean()),
-        }
+        return means | _told(rollout, targets)
 
     def _epochs(self, lesson: Lesson, *, is_watched: bool) -> dict[str, float]:
         """All minibatches of an update; `is_watched`: each waits for its gradient's norm, and stops before a bad step.
@@ -135,7 +130,8 @@ class Learner:
         num_minibatches = 0
         for _ in range(config.epochs):
             order, before = self._rng.permutation(lesson.rollout.obs.shape[1]), sums.clone()
-            for rows in torch.from_numpy(order).to(self.device).tensor_split(config.minibatches):
+            there = sent(order, self.device)
+            for rows in there.tensor_split(config.minibatches):
                 with products(config.precision):
                     sums += self._minibatch(lesson, rows, is_watched=is_watched)
                 num_minibatches += 1
@@ -281,7 +277,17 @@ def _means(losses: Sequence[PPOLoss], sizes: Sequence[int]) -> Sequence[Tensor]:
     return torch.stack(shares).sum(0).unbind()
 
 
-def _explained_variance(values: Tensor, targets: Tensor) -> float:
-    """1 - Var(target - value) / Var(target): 1 perfect, 0 no better than a constant."""
-    variance = targets.var()
-    return float(1 - (targets - values).var() / variance) if float(variance) > 0 else 0.0
+def _told(rollout: Rollout, targets: Tensor) -> dict[str, float]:
+    """What a rollout was like, read at once.
+
+    The explained variance is 1 - Var(target - value) / Var(target): 1 perfect, 0 no better than a constant.
+    """
+    means = [x.mean() for x in (rollout.log_prob, rollout.value, rollout.reward)]
+    found = torch.stack([*means, targets.var(), (targets - rollout.value).var()])
+    log_prob, value, reward, variance, left = found.tolist()
+    return {
+        "entropy_in_play": -log_prob,
+        "explained_variance": 1 - left / variance if variance > 0 else 0.0,
+        "value_mean": value,
+        "reward_per_step": reward,
+    }
