@@ -157,6 +157,7 @@ def main() -> None:
     if arguments.section:
         section(arguments.out, arguments.section, arguments.tiny)
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no section is left behind
     try:
         found = run_all(arguments.out, arguments.only, arguments.seconds, arguments.tiny)
     except UsageError as error:

@@ -48,7 +48,7 @@ CARDS = (8, 16, 24)
 
 
 def matrix_rate(bench: Bench) -> Pairs:
-    """TFLOP/s of a square product: bf16, TF32 and float32."""
+    """TFLOP/s of a square product: bf16, TF32 and float32, as far as the device has them."""
     size = 256 if bench.is_tiny else 8192
     yield "size", size
     kinds = {
@@ -57,6 +57,8 @@ def matrix_rate(bench: Bench) -> Pairs:
         "float32": (torch.float32, "highest"),
     }
     for name, (dtype, precision) in kinds.items():
+        if precision not in precisions(bench):
+            continue
         a, b = (torch.randn(size, size, device=bench.device, dtype=dtype) for _ in range(2))
         times = []
         with products(precision):
@@ -115,14 +117,16 @@ def flops(a: Architecture) -> dict[str, int]:
 
 
 def utilisation(bench: Bench) -> Pairs:
-    """The share of the measured bf16 matrix rate that training and learning reach; the arithmetic beside it."""
+    """The share of the measured matrix rate, in bf16 where there is one, that training and learning reach, with the
+    arithmetic."""
     config, spec, _, _ = settle("10m", "beast", None, None, bench.sizes())
     parts = flops(architecture_of(config, spec))
     forward = sum(parts.values())
     yield "forward_flops_by_part", parts
     yield "forward_flops", forward
-    found = bench.results["rates"]["beast_bf16"]
-    rate = bench.results["matrix_rate"]["bf16_tflops"] * 1e12
+    precision = precisions(bench)[-1]
+    found = bench.results["rates"][f"beast_{precision}"]
+    rate = bench.results["matrix_rate"]["bf16_tflops" if precision == "bf16" else "tf32_tflops"] * 1e12
     shared = config.pool.mix.get("self_play", 0.0)
     step = forward * (1 + shared + 3 * found["epochs"])
     yield "flops_of_a_step", round(step)
@@ -132,8 +136,8 @@ def utilisation(bench: Bench) -> Pairs:
         f" pass counts as two forward ones) = {step:,.0f} a step; x {found['train_steps_per_second']:,} steps/s /"
         f" {rate:,.3g} FLOP/s",
     )
-    yield "training_share_of_bf16_rate", float(f"{step * found['train_steps_per_second'] / rate:.3g}")
-    yield "learning_share_of_bf16_rate", float(f"{3 * forward * found['learn_samples_per_second'] / rate:.3g}")
+    yield "training_share_of_matrix_rate", float(f"{step * found['train_steps_per_second'] / rate:.3g}")
+    yield "learning_share_of_matrix_rate", float(f"{3 * forward * found['learn_samples_per_second'] / rate:.3g}")
 
 
 def profile(bench: Bench) -> Pairs:

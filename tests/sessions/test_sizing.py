@@ -348,6 +348,8 @@ def test_parts_of_a_minibatch_are_as_few_as_fit(tmp_path: Path, monkeypatch: pyt
     assert [x.learner.accumulate for x in found] == [1, 2, 8, 96, 96]
     with pytest.raises(ConfigError, match=r"has 96 rows, and a part at least one; set learner\.accumulate=96"):
         updates.check(settings.changed(config, ["learner.accumulate=97"]))
+    with pytest.raises(ConfigError, match="decided where a run begins; give a number"):
+        settings.changed(config, ["learner.accumulate=auto"])
     few = Memory(taken(4), 2 * taken(4))
     with pytest.raises(ConfigError, match=r"set learner\.accumulate=4, which learns the same$"):
         sizing.check_memory(config, spec, FULL, few, GPU)
