@@ -424,7 +424,7 @@ def _rating_rows(ratings: Ratings, game_id: str, sampling: Sampling) -> list[Rat
     ]
 
 
-def curves(store: Reader, runs: Sequence[str], title: str, metric: str = "") -> Figure:
+def curves(store: Store, runs: Sequence[str], title: str, metric: str = "") -> Figure:
     """The ratings of runs' snapshots over the steps, as the leaderboard has them now; beside them a metric of theirs.
 
     Raises:

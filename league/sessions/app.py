@@ -234,7 +234,7 @@ class Again:
     overrides: Sequence[str]
 
 
-def made_ready(store: Store, row: RunRow, again: Again, what: str, watcher: Watcher) -> Callable[[RunRow], Plan]:
+def made_ready(store: Store, row: RunRow, again: Again, what: str, watcher: Steady) -> Callable[[RunRow], Plan]:
     """Checks that a run can go on from where its row stands, says how, and writes nothing.
 
     what: is done with it, for the first line.

@@ -46,7 +46,8 @@ class Foresight(nn.Module):
         the segment's have no next one.
         """
         change, lasts = self._change(obs, is_first)
-        return ((self.change(latents[:, :-1].flatten(2)).float() - change).square() * lasts).sum()
+        predicted: Tensor = self.change(latents[:, :-1].flatten(2))
+        return ((predicted.float() - change).square() * lasts).sum()
 
     def changes(self, obs: Tensor, is_first: Tensor) -> Tensor:
         """The summed squares of all changes, a scalar above 0: the error of who predicts that nothing changes."""

@@ -197,7 +197,7 @@ class Learner:
         scheduled, value_coefficient = self._scheduled, config.value_coefficient
         loss = ppo(new, *given.figures, scheduled=scheduled, value_coefficient=value_coefficient, size=size)
         told = [(x, gradient) for x, gradient in zip(new, loss.gradient, strict=True) if x.requires_grad]
-        unforeseen = None if error is None else error / shown
+        unforeseen = None if error is None or shown is None else error / shown
         if unforeseen is not None:
             told.append((unforeseen, torch.full_like(unforeseen, config.opponent_prediction)))
         torch.autograd.backward([x for x, _ in told], [gradient for _, gradient in told])
