@@ -45,9 +45,10 @@ def keep_newest(folder: Path, steps: int, every: int, most: int) -> None:
         OSError: the disk refuses.
     """
     write_atomic(folder / f"kept-{steps:012d}.json", (folder / INDEX).read_bytes())
-    there = {int(path.stem.removeprefix("kept-")): path for path in folder.glob("kept-*.json")}
-    for gone in there.keys() - chosen(there, every, most):
-        there[gone].unlink()
+    there = {int(path.stem.removeprefix("kept-")): path for path in sorted(folder.glob("kept-*.json"))}
+    stays = chosen(there, every, most)
+    for path in (path for step, path in there.items() if step not in stays):
+        path.unlink()
     remove_unnamed(folder)
 
 
@@ -87,7 +88,7 @@ def data_of(index: Path) -> str | None:
 
 def kept_data(folder: Path) -> set[str | None]:
     """The names of the data files of the states that are kept."""
-    return {data_of(index) for index in folder.glob("kept-*.json")}
+    return {data_of(index) for index in sorted(folder.glob("kept-*.json"))}
 
 
 def remove_unnamed(folder: Path) -> None:
