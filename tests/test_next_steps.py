@@ -110,7 +110,7 @@ OFFERS = {
     "store/exchange:export_matches `league query 'SELECT DISTINCT run FROM match'`": "no_such_matches",
     "store/store:_missing `league train`": "no_store",
     "store/making:check_up_to_date command('runs', store=connection.path)": "older_store",
-    "printing/answers:_offered next_step('report', name, '--out', f'{name}.html', store=store)": "short_finished",
+    "printing/answers:_offered next_step('report', name, '--out', f'{name}.html', store=store)": "run_finished",
     "faces/report:_check command('train', store=store)": "nothing_to_report",
     "arena/replays:parse `league watch A B --out FILE.replay`": "no_replay",
     "sessions/failures:replay command('watch', path, '--out', out)": "replay_to_be_drawn",
@@ -204,6 +204,10 @@ def doctor_without_a_store(call: Call) -> str:
 
 def snapshots_listed(call: Call) -> str:
     return call("snapshots", "list").out
+
+
+def run_finished(call: Call) -> str:
+    return call("train", "--env", "matrix", "--stage", "smoke", "--run", "over", *CHEAP).err
 
 
 def run_stopped(call: Call) -> str:

@@ -53,8 +53,8 @@ def read(store: Reader, names: Sequence[str] = (), films: Films | None = None) -
         by_game.setdefault(row.game_id, []).append(row)
     games = []
     for game_id, own in by_game.items():
+        facts = {row.run: _facts(store, row, status[row.run], learners.get(row.run)) for row in own}
         with store.reading():
-            facts = {row.run: _facts(store, row, status[row.run], learners.get(row.run)) for row in own}
             met, kept = store.payoff(game_id), store.kept_matches(game_id)
         board = read_leaderboard(store, game_id=game_id).boards[0]
         found = look(store, own)
@@ -83,25 +83,28 @@ def _wanted(
 
 
 def _facts(store: Reader, row: RunRow, status: str, learner: LearnerRow | None) -> Facts:
-    curves = store.metric_curves(row.run, POINTS)
-    metrics = {name: list(points) for name, points in groupby(curves, lambda point: point.name)}
-    steps = _steps_of(row)
+    with store.reading():
+        curves = store.metric_curves(row.run, POINTS)
+        snapshots, seats = store.snapshots(row.run), store.training_seats(row.run)
+        endings, terms, events = store.endings(row.run, POINTS // 8), store.reward_terms(row.run), store.events(row.run)
+        scored = store.scores_over_steps(row.run, row.game_id)
     scores: dict[str, list[tuple[int, int, float]]] = {}
-    for against, step, games, score in store.scores_over_steps(row.run, row.game_id):
+    for against, step, games, score in scored:
         itself = f"itself at step {against[len(row.run) + 1 :]}" if against.startswith(f"{row.run}@") else against
         scores.setdefault(itself, []).append((step, games, score))
+    steps = _steps_of(row)
     return Facts(
         row=row,
         status=status,
         learner=learner,
         total_steps=_total_steps(row),
-        snapshots=store.snapshots(row.run),
-        metrics=metrics,
+        snapshots=snapshots,
+        metrics={name: list(points) for name, points in groupby(curves, lambda point: point.name)},
         scores=scores,
-        seats=store.training_seats(row.run),
-        endings=[(round(until * steps), reason, count) for until, reason, count in store.endings(row.run, POINTS // 8)],
-        terms=store.reward_terms(row.run),
-        events=store.events(row.run)[-MOST_EVENTS:],
+        seats=seats,
+        endings=[(round(until * steps), reason, count) for until, reason, count in endings],
+        terms=terms,
+        events=events[-MOST_EVENTS:],
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import socket
 import threading
 import time
@@ -41,8 +40,6 @@ LONGEST_SECONDS = 60.0
 MOST_VIEWS = 8
 """Choices of runs that are remembered."""
 MOST_NAMES = 50
-NICE = 5
-"""How far the process steps back where others want the processor."""
 HEADERS = {
     "Cache-Control": "no-cache",
     "X-Content-Type-Options": "nosniff",
@@ -217,7 +214,6 @@ def serve(
     views = Views(Path(store), say)
     config = uvicorn.Config(make_app(views), log_level="error", access_log=False, lifespan="off", server_header=False)
     with _listening(port) as listener:
-        os.nice(NICE)
         begun(f"http://{HOST}:{listener.getsockname()[1]}/")
         uvicorn.Server(config).run(sockets=[listener])
 

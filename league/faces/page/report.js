@@ -9,7 +9,8 @@
 
   // Text for Plotly, which reads some tags in labels.
   function text(words) { return String(words).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"); }
-  function short(words, most) { return words.length > most ? words.slice(0, most - 1) + "\u2026" : words; }
+  // The end of a name tells snapshots of a run apart.
+  function short(words, most) { return words.length > most ? words.slice(0, most - 9) + "\u2026" + words.slice(-8) : words; }
   function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim(); }
   function isDark() { return window.matchMedia("(prefers-color-scheme: dark)").matches; }
   function ink(i) { const found = isDark() ? BRIGHT : COLOURS; return found[i % found.length]; }
@@ -87,7 +88,7 @@
   }
 
   function curves(panel, colours) {
-    const traces = [];
+    const traces = [], bands = [], share = panel.series.filter((series) => series.low).length > 2 ? 0.09 : 0.16;
     panel.series.forEach((series, i) => {
       const hue = series.line ? colours[series.line] : ink(i);
       if (series.line && hidden.has(series.line)) return;
@@ -97,7 +98,7 @@
       }
       if (series.low && series.x.length > 1) {
         const known = series.x.map((_, k) => k).filter((k) => series.low[k] !== null && series.high[k] !== null), back = [...known].reverse();
-        traces.push({ type: "scatter", x: [...known, ...back].map((k) => series.x[k]), y: [...known.map((k) => series.high[k]), ...back.map((k) => series.low[k])], fill: "toself", fillcolor: pale(hue, 0.16), line: { width: 0 }, mode: "lines", hoverinfo: "skip" });
+        bands.push({ type: "scatter", x: [...known, ...back].map((k) => series.x[k]), y: [...known.map((k) => series.high[k]), ...back.map((k) => series.low[k])], fill: "toself", fillcolor: pale(hue, share), line: { width: 0 }, mode: "lines", hoverinfo: "skip" });
       }
       const trace = { type: "scatter", x: series.x, y: series.y, name: text(series.name), mode: series.x.length < 30 && !series.faint ? "lines+markers" : "lines", line: { color: hue, width: series.faint ? 1 : 2 }, marker: { size: series.x.length === 1 ? 9 : 4 }, opacity: series.faint ? 0.35 : 1 };
       if (series.faint) trace.hoverinfo = "skip";
@@ -105,7 +106,7 @@
       if (series.low && series.x.length === 1) trace.error_y = { type: "data", symmetric: false, array: [series.high[0] - series.y[0]], arrayminus: [series.y[0] - series.low[0]], color: hue };
       traces.push(trace);
     });
-    return traces;
+    return [...bands, ...traces];
   }
 
   function bars(panel) {
