@@ -6,7 +6,7 @@ COMPAT ?= 2.6.0 2.11.0 2.13.0
 CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi policies/*/*.pyx policies/*/*.pxi)
 C      := $(wildcard policies/*/*.h)
 
-.PHONY: train test slow lint types check compat build clean
+.PHONY: train test slow lint types check compat docs build clean
 
 train: $(VENV)/.built
 	$(BIN)/league train --stage $(STAGE)
@@ -37,6 +37,11 @@ compat: build
 	  $$folder/bin/python -m pytest -q -n 0 tests/policies tests/snapshots || exit 1; \
 	done
 
+# The documentation site, in build/site: open build/site/index.html.
+docs: $(VENV)/.documented build/typed/league
+	$(BIN)/python docs/pages.py build/pages
+	$(BIN)/zensical build --clean --strict --config-file mkdocs.yml
+
 build: $(VENV)/.built $(VENV)/.installed
 
 # 1. A venv. Debian's python3 has no ensurepip unless python3-venv is there: then the system's pip
@@ -60,7 +65,12 @@ $(VENV)/.installed: $(VENV)/.runtime | $(VENV)/.built
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[dev]'
 	touch $@
 
-# The installed layout as links, for mypy (it runs no import hooks).
+# 5. What the site needs.
+$(VENV)/.documented: $(VENV)/.runtime | $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[docs]'
+	touch $@
+
+# The installed layout as links, for mypy and the site (it runs no import hooks).
 build/typed/league: $(wildcard league/* cli/* envs/* policies/* snapshots/*)
 	rm -rf build/typed && mkdir -p $@
 	cd $@ && ln -s ../../../league/* ../../../envs ../../../policies ../../../snapshots ../../../cli . && rm -f __pycache__

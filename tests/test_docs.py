@@ -1,12 +1,17 @@
 """The pages that are written from the code agree with it."""
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
 from fnmatch import filter as matching
 from pathlib import Path
 
+import pytest
+
+from league.config.models import SECTIONS
 from league.envs.brawl.env import KEYS, MEANINGS, SPEC
 from league.envs.cards import env as cards
 
@@ -127,11 +132,53 @@ def test_replaced_words_are_in_no_page_and_no_docstring() -> None:
 
 
 def test_pages_are_at_most_100_columns_wide() -> None:
-    """Lines end by column 100, so that a terminal and a diff show them whole; tables and links may be wider."""
-    wide = [
-        f"{page.name}:{number}"
-        for page in PAGES
-        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1)
-        if len(line) > 100 and not line.startswith("|") and not re.search(r"\]\(\S+\)", line)
-    ]
+    """Lines end by column 100, so that a terminal and a diff show them whole; tables, links and what a terminal shows
+    may be wider."""
+    wide = []
+    for page in PAGES:
+        text = re.sub(r"^```(?:console|text)\n.*?^```", _emptied, page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for number, line in enumerate(text.splitlines(), start=1):
+            if len(line) > 100 and not line.startswith("|") and not re.search(r"\]\(\S+\)", line):
+                wide.append(f"{page.name}:{number}")
     assert wide == []
+
+
+def _emptied(block: re.Match[str]) -> str:
+    """So many empty lines."""
+    return "\n" * block[0].count("\n")
+
+
+def test_the_site_has_every_page_once() -> None:
+    """`nav` of mkdocs.yml lists each page of docs/, and those of the root that the site has; all of them exist."""
+    listed = re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    there = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted([*there, "CHANGELOG.md", "CONTRIBUTING.md"])
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    """What `make docs` runs; every setting and command is on it, and pages name no other host but in links to read."""
+    pytest.importorskip("zensical", reason="needs the extra `docs`: make docs")
+    for part in ("docs", "league", "envs", "policies", "snapshots", "examples"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for name in ("mkdocs.yml", "cli.py", "CHANGELOG.md", "CONTRIBUTING.md"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    typed = tmp_path / "build" / "typed" / "league"
+    shutil.copytree(tmp_path / "league", typed)
+    for part in ("envs", "policies", "snapshots"):
+        (typed / part).symlink_to(tmp_path / part)
+    subprocess.run([sys.executable, "docs/pages.py", "build/pages"], cwd=tmp_path, check=True)
+    build = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", "mkdocs.yml"]
+    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
+    assert done.returncode == 0 and "No issues found" in done.stdout, done.stdout + done.stderr
+    assert "griffe" not in done.stdout + done.stderr
+    site = tmp_path / "build" / "site"
+    loaded = re.compile(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"(?:https?:)?//[^\"]+")
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 30
+    assert {page.name: found[0] for page in pages if (found := loaded.search(page.read_text(encoding="utf-8")))} == {}
+    settings = (site / "reference" / "settings.html").read_text(encoding="utf-8")
+    names = [f"{section}.{name}" for section, model in SECTIONS.items() if model for name in model.model_fields]
+    assert [name for name in names if name not in settings and name not in ("env.options",)] == []
+    commands = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    assert all(f"league {name}" in commands for name in ("train", "bench learner", "snapshots prune", "imports list"))
