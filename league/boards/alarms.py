@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -73,18 +73,20 @@ def alarms(store: Reader, run: str | None = None) -> tuple[Finding, ...]:
         StoreError: the store cannot be read.
     """
     with store.reading():
-        return look(store, store.runs() if run is None else [store.find_run(run)])
+        if run is None:
+            return look(store, store.runs(), store.games())
+        row = store.find_run(run)
+        return look(store, [row], [row.game_id])
 
 
-def look(store: Reader, rows: Sequence[RunRow]) -> tuple[Finding, ...]:
-    """The same of these runs and their games, each game once.
+def look(store: Reader, rows: Sequence[RunRow], game_ids: Collection[str]) -> tuple[Finding, ...]:
+    """The same of these runs and games.
 
     Raises:
         StoreError: the store cannot be read.
     """
     findings = [find(store, row.run, row.game_id) for row in rows for find in (_forgetting, _cycling, _passivity)]
-    played = {row.game_id for row in rows}
-    games = {game_id: name for game_id, name in store.games().items() if game_id in played}
+    games = {game_id: name for game_id, name in store.games().items() if game_id in game_ids}
     findings += [finding for game_id, name in games.items() for finding in _seats(store, game_id, name)]
     return tuple(sorted(findings, key=lambda finding: (not finding.is_raised, finding.is_raised is None)))
 

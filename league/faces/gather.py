@@ -57,7 +57,7 @@ def read(store: Reader, names: Sequence[str] = (), films: Films | None = None) -
         with store.reading():
             met, kept = store.payoff(game_id), store.kept_matches(game_id)
         board = read_leaderboard(store, game_id=game_id).boards[0]
-        found = look(store, own)
+        found = look(store, own, [game_id])
         games.append(_game(store, facts, board, met, kept, found, films))
     shown = {row.run for row in rows}
     listed = tuple(
