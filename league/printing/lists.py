@@ -127,13 +127,8 @@ def print_games(found: Sequence[ListedGame]) -> None:
 def print_bots(found: Sequence[ListedBot]) -> None:
     """The bots of games; anchor: held at 1000, floor: who must be beaten."""
     kinds = {x.kind for x in found}
-    columns: tuple[Column | str, ...] = (
-        "bot",
-        Column("game", 1),
-        *([Column("kind", 3)] if len(kinds) > 1 else []),
-        Column("role", 2),
-        Column("what it does", is_prose=True),
-    )
+    columns: list[Column | str] = ["bot", Column("game", 1), *[Column("kind", 3)] * (len(kinds) > 1)]
+    columns += [Column("role", 2), Column("what it does", is_prose=True)]
     rows = [(x.bot, x.game, *[x.kind] * (len(kinds) > 1), x.role, x.meaning) for x in found]
     print_table("", columns, rows)
 
