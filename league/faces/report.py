@@ -108,13 +108,17 @@ def _fitted(document: Document, films: Films, most: int, say: Callable[[str], No
         except LeagueError as error:
             say(f"a kept match is left out: {error}")
             continue
-        room -= round(1.01 * len(match)) + 2 * len(key) + 64  # what it takes at most, packed once more
+        room -= round(1.01 * len(match)) + 2 * len(key) + 64  # about what it takes, packed once more
         if room < 0:
             fit = f"{len(found['films'])} of {len(wanted)} matches fit into {MAX_BYTES / 1e6:.0f} MB"
             say(f"{fit}; the others are left out")
             break
         found["films"][key] = match
-    return _page(document, found), len(found["films"])
+    text = _page(document, found)
+    while len(text.encode()) > MAX_BYTES and found["films"]:
+        found["films"].popitem()
+        text = _page(document, found)
+    return text, len(found["films"])
 
 
 def _by_turns(document: Document) -> list[str]:
