@@ -37,6 +37,7 @@ def commands(text: str) -> list[tuple[str, str]]:
 def shortened(command: str) -> str:
     """The command with fewer steps and games."""
     command = re.sub(r"--games \d+", "--games 2", re.sub(r"--steps \d+", "--steps 6144", command))
+    command = command.replace("@20480", "@2048").replace("@51200", "@4096")
     if "league exploit" in command:
         command += " --games 20"
     if "league tune" in command:
