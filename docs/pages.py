@@ -111,13 +111,18 @@ def _command(name: str, command: Any) -> Iterator[str]:
         return
     arguments = [p for p in command.params if not p.opts[0].startswith("-")]
     options = [p for p in command.params if p.opts[0].startswith("-") and not p.hidden]
-    usage = [p.metavar or p.name.upper() for p in arguments]
-    usage = [word if p.required else f"[{word}]" for word, p in zip(usage, arguments, strict=True)]
+    named = [(p, _argument(p)) for p in arguments]
+    usage = [word if p.required or word.startswith("[") else f"[{word}]" for p, word in named]
     yield f"## {name}"
     yield f"    {' '.join([name, *usage, '[OPTIONS]' if options else '']).strip()}"
     yield command.help or ""
-    yield _table(("argument", "meaning"), ((f"`{p.metavar or p.name.upper()}`", p.help or "") for p in arguments))
+    yield _table(("argument", "meaning"), ((f"`{_argument(p)}`", p.help or "") for p in arguments))
     yield _table(("option", "meaning", "default"), ((_option(p), p.help or "", _default(p.default)) for p in options))
+
+
+def _argument(argument: Any) -> str:
+    """The word for an argument."""
+    return str(argument.metavar or argument.name.upper())
 
 
 def _option(option: Any) -> str:

@@ -6,14 +6,14 @@ if (location.protocol === "file:") {
       this.frame.hidden = true;
       document.body.append(this.frame);
       const inside = this.frame.contentWindow;
-      inside.postMessage = (data) => this.onmessage?.({ data });
+      inside.postMessage = (data) => setTimeout(() => this.onmessage?.({ data }));
       const script = inside.document.createElement("script");
       script.src = new URL(path, location);
       this.loaded = new Promise((done) => script.addEventListener("load", done));
       inside.document.body.append(script);
     }
     postMessage(data) {
-      this.loaded.then(() => this.frame.contentWindow?.onmessage?.({ data }));
+      this.loaded.then(() => setTimeout(() => this.frame.contentWindow?.onmessage?.({ data })));
     }
     terminate() {
       this.frame.remove();
