@@ -50,8 +50,8 @@ def shortened(command: str) -> str:
 
 
 def words(text: str) -> set[str]:
-    """The words of four letters or more, which do not depend on a machine's numbers."""
-    return set(re.findall(r"[A-Za-z_]{4,}", text)) - UNCERTAIN
+    """The words of four letters or more, which do not depend on a machine's numbers; a comment is a finding."""
+    return set(re.findall(r"[A-Za-z_]{4,}", re.sub(r"^#.*", "", text, flags=re.M))) - UNCERTAIN
 
 
 def run(command: str, folder: Path) -> tuple[int, str]:
