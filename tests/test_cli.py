@@ -700,7 +700,7 @@ def test_every_command_has_help_json_and_quiet(name: str) -> None:
     options = {option for parameter in command.params for option in parameter.opts}
     assert "--json" in options
     if not name.startswith("bench "):
-        assert ({"--quiet"} if name in ("check", "tune") else {"--store", "--quiet"}) <= options
+        assert ({"--quiet"} if name in ("check", "selftest", "tune") else {"--store", "--quiet"}) <= options
     for parameter in command.params:
         assert parameter.name == "help" or getattr(parameter, "help", None), parameter.name
 

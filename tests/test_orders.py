@@ -127,6 +127,7 @@ ONE_ROW = {
     "find_import",
     "game",
     "identity",
+    "replay_content",
     "gate_attempts",
     "schema_number",
     "used_bytes",

@@ -21,6 +21,7 @@ import ctypes, gc, json, locale, os, random, signal, sys, threading, warnings
 def libraries():
     import duckdb, gymnasium, numpy, pydantic, safetensors.torch, torch  # what others' modules do is not ours
     import pettingzoo, scipy.optimize, scipy.stats, torch._dynamo
+    torch.ones(4, 4) @ torch.ones(4, 4)  # MKL asks for the processor's tile units at its first product
 
 def look(has_torch=True):
     libc = ctypes.CDLL(None)

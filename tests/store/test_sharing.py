@@ -77,7 +77,7 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
     other = ({"matrix-1", "matrix-2"} - {stopped}).pop()
     assert {run.run: status for run, status in runs(store)} == {stopped: "stopped", other: "died"}
     listed = run("runs", "--json", cwd=tmp_path).stdout
-    assert {run["run"]: run["status"] for run in json.loads(listed)} == {stopped: "stopped", other: "died"}
+    assert {run["run"]: run["status"] for run in json.loads(listed)["runs"]} == {stopped: "stopped", other: "died"}
     for name in (stopped, other):
         counted = store.query(
             f"SELECT \"update\", value FROM metric WHERE run = '{name}' AND name = 'matches' ORDER BY 1"

@@ -110,8 +110,15 @@ def learned(store: Store, run: str, upto: int) -> dict[str, list[Any]]:
 
 
 def learning_state(folder: Path, run: str) -> dict[str, Any]:
-    """All that a run goes on from but what evaluation counts: learner with optimiser, pool, matches in play."""
+    """All that a run goes on from but what evaluation counts: learner with optimiser, pool, matches in play.
+
+    Left out is the spare row of the opponents' memory, which padded entries of stacked nets play: it means nothing.
+    """
     state = load_state(folder / run / "state")
+    for lane in state["collector"]["lanes"]:
+        memory = lane["opponent_state"]
+        for name, x in memory.items():
+            memory[name] = x[:, :-1] if name in ("keys", "values") else x[:-1]
     counters = {name: state["counters"][name] for name in ("update", "steps", "next_snapshot")}
     rows = {name: count for name, count in state["rows"].items() if name != "evaluation"}
     return flat({**state, "counters": counters, "rows": rows})
