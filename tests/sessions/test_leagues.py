@@ -34,6 +34,7 @@ from league.store import connection
 from league.store.liveness import runs
 from league.store.locks import LOCK, alone, is_held
 from league.store.store import Store
+from league.training.training import Training
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.phases import Told
@@ -155,17 +156,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def interrupted(update: int, what: int | Exception, run: str) -> Iterator[None]:
     """At an update of a learner a signal is raised, or an error."""
-    original = session_module.Notes.report
+    original = Training.learn
 
-    def report(self: Any, given: Any) -> None:
-        if (self._name, given.update) == (run, update):
+    def learn(self: Training, rollout: Any) -> dict[str, float]:
+        metrics = original(self, rollout)
+        if (self.run.name, self.counters.update) == (run, update):
             if isinstance(what, Exception):
                 raise what
             signal.raise_signal(what)
-        original(self, given)
+        return metrics
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_module.Notes, "report", report)
+        patch.setattr(Training, "learn", learn)
         yield
 
 
