@@ -23,13 +23,6 @@ import league
 from league.envs import registry
 from league.store.store import Store
 
-SMALL = (
-    "agent.opponent_encoder=false",
-    "agent.observation_width=64",
-    "agent.lstm_size=128",
-    "agent.head_sizes=[64, 64]",
-)
-"""An agent that plays and learns some 9,000 steps a second on a core."""
 Score = tuple[float, float, float]
 """In %, with Wilson's 95 % interval."""
 COMMON = ("env.strict_masks=false", "run.checkpoint_minutes=600", "run.evaluate_every=0", "run.evaluate_games=2")
@@ -65,10 +58,11 @@ def measure(arguments: argparse.Namespace, seed: int, home: Path) -> dict[str, A
 
 def train(arguments: argparse.Namespace, seed: int, store: Path, found: dict[str, Any]) -> str:
     """Trains the run; its name. The minutes go to `found`."""
-    size = () if arguments.full else SMALL
-    sets = [*COMMON, *size, f"run.total_steps={arguments.steps}", "run.allow_short=true", *arguments.sets]
+    sets = [*COMMON, f"run.total_steps={arguments.steps}", "run.allow_short=true", *arguments.sets]
     began = time.perf_counter()
-    result = league.train("10m", preset=arguments.preset, seed=seed, overrides=sets, fresh=True, store=store)
+    size = None if arguments.full else "small"
+    call = {"preset": arguments.preset, "agent": size, "seed": seed, "overrides": sets, "fresh": True, "store": store}
+    result = league.train("10m", **call)
     if result.signal:
         raise SystemExit(128 + result.signal)
     found["minutes"] = round((time.perf_counter() - began) / 60, 1)

@@ -129,6 +129,14 @@ def presets(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
 
 
 @_silent
+def agent_sizes(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
+    """How large an agent may be."""
+    from league import config
+
+    return ((name, "") for name in config.agents())
+
+
+@_silent
 def sections(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
     """The sections of the settings, and the runs that have settings of their own."""
     from league.config.models import SECTIONS

@@ -8,6 +8,7 @@ import typer
 
 import league.cli.completion as completion
 from league.cli.options import (
+    AgentOption,
     BotOption,
     DeviceOption,
     GameOption,
@@ -152,6 +153,7 @@ def events(output: Output, run: RunArgument = None) -> None:
 @subcommand(PANEL)
 def tune(
     preset: PresetOption = "fast",
+    agent: AgentOption = None,
     env: GameOption = None,
     seconds: Annotated[float, typer.Option(metavar="X", help="How long is measured, about.")] = 60.0,
     device: DeviceOption = None,
@@ -162,12 +164,13 @@ def tune(
     """Try rows, threads and lanes on this machine, and print what is faster as a TOML file for --config."""
     from league.arena.games import enter
     from league.bench.tune import tune
+    from league.config.written import as_words
     from league.printing import say
 
     def talk(line: str) -> None:
         say(line, quiet)
 
-    sets = [*(overrides or ()), *([f"learner.device={device}"] if device else [])]
+    sets = [*as_words(overrides or (), agent), *([f"learner.device={device}"] if device else [])]
     found = tune(preset, env=enter(env, talk), seconds=seconds, overrides=sets, say=talk)
     if as_json:
         print_json(found)
@@ -202,6 +205,7 @@ def bench_env(
 @subcommand(PANEL, "learner", group=bench_app)
 def bench_learner(
     preset: PresetOption = "fast",
+    agent: AgentOption = None,
     rows: Annotated[int | None, count_option("--rows", help="Matches side by side; the preset's if not given.")] = None,
     threads: Annotated[
         int | None, typer.Option(metavar="N", help="Torch's threads; its own choice if not given.")
@@ -213,11 +217,12 @@ def bench_learner(
 ) -> None:
     """Steps a second in play, samples a second in learning, steps a second in training, at the preset's sizes."""
     from league.bench import bench_learner
+    from league.config.written import as_words
     from league.printing.bars import Bar
     from league.printing.lists import print_bench
 
     sets = [
-        *(overrides or ()),
+        *as_words(overrides or (), agent),
         *([] if rows is None else [f"env.rows={rows}"]),
         *([f"learner.device={device}"] if device else []),
     ]

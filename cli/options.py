@@ -129,6 +129,15 @@ PresetOption = Annotated[
         autocompletion=completion.presets,
     ),
 ]
+AgentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        metavar="SIZE",
+        help="How large a network: small; the game's own if not given.",
+        autocompletion=completion.agent_sizes,
+    ),
+]
 GameOption = Annotated[
     str | None,
     typer.Option(

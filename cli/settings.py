@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 
 import league.cli.completion as completion
 from league.cli.known import known_settings
-from league.cli.options import ConfigOption, GameOption, Output, SetOption, flag, subcommand
+from league.cli.options import AgentOption, ConfigOption, GameOption, Output, SetOption, flag, subcommand
 from league.cli.train import PANEL
 from league.errors import UsageError, nearest
 from league.printing import print_json, show
@@ -87,6 +86,7 @@ def settings(
             autocompletion=completion.presets,
         ),
     ] = None,
+    agent: AgentOption = None,
     env: GameOption = None,
     config: ConfigOption = None,
     overrides: SetOption = None,
@@ -99,7 +99,10 @@ def settings(
 
     section = what if what is not None and what.partition(".")[0] in SECTIONS else None
     run = what if section is None and what is not None else run
-    given = {"stage": stage, "preset": preset, "env": env, "config": config, "set": overrides}
+    given = {
+        **{"stage": stage, "preset": preset, "agent": agent, "env": env},
+        **{"config": config, "set": overrides},
+    }
     found = _of_run(run, output, given) if run is not None else _of_call(given, output)
     if section is not None:
         _explain(section, found, output)
@@ -126,10 +129,11 @@ def _of_run(run: str, output: Output, given: dict[str, Any]) -> Config:
 def _of_call(given: dict[str, Any], output: Output) -> Config:
     """The settings that a new run would have."""
     from league.arena.games import enter, load_settings
+    from league.config.written import as_words
 
     stage, preset = (given[name] or DEFAULTS[name] for name in ("stage", "preset"))
     file: Path | None = given["config"]
-    overrides: Sequence[str] = given["set"] or ()
+    overrides = as_words(given["set"] or (), given["agent"])
     found, told = load_settings(stage, preset, enter(given["env"], output.say), file, overrides)
     if told:
         output.say(told)

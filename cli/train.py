@@ -11,6 +11,7 @@ import league.cli.completion as completion
 from league.cli.options import (
     AGENT_WORDS,
     AgainOption,
+    AgentOption,
     BotOption,
     ConfigOption,
     DeviceOption,
@@ -45,6 +46,7 @@ def train(
     output: Training,
     stage: StageOption = "test50k",
     preset: PresetOption = "fast",
+    agent: AgentOption = None,
     env: GameOption = None,
     run: Annotated[
         str | None, typer.Option(metavar="NAME", help="The run's name; the next free GAME-N if not given.")
@@ -85,8 +87,9 @@ def train(
     watcher, trackers = _watchers(verbosity, output)
     with watcher:
         given: dict[str, Any] = {
-            **{"stage": stage, "preset": preset, "env": env, "run": run, "seed": seed, "device": device},
-            **{"config_file": config, "overrides": given_sets, "bots": bot, "sampler": sampler, "policy": policy},
+            **{"stage": stage, "preset": preset, "agent": agent, "env": env, "run": run, "seed": seed},
+            **{"device": device, "config_file": config, "overrides": given_sets},
+            **{"bots": bot, "sampler": sampler, "policy": policy},
         }
         if league is not None:
             result = train_league(league, learner=learner, **given, store=output.store, watcher=[watcher, trackers])

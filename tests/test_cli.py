@@ -17,9 +17,12 @@ import duckdb
 import pytest
 import typer
 
+from league import config
 from league.cli import app, main
+from league.config.written import as_words
 from league.envs import registry
 from league.errors import StoreError
+from league.sessions.settling import words_for
 from league.snapshots import Agent
 from league.store.rows import RunRow, SnapshotRow
 from league.store.store import Store
@@ -155,6 +158,18 @@ def test_verbosity_is_a_setting(call: Call, tmp_path: Path) -> None:
     chatty = call(*TRAIN, "--set", "run.verbosity=2", cwd=tmp_path)
     assert chatty.err.count(" of 512, ") == 4
     assert re.search(r"won +.*biased \d+%.*\nlearning  entropy 1\.\d\d, KL -?0\.\d{4}, clipped \d+%", chatty.err)
+
+
+def test_an_agents_size_is_short_for_its_settings(call: Call, tmp_path: Path) -> None:
+    """It lies above the game's own and a file, below --set; a run says by its name how it goes on."""
+    (tmp_path / "own.toml").write_text("[agent]\nlstm_size = 8\n", encoding="utf-8")
+    given = ("--agent", "small", "--config", "own.toml")
+    found = call("settings", *given, "--set", "agent.observation_width=32", "--json", cwd=tmp_path).json["agent"]
+    small = config.agents()["small"]
+    assert found == found | small | {"observation_width": 32} and small["lstm_size"] != 8
+    need_refusal(call("train", "--agent", "smal", cwd=tmp_path), 2, "agent=smal", "did you mean `small`?")
+    loaded = config.load(overrides=as_words({"learner": {"gamma": 0.9}}, "small"))
+    assert words_for(loaded, "10m", "fast") == ["--agent", "small", "--set", "learner.gamma=0.9"]
 
 
 def test_settings_are_a_file_that_config_takes(call: Call, copied: Path) -> None:

@@ -270,6 +270,11 @@ def presets() -> tuple[str, ...]:
     return tuple(read_toml(SOURCE, "the hyperparameter source")["preset"])
 
 
+def agents() -> dict[str, dict[str, Any]]:
+    """Name of an agent's size -> the settings of [agent] that it is."""
+    return dict(read_toml(SOURCE, "the hyperparameter source")["agents"])
+
+
 def to_json(config: Config) -> dict[str, Any]:
     """The settings as a dict of JSON values; `from_json` gives an equal `Config` back.
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from league.config import ROLE, to_json
+from league.config import ROLE, agents, to_json
 from league.config.models import SECTIONS, Config
 from league.config.schedules import Schedule
-from league.errors import ConfigError
+from league.errors import ConfigError, nearest
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 BARS = "▁▂▃▄▅▆▇█"
@@ -22,15 +22,15 @@ Overrides = Sequence[str] | Mapping[str, Any]
 """Settings as `section.key=value`, or as a dict of sections: `{"learner": {"gamma": 0.9}}`."""
 
 
-def as_words(overrides: Overrides) -> list[str]:
-    """Each setting as `section.key=value`.
+def as_words(overrides: Overrides, agent: str | None = None) -> list[str]:
+    """Each setting as `section.key=value`; those of the agent's size come first, so that the others win.
 
     Raises:
-        ConfigError: a section that is no dict, or a value that no setting has.
+        ConfigError: no agent of that name, a section that is no dict, or a value that no setting has.
     """
+    words = [] if agent is None else _agent_words(agent)
     if not isinstance(overrides, Mapping):
-        return list(overrides)
-    words = []
+        return [*words, *overrides]
     for section, table in overrides.items():
         if not isinstance(table, Mapping):
             raise ConfigError(
@@ -44,6 +44,13 @@ def as_words(overrides: Overrides) -> list[str]:
             except (TypeError, ValueError) as error:
                 raise ConfigError(f"overrides: {section}.{key}={value!r} cannot be a setting: {error}") from None
     return words
+
+
+def _agent_words(name: str) -> list[str]:
+    known = agents()
+    if name not in known:
+        raise ConfigError(f"agent={name} is not an agent's size{nearest(name, known)}")
+    return [f"agent.{key}={toml(value)}" for key, value in known[name].items()]
 
 
 def toml(value: Any) -> str:

@@ -32,9 +32,9 @@ from league.sessions.settling import (
     check_memory,
     check_name,
     check_settings,
-    sets_for,
     settle,
     with_changes,
+    words_for,
 )
 from league.sessions.shelf import FileShelf
 from league.sessions.steady import Steady, steady
@@ -47,6 +47,7 @@ def train(
     stage: str = "test50k",
     *,
     preset: str = "fast",
+    agent: str | None = None,
     env: object = None,
     run: str | None = None,
     seed: int = 0,
@@ -66,6 +67,7 @@ def train(
         stage: how long: `smoke`, `test50k` or `10m`. `10m` carries on the newest finished `test50k` that has the same
             fingerprint and seed, unless `fresh`.
         preset: how wide; `auto` is sized to the device.
+        agent: how large its network: `small`, or the game's own if not given. `overrides` lie above it.
         env: the game, by its name or address (docs/games.md), or the module or class itself; without it the
             configuration's.
         run: its name; the next free `GAME-N` if not given.
@@ -87,7 +89,9 @@ def train(
         StoreError: the store cannot be used.
         LeagueError: the memory is used up later; the run's state has been saved.
     """
-    call = partial(begun, stage, preset=preset, env=env, run=run, seed=seed, device=device, config_file=config_file)
+    call = partial(
+        begun, stage, preset=preset, agent=agent, env=env, run=run, seed=seed, device=device, config_file=config_file
+    )
     own = {"bots": bots, "sampler": sampler, "policy": policy}
     with call(overrides=overrides, own=own, fresh=fresh, store=store, watcher=watcher) as session:
         return session.go().results[0]
@@ -98,6 +102,7 @@ def begun(
     stage: str,
     *,
     preset: str,
+    agent: str | None,
     env: object,
     run: str | None,
     seed: int,
@@ -119,7 +124,7 @@ def begun(
     watcher, say = steady(watcher)
     name = enter(env, watcher.say)
     given = enter_parts(**own, say=watcher.say)
-    sets = [*given.sets, *as_words(overrides), *([f"learner.device={device}"] if device else [])]
+    sets = [*given.sets, *as_words(overrides, agent), *([f"learner.device={device}"] if device else [])]
     config, spec, torch_device, explanation = settle(stage, preset, name, config_file, sets, store=store)
     check_settings(config, spec)
     check_seed(seed)
@@ -341,7 +346,6 @@ def longer(row: RunRow, store: Path) -> str:
         why = f"no stage carries {row.stage} on" if not after else "no stage carries on a run whose settings changed"
         return f"{why}; go further with {command('resume', row.run, '--steps', 2 * row.steps, store=store)}"
     preset = row.preset if row.preset not in ("", AUTO) else "fast"
-    sets = [word for given in sets_for(config, after[0], preset) for word in ("--set", given)]
     words = ["train", "--stage", after[0], "--preset", preset, "--env", row.env, "--seed", row.seed]
-    words += [*parts.words_for(config), *sets]
+    words += [*parts.words_for(config), *words_for(config, after[0], preset)]
     return f"carry it on with {command(*words, store=store)}"

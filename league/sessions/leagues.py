@@ -78,6 +78,7 @@ def train_league(
     *,
     stage: str = "test50k",
     preset: str = "fast",
+    agent: str | None = None,
     env: object = None,
     run: str | None = None,
     learner: str | None = None,
@@ -95,8 +96,8 @@ def train_league(
 
     Args:
         league: a TOML file (`league.pool.roster`), or the name of a league that comes with the library.
-        stage, preset, env, device, config_file, overrides: as for `league.train`, for every learner; the league's file
-            lies over the stage. `role.ROLE.FIGURE=value` lies over what the file says of a role.
+        stage, preset, agent, env, device, config_file, overrides: as for `league.train`, for every learner; the
+            league's file lies over the stage. `role.ROLE.FIGURE=value` lies over what the file says of a role.
         bots, sampler, policy: as for `league.train`, for every learner; a sampler draws within groups only.
         run: the league's name; each learner is a run called LEAGUE.NAME. The next free `GAME-league-N` if not given.
             A league of that name with the same settings goes on.
@@ -111,7 +112,7 @@ def train_league(
         StoreError, LeagueError: as `league.train`.
     """
     watcher, say = steady(watcher)
-    sets, figures = settings.role_sets(as_words(overrides))
+    sets, figures = settings.role_sets(as_words(overrides, agent))
     found = roster.load(league, figures)
     check_seed(seed)
     game = enter(env, watcher.say)

@@ -20,7 +20,7 @@ from league.arena.networks import architecture_of, make_policy
 from league.arena.parts import Given
 from league.config import AUTO, Layer, updates
 from league.config.models import Config, PartsConfig
-from league.config.written import toml
+from league.config.written import as_words, toml
 from league.device import check_precision, choose_device, read_memory
 from league.envs import registry
 from league.envs.game_checks import check_quickly
@@ -122,11 +122,15 @@ def with_changes(row: RunRow, changes: Changes, say: Callable[[str], None]) -> t
     return config, replace(row, config=json.dumps(settings.to_json(config)), fingerprint=mark), told
 
 
-def sets_for(config: Config, stage: str, preset: str) -> list[str]:
-    """The `--set` that give a run of a stage and a preset the settings of `config` that count for its fingerprint."""
-    plain, _ = load_settings(stage, preset, config.env.name)
-    base, wanted = _flat(plain), _flat(config)
-    return [f"{name}={toml(value)}" for name, value in wanted.items() if base.get(name) != value]
+def words_for(config: Config, stage: str, preset: str) -> list[str]:
+    """The `--agent` and `--set` that give a run of a stage and a preset what of `config` counts for its fingerprint."""
+    wanted, found = _flat(config), []
+    for agent in (None, *settings.agents()):
+        base = _flat(load_settings(stage, preset, config.env.name, overrides=as_words((), agent))[0])
+        sets = [f"{name}={toml(value)}" for name, value in wanted.items() if base.get(name) != value]
+        words = [word for given in sets for word in ("--set", given)]
+        found.append(words if agent is None else ["--agent", agent, *words])
+    return min(found, key=len)
 
 
 def _flat(config: Config) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Trainer:
     generators and the handlers of signals are yours.
 
     Args:
-        stage, preset, env, run, seed, device, config_file, overrides: as for `league.train`.
+        stage, preset, agent, env, run, seed, device, config_file, overrides: as for `league.train`.
         bots, sampler, policy, fresh, store, watcher: likewise.
 
     Raises:
@@ -63,6 +63,7 @@ class Trainer:
         stage: str = "test50k",
         *,
         preset: str = "fast",
+        agent: str | None = None,
         env: object = None,
         run: str | None = None,
         seed: int = 0,
@@ -76,7 +77,17 @@ class Trainer:
         store: str | Path = DEFAULT_STORE,
         watcher: Watcher | Sequence[Watcher] | None = None,
     ) -> None:
-        call = partial(begun, stage, preset=preset, env=env, run=run, seed=seed, device=device, config_file=config_file)
+        call = partial(
+            begun,
+            stage,
+            preset=preset,
+            agent=agent,
+            env=env,
+            run=run,
+            seed=seed,
+            device=device,
+            config_file=config_file,
+        )
         own = {"bots": bots, "sampler": sampler, "policy": policy}
         self._open(call(overrides=overrides, own=own, fresh=fresh, store=store, watcher=watcher))
 
