@@ -68,6 +68,15 @@ class Told:
                 return True
         return False
 
+    def wait(self, acts: int) -> bool:
+        """Waits until so many more acts were begun or left; False if the process ends before."""
+        for line in self._pipe:
+            self._note(line)
+            acts -= 1
+            if acts <= 0:
+                return True
+        return False
+
     def after(self, phase: str) -> float | None:
         """Seconds from the process's start until it first entered `phase`, as far as it was read."""
         return self._first[phase] - self._started if phase in self._first else None

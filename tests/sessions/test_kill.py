@@ -49,21 +49,21 @@ class Case(NamedTuple):
     env: str
     steps: int
     kills: int
-    seconds: float
-    """A kill at a random moment comes at most so long after the start."""
+    acts: int
+    """A kill at a random moment comes at most so many begun or left acts after the start."""
     sets: tuple[str, ...]
 
 
 CASES = [
-    pytest.param(Case("matrix", 4_608, 3, 4, ("pool.snapshot_every=512", "run.evaluate_every=640")), id="three"),
+    pytest.param(Case("matrix", 4_608, 3, 60, ("pool.snapshot_every=512", "run.evaluate_every=640")), id="three"),
     pytest.param(
-        Case("matrix", 100_000, 50, 4, ("pool.snapshot_every=512", "run.evaluate_every=640")),
+        Case("matrix", 100_000, 50, 60, ("pool.snapshot_every=512", "run.evaluate_every=640")),
         id="fifty",
         marks=[pytest.mark.slow, pytest.mark.timeout(5400)],
     ),
     pytest.param(
         Case(
-            *("brawl", 12_800, 10, 8),
+            *("brawl", 12_800, 10, 60),
             ("env.time_limit_seconds=4", "pool.snapshot_every=512", "run.evaluate_every=1280"),
         ),
         id="brawl",
@@ -146,15 +146,15 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
 
         life = Told("resume", "it", "--quiet", cwd=broken)
         if number % 4 == 1:
-            time.sleep(rng.uniform(0, case.seconds))
+            life.wait(rng.randrange(1, case.acts))
         elif number % 4 == 3:
             assert life.until("play")
-            time.sleep(rng.uniform(0, case.seconds / 4))
+            life.wait(rng.randrange(1, case.acts))
         else:
             target = TARGETS[number // 2 % len(TARGETS)]
             is_there = life.until(target) if target in STARTING else life.until("play") and life.until(target)
             assert is_there, life.seen[-5:]
-            time.sleep(rng.expovariate(1 / 0.005))
+        time.sleep(rng.expovariate(1 / 0.005))
         phase = life.kill()
         assert phase, f"the run ended by itself before kill {number}: {life.seen[-3:]}"
         hits[phase] += 1
