@@ -1,0 +1,94 @@
+"""Every command that a page shows can be given: it takes the arguments, options, settings and SQL that stand there.
+
+`tests/test_pages.py` runs those of tutorials and guides; these are all, and only read.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from league import config
+from league.cli import app
+from league.config import role_sets
+from league.store.store import Store
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
+BEGIN = re.compile(r"^(?: {4,}\S*?; do |\s{4,}|\$ )?(?P<words>league (?=[a-z-]+( |$))|python -m benchmarks\.\w+)")
+SPEECH = ("league cannot go back", "league four:")
+"""Lines that begin like a command: prose, and what a command prints."""
+FEWEST = 140
+
+
+def shown(page: Path) -> Iterator[list[str]]:
+    """The words of each command that a page shows on lines of its own, without pipes and what follows."""
+    lines = iter(page.read_text(encoding="utf-8").splitlines())
+    for line in lines:
+        if not (found := BEGIN.match(line)) or line.strip().startswith(SPEECH):
+            continue
+        text = line[found.start("words") :]
+        while (words := _split(text)) is None:  # it goes on below
+            text = text.removesuffix("\\") + "\n" + next(lines)
+        end = next((i for i, word in enumerate(words) if word in ("|", "&", ";", "&&", ">", "done")), len(words))
+        yield [re.sub(r"\$\w+", "1", word.rstrip(";")) for word in words[:end]]  # a loop's variable
+
+
+def _split(text: str) -> list[str] | None:
+    if text.endswith("\\"):
+        return None
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:  # a quotation is open
+        return None
+
+
+COMMANDS = [(page, words) for page in PAGES for words in shown(page)]
+
+
+def test_most_pages_show_commands() -> None:
+    """The reader of this test finds them."""
+    assert len(COMMANDS) >= FEWEST and len({page for page, _ in COMMANDS}) >= 20
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _ in COMMANDS}), ids=lambda page: page.stem)
+def test_the_commands_of_a_page_can_be_given(page: Path, tmp_path: Path) -> None:
+    """Each is read as the command line reads it; settings are laid over the defaults, an empty store takes the SQL."""
+    for words in (words for found, words in COMMANDS if found == page):
+        if words[0] == "python":
+            module = ROOT.joinpath(*words[2].split("."))
+            text = (module / "__main__.py" if module.is_dir() else module.with_suffix(".py")).read_text(
+                encoding="utf-8"
+            )
+            assert [word for word in words if word.startswith("--") and f'"{word}"' not in text] == [], words
+            continue
+        given = _read(words)
+        if overrides := given.get("overrides"):
+            settings, _ = role_sets(overrides)
+            own = [*(given.get("policy") or []), *(given.get("bot") or [])]
+            if not own and not str(given.get("env") or "").endswith(".py"):
+                config.load(stage="10m", env=_named(given.get("env")), overrides=settings)
+        if sql := given.get("sql"):
+            Store.create(tmp_path / "league.duckdb").query(sql)
+
+
+def _read(words: list[str]) -> dict[str, Any]:
+    """What a command line of `league` gives its command, by name."""
+    command: Any = typer.main.get_command(app)
+    rest = words[1:]
+    while hasattr(command, "commands"):
+        assert rest and rest[0] in command.commands, (words, sorted(command.commands))
+        command, rest = command.commands[rest[0]], rest[1:]
+    context = command.make_context(words[1], rest)
+    return dict(context.params)
+
+
+def _named(env: object) -> str | None:
+    """A game that the settings know by its name."""
+    return env if isinstance(env, str) and config.has_game(env) else None
