@@ -37,7 +37,7 @@ def shown(page: Path) -> Iterator[list[str]]:
         while (words := _split(text)) is None:  # it goes on below
             text = text.removesuffix("\\") + "\n" + next(lines)
         end = next((i for i, word in enumerate(words) if word in ("|", "&", ";", "&&", ">", "done")), len(words))
-        yield [re.sub(r"\$\w+", "1", word.rstrip(";")) for word in words[:end]]  # a loop's variable
+        yield [re.sub(r"\$(seed|n)\b", "1", word.rstrip(";")) for word in words[:end]]  # of a loop
 
 
 def _split(text: str) -> list[str] | None:
@@ -63,14 +63,13 @@ def test_the_commands_of_a_page_can_be_given(page: Path, tmp_path: Path) -> None
     for words in (words for found, words in COMMANDS if found == page):
         if words[0] == "python":
             module = ROOT.joinpath(*words[2].split("."))
-            text = (module / "__main__.py" if module.is_dir() else module.with_suffix(".py")).read_text(
-                encoding="utf-8"
-            )
+            file = module / "__main__.py" if module.is_dir() else module.with_suffix(".py")
+            text = file.read_text(encoding="utf-8")
             assert [word for word in words if word.startswith("--") and f'"{word}"' not in text] == [], words
             continue
         given = _read(words)
         if overrides := given.get("overrides"):
-            settings, _ = role_sets(overrides)
+            settings, _ = role_sets(word for word in overrides if "$" not in word)
             own = [*(given.get("policy") or []), *(given.get("bot") or [])]
             if not own and not str(given.get("env") or "").endswith(".py"):
                 config.load(stage="10m", env=_named(given.get("env")), overrides=settings)
