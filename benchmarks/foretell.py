@@ -1,14 +1,18 @@
 """Does the test stage tell? Trains many settings to three million steps, and asks what their first 50,000 foretold.
 
-    python -m benchmarks.foretell run --out runs/foretell.jsonl --seeds 0 1
+    python -m benchmarks.foretell run --out runs/foretell.jsonl --seeds 0 1 --against old=PATH ...
     python -m benchmarks.foretell tell runs/foretell.jsonl
+    python -m benchmarks.foretell table runs/foretell.jsonl > league/boards/foretold.json
 
 `run` trains brawl's small agent once for each setting and seed; the first 50,000 steps are those of `test50k`, bit for
 bit, but for the snapshot's evaluation. It appends a line of JSON to the file for each, and passes over those that are
-there, so it may be ended and called again. `tell` prints for each reading of the short run Spearman's rank correlation
-with the strength of the long one, with a bootstrap's 95 % interval, of all settings and of the healthy ones apart.
+there, so it may be ended and called again. A run's strength is its mean score after the last step against the bots, and
+against the agents of `--against`, such as those of `benchmarks.strength --keep`: who meets bots alone may beat bots
+alone. `tell` prints for each reading of the short run Spearman's rank correlation with the strength, with a bootstrap's
+95 % interval, of all settings and of the healthy ones apart, and what `league.boards.verdict` would have said of each.
+`table` is what that module makes its odds from.
 
-Each run takes some 13 minutes of a core.
+Each run takes some six minutes of a core.
 """
 
 from __future__ import annotations
@@ -19,17 +23,32 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import spearmanr
 
 import league
-from benchmarks.strength import COMMON, SMALL, score
+from benchmarks.strength import COMMON, score
+from league import config
+from league.boards import verdict
 from league.envs import registry
 from league.store.store import Store
 
 SHORT = 50_000
+STRONG = 0.7
+"""A strength: what the default comes to at three million steps."""
+SHAPING = {
+    **{"damage_dealt": 2.0, "damage_taken": -1.0, "approach": 0.1, "danger_zone": -0.1, "weapon_taken": 0.2},
+    **{"weapon_lost": -0.2, "combo": 0.1},
+}
+
+
+def fading(first: int, last: int) -> tuple[str, ...]:
+    """Rewards for what only leads to an outcome, which fade."""
+    return tuple(f"rewards.{term}={{ {first:_} = {value}, {last:_} = 0.0 }}" for term, value in SHAPING.items())
+
+
 SETTINGS: dict[str, tuple[str, ...]] = {
     "default": (),
     "entropy-02": ("learner.entropy_coefficient=0.02",),
@@ -45,6 +64,19 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "uniform": ('pool.sampler="uniform"',),
     "latest": ('pool.sampler="latest"',),
     "pfsp": ('pool.sampler="pfsp_hard"',),
+    "fresher": ("pool.snapshot_every_after=25_000",),
+    "damage-fades": ("rewards.damage_dealt={ 50_000 = 2.0, 500_000 = 0.0 }",),
+    "shaping-fades": fading(50_000, 500_000),
+    "fades-200k": fading(50_000, 200_000),
+    "fades-1m": fading(50_000, 1_000_000),
+    "fades-gamma-995": (*fading(50_000, 500_000), "learner.gamma={ 50_000 = 0.99, 500_000 = 0.995 }"),
+    "fades-to-win": (
+        *fading(50_000, 500_000),
+        "rewards.knock_out={ 50_000 = 2.0, 500_000 = 0.0 }",
+        "rewards.stock_lost={ 50_000 = -2.0, 500_000 = 0.0 }",
+    ),
+    "fades-but-combo": fading(50_000, 500_000)[:-1],
+    "fades-but-damage": fading(50_000, 500_000)[2:],
     "no-bots": ("pool.mix={ self_play = 1.0 }",),
     "half-bots": ('pool.mix={ self_play = 0.5, "bot:based" = 0.4, "bot:constant" = 0.1 }',),
     "lstm-64": ("agent.lstm_size=64",),
@@ -62,56 +94,70 @@ SICK: dict[str, tuple[str, ...]] = {
     "rate-x0.01": ("learner.learning_rate=1e-5",),
     "entropy-0": ("learner.entropy_coefficient=0.0",),
     "entropy-x20": ("learner.entropy_coefficient=0.2",),
+    "wrong-outcome": ("rewards.knock_out=-2.0", "rewards.win=-1.0"),
     "wrong-sign": ("rewards.damage_dealt=-2.0",),
     "coward": ("rewards.damage_taken=-20.0",),
     "frozen-pool": ("pool.snapshot_every=100_000_000", "pool.snapshot_every_until=0"),
     "tiny-lstm": ("agent.lstm_size=4", "agent.observation_width=8", "agent.head_sizes=[4]"),
-    "clip-x10": ("learner.clip=0.9", "learner.epochs=20"),
+    "clip-x10": ("learner.clip=0.9", "learner.epochs=10"),
     "blind-critic": ("learner.value_coefficient=0.0",),
 }
 """Settings that something is wrong with."""
-READINGS = ("explained_variance", "approx_kl", "clip_share", "entropy", "gradient_norm", "value_loss")
-"""Metrics of the short run: means over its last fifth."""
 
 
-def measure(name: str, seed: int, steps: int, mark: int, games: int, sets: Sequence[str], home: Path) -> dict[str, Any]:
-    """Trains and judges one setting's seed in `home`; its line."""
+class Call(NamedTuple):
+    """How all of them are trained and judged."""
+
+    steps: int
+    mark: int
+    games: int
+    against: Sequence[str]
+    """Each NAME=PATH."""
+
+
+def measure(name: str, seed: int, sets: Sequence[str], call: Call, home: Path) -> dict[str, Any]:
+    """Trains and judges one setting's seed in `home`; its line. Scores are in %."""
     store = home / "league.duckdb"
-    overrides = [*COMMON, *SMALL, "env.threads=1", f"run.total_steps={steps}", "run.allow_short=true", *sets]
+    overrides = [*COMMON, "env.threads=1", f"run.total_steps={call.steps}", "run.allow_short=true", *sets]
     began = time.perf_counter()
-    result = league.train("10m", preset="fast", seed=seed, overrides=overrides, fresh=True, store=store)
+    result = league.train("10m", agent="small", seed=seed, overrides=overrides, fresh=True, store=store)
     if result.signal:
         raise SystemExit(128 + result.signal)
-    found = {"name": name, "seed": seed, "steps": result.steps, "sets": [*sets]}
-    found["minutes"] = round((time.perf_counter() - began) / 60, 1)
+    minutes = round((time.perf_counter() - began) / 60, 1)
     kept = Store.open(store)
     made = [snapshot.step for snapshot in kept.snapshots(result.run)]
-    scores = {}
-    for wanted in [SHORT, *range(mark, steps, mark), steps]:
-        step = min((x for x in made if x >= wanted), default=made[-1])
-        scores[step] = {
-            bot: score(f"{result.run}@{step}", f"bot:{bot}", games, store)[0] for bot in registry.spec("brawl", {}).bots
+    marks = [SHORT // 2, SHORT, *range(call.mark, call.steps, call.mark), call.steps]
+    steps = dict.fromkeys(min((x for x in made if x >= mark), default=made[-1]) for mark in marks)
+    rivals = [rival.partition("=")[::2] for rival in call.against]
+    bots = [(bot, f"bot:{bot}") for bot in registry.spec("brawl", {}).bots]
+    scores = {
+        step: {
+            short: score(f"{result.run}@{step}", agent, call.games, store)[0]
+            for short, agent in (*bots, *(rivals if step == made[-1] else ()))
         }
-    sql = (
-        "SELECT name, avg(value) FILTER (steps <= 50_000 AND steps > 40_000) FROM metric WHERE run = '{run}'"
-        " AND steps <= 50_000 GROUP BY name"
-    )
-    _, rows = kept.query(sql.format(run=result.run))
-    readings = dict(rows)
-    return found | {"scores": scores, "readings": {name: x for name, x in readings.items() if x is not None}}
+        for step in steps
+    }
+    row = kept.find_run(result.run)
+    limit = config.from_json(json.loads(row.config)).learner.max_gradient_norm
+    short = min(x for x in made if x >= SHORT)
+    shown = verdict.read(kept, row, limit, "bot:based", until=short)
+    assert shown is not None
+    readings = {key: round(x, 5) for key, x in shown._asdict().items()}
+    metrics = {name: x for _, at, name, x in kept.metrics(result.run) if at == short and x is not None}
+    line = {"name": name, "seed": seed, "steps": result.steps, "sets": [*sets], "minutes": minutes}
+    return line | {"game_id": row.game_id, "scores": scores, "readings": readings, "metrics": metrics}
 
 
 def strength_of(line: dict[str, Any]) -> float:
-    """The mean score in % against all bots at the last mark."""
-    last = line["scores"][max(line["scores"], key=int)]
-    return float(np.mean([*last.values()]))
+    """The mean score in % against all bots and rivals at the last mark."""
+    return float(np.mean([*line["scores"][max(line["scores"], key=int)].values()]))
 
 
 def short_readings(line: dict[str, Any]) -> dict[str, float]:
     """What the first 50,000 steps showed."""
-    first = line["scores"][min(line["scores"], key=int)]
-    shown = {"score, all bots": float(np.mean([*first.values()])), "score, based": float(first["based"])}
-    return shown | {name: line["readings"][name] for name in READINGS if name in line["readings"]}
+    half, end = sorted(line["scores"], key=int)[:2]
+    bots = [float(np.mean([*line["scores"][step].values()])) for step in (half, end)]
+    return {"score, all bots": bots[1], "gain from 25,000": bots[1] - bots[0]} | line["readings"]
 
 
 def correlation(short: Sequence[float], long: Sequence[float], draws: int = 2_000) -> tuple[float, float, float]:
@@ -133,15 +179,33 @@ def tell(lines: list[dict[str, Any]]) -> str:
     for title, chosen in (("all", lines), ("healthy", [x for x in lines if x["name"] not in SICK])):
         said.append(f"{title}: {len(chosen)} runs of {len({x['name'] for x in chosen})} settings")
         for name in short_readings(chosen[0]):
-            pairs = [(short_readings(x)[name], strength_of(x)) for x in chosen if name in short_readings(x)]
+            pairs = [(short_readings(x)[name], strength_of(x)) for x in chosen]
             middle, lower, upper = correlation(*zip(*pairs, strict=True))
             said.append(f"  {name:20} {middle:6.2f} [{lower:5.2f}, {upper:5.2f}]")
-    said.append("setting, seed: score against all bots at each mark")
+    said.append("setting, seed: strength, mean score against all bots at each mark, each opponent at the last, verdict")
     for line in sorted(lines, key=strength_of, reverse=True):
-        marks = " ".join(f"{np.mean([*x.values()]):5.1f}" for x in line["scores"].values())
-        last = line["scores"][max(line["scores"], key=int)]
-        said.append(f"  {line['name']:14} {line['seed']}  {marks}  {' '.join(f'{x:.0f}' for x in last.values())}")
+        bots = len(line["scores"][min(line["scores"], key=int)])
+        marks = " ".join(f"{np.mean([*x.values()][:bots]):5.1f}" for x in line["scores"].values())
+        last = " ".join(f"{x:.0f}" for x in line["scores"][max(line["scores"], key=int)].values())
+        signs = "; ".join(verdict.signs_of(verdict.Readings(**line["readings"])))
+        said.append(f"  {line['name']:16} {line['seed']}  {strength_of(line):5.1f}  {marks}  {last}  {signs}")
     return "\n".join(said)
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """The runs as `league.boards.verdict` reads them."""
+    (game_id,), (steps,) = {line["game_id"] for line in lines}, {line["steps"] for line in lines}
+    facts = {"name": "brawl with `--agent small`", "game_id": game_id, "agent": config.agents()["small"]}
+    runs = [
+        {
+            **{"name": line["name"], "seed": line["seed"], "strength": round(strength_of(line) / 100, 3)},
+            "readings": line["readings"],
+        }
+        for line in sorted(lines, key=lambda line: (line["name"], line["seed"]))
+    ]
+    rows = ",\n  ".join(json.dumps(run) for run in runs)
+    head = json.dumps(facts | {"steps": steps, "strong": STRONG})
+    return f'{head[:-1]}, "runs": [\n  {rows}\n]}}'
 
 
 def main() -> None:
@@ -155,24 +219,27 @@ def main() -> None:
     run.add_argument("--set", action="append", default=[], dest="sets")
     run.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     run.add_argument("--steps", type=int, default=3_000_000)
-    run.add_argument("--mark", type=int, default=1_000_000)
+    run.add_argument("--mark", type=int, default=3_000_000)
     run.add_argument("--games", type=int, default=200)
-    commands.add_parser("tell", help="the correlations").add_argument("file", type=Path)
+    run.add_argument(
+        "--against", nargs="+", default=[], metavar="NAME=PATH", help="agents that the last one plays, too"
+    )
+    for name, words in (("tell", "the correlations"), ("table", "the verdict's runs")):
+        commands.add_parser(name, help=words).add_argument("files", nargs="+", type=Path)
     arguments = parser.parse_args()
-    if arguments.command == "tell":
-        print(tell([json.loads(line) for line in arguments.file.read_text().splitlines()]))
+    if arguments.command != "run":
+        lines = [json.loads(line) for file in arguments.files for line in file.read_text().splitlines()]
+        print(tell(lines) if arguments.command == "tell" else table(lines))
         return
     settings = {arguments.name: tuple(arguments.sets)} if arguments.name else SETTINGS | SICK
-    names = arguments.only or [*settings]
+    call = Call(arguments.steps, arguments.mark, arguments.games, arguments.against)
     for seed in arguments.seeds:
-        for name in names:
+        for name in arguments.only or settings:
             lines = arguments.out.read_text().splitlines() if arguments.out.exists() else []
             if any((x["name"], x["seed"]) == (name, seed) for x in map(json.loads, lines)):
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                line = measure(
-                    name, seed, arguments.steps, arguments.mark, arguments.games, settings[name], Path(folder)
-                )
+                line = measure(name, seed, settings[name], call, Path(folder))
             with arguments.out.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             print(name, seed, round(strength_of(line), 1), flush=True)

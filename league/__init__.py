@@ -1,8 +1,9 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
 `train`, `resume`, `rewind`, `Trainer`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`,
-`watch`, `leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the command `league` calls the
-same. `runs`, `metrics` and `query` read a store; `Watcher` and `track` hear how a training goes (docs/python.md).
+`watch`, `report`, `leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the command `league`
+calls the same. `runs`, `metrics` and `query` read a store; `Watcher` and `track` hear how a training goes
+(docs/python.md).
 """
 
 import os as _os
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from league.arena.tournaments import tournament
     from league.arena.watching import watch
     from league.faces.notebook import metrics, payoff, query, runs
+    from league.faces.report import report
     from league.faces.trackers import track
     from league.sessions.app import resume, train
     from league.sessions.exploitability import exploit, resume_exploit
@@ -53,6 +55,7 @@ __all__ = [
     "query",
     "remove_import",
     "replay",
+    "report",
     "resume",
     "resume_exploit",
     "resume_league",
@@ -76,6 +79,7 @@ _HOMES = {
     "metrics": "league.faces.notebook",
     "payoff": "league.faces.notebook",
     "query": "league.faces.notebook",
+    "report": "league.faces.report",
     "runs": "league.faces.notebook",
     "remove_import": "league.store.exchange",
     "replay": "league.sessions.failures",

@@ -24,7 +24,7 @@ SHORTER = (
 SMALL = ("agent.opponent_encoder=false", "agent.observation_width=32", "agent.lstm_size=32", "agent.head_sizes=[32]")
 LEFT_OUT = ("--device cuda", "league play")
 """Commands that need a GPU or a person."""
-UNCERTAIN = frozenset({"accepted", "stronger", "promoted", "best", "than", "weakness", "found", "exclude"})
+UNCERTAIN = frozenset({"accepted", "stronger", "promoted", "best", "than", "weakness", "found", "exclude", "promising"})
 """Words of findings that few steps and games do not bring about."""
 
 
@@ -43,7 +43,8 @@ def shortened(command: str) -> str:
     if "league tune" in command:
         command += " --seconds 1"
     if "league train" in command:
-        sets = (*SHORTER, *(() if "--env" in command or "--config" in command else SMALL))
+        is_own = any(word in command for word in ("--env", "--config", "--agent"))
+        sets = (*SHORTER, *(() if is_own else SMALL))
         given = "".join(f" --set {shlex.quote(setting)}" for setting in sets)
         command = re.sub(r"(league train[^;&]*)", lambda call: call[1].rstrip() + given + " ", command)
     return re.sub(r"--stage 10m|--preset auto", "", command)

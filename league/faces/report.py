@@ -42,7 +42,7 @@ class Report:
 
 
 def report(
-    runs: Sequence[str] = (),
+    runs: str | Sequence[str] = (),
     out: str | Path = "report.html",
     *,
     matches: int = MATCHES,
@@ -52,7 +52,7 @@ def report(
     """Writes a page about runs; nothing is written to the store.
 
     Args:
-        runs: by name, or leagues for all their learners; none: the newest of the store.
+        runs: one or more by name, or leagues for all their learners; none: the newest of the store.
         out: a new file.
         matches: how many of the matches that the store keeps can be played in the page, as far as there is room.
         store: the store's file.
@@ -69,7 +69,7 @@ def report(
     check_number("matches", matches, 0, MOST_MATCHES, f"matches in the page, {MATCHES} if not given")
     opened = Store.open(store, say)
     films = Films(opened, say)
-    document = read(opened, runs, films)
+    document = read(opened, [runs] if isinstance(runs, str) else runs, films)
     _check(document, opened.path, say)
     text, count = _fitted(document, films, matches, say)
     with new_file(out, "--out") as draft:

@@ -64,7 +64,12 @@ def endings(result: TrainResult | LeagueResult | Exploit, store: Path) -> list[s
         words = ["payoff"] if is_over else ["resume", result.league]
         return [*lines, next_step(*words, store=store), *_offered(result.league, store, is_over)]
     words = ["leaderboard", "--run"] if is_over else ["resume"]
-    return [*lines, next_step(*words, result.run, store=store), *_offered(result.run, store, is_over)]
+    return [
+        *lines,
+        *result.verdict.splitlines(),
+        next_step(*words, result.run, store=store),
+        *_offered(result.run, store, is_over),
+    ]
 
 
 def _offered(name: str, store: Path, is_over: bool) -> list[str]:

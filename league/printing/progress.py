@@ -191,7 +191,7 @@ class TerminalWatcher(Watcher):
         """An update in two columns, whose keys are always the same."""
         machine = self.view.machine
         machine.sample()
-        done = report.steps / report.total_steps
+        done = min(1.0, report.steps / report.total_steps)
         spent = ", ".join(f"{kind} {share:.0%}" for kind, share in self._meter.shares().items() if share >= 0.005)
         rates = ", ".join(f"{group.removeprefix('bot:')} {rate:.0%}" for group, rate in report.win_rates.items())
         m = report.metrics

@@ -22,6 +22,7 @@ from league.arena import lessons, networks
 from league.arena.frames import rows_of
 from league.boards.alarms import sound
 from league.boards.standings import curves, rate_evaluation
+from league.boards.verdict import judge
 from league.config.models import Config
 from league.device import describe_device, has_bf16, products_of
 from league.envs import registry
@@ -63,6 +64,8 @@ class TrainResult(Result):
     signal: int = 0
     """Number of the signal that stopped it."""
     store: Path = field(default=Path(DEFAULT_STORE), compare=False, repr=False)
+    verdict: str = field(default="", repr=False)
+    """Two lines at the end of a stage that another one carries on: what it foretells (`league.boards.verdict`)."""
 
     def plot(self) -> Figure:
         """The ratings of its snapshots over the steps, and the reward a step."""
@@ -113,6 +116,8 @@ class _Learner:
         """Whether it was looked at for damage since this process has its lock."""
         self.has_played = False
         """Whether this process has trained it, and told so."""
+        self.verdict = ""
+        """On a finished stage that another one carries on."""
 
     @property
     def claim(self) -> tuple[bool, float]:
@@ -153,7 +158,9 @@ class _Learner:
         counters, status = self.counters, "finished" if self.is_finished else "stopped"
         by = 0 if self.is_finished else signal
         store = self.plan.shelf.store.path
-        return TrainResult(self.plan.row.run, counters.steps, counters.update, status, counters.newest, by, store)
+        return TrainResult(
+            self.plan.row.run, counters.steps, counters.update, status, counters.newest, by, store, self.verdict
+        )
 
 
 @dataclass(frozen=True)
@@ -342,6 +349,8 @@ class Session:
         learner.plan.watcher.turn_over()
         if learner.is_finished and learner.plan.has_alarms:
             self._sound_alarms(learner)
+            if learner.plan.row.stage in settings.continued_stages().values():
+                self._judge(learner)
 
     def _train(self, learner: _Learner, run: Run, state: dict[str, Any] | None) -> Ending:
         learner.status = "running"
@@ -414,6 +423,16 @@ class Session:
                 say(line)
         except StoreError as error:
             say(f"no alarms looked for: {error}")
+
+    def _judge(self, learner: _Learner) -> None:
+        """At a stage's end, what it foretells of the next."""
+        try:
+            verdict = judge(self._store, learner.plan.row.run)
+        except StoreError as error:
+            learner.plan.watcher.say(f"no verdict: {error}")
+            return
+        if verdict is not None:
+            learner.verdict = "\n".join(verdict.lines())
 
 
 def wire(plan: Plan) -> Run:

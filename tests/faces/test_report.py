@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import league
 from league import config as settings
 from league.boards.payoff import payoffs
 from league.boards.standings import leaderboard
@@ -37,6 +38,8 @@ def page(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert store.read_bytes() == before, "a report writes nothing into the store"
     assert done.runs == ("m-0", "m-1", "k-1") and done.matches > 2
     assert done.num_bytes == out.stat().st_size < MAX_BYTES
+    one = league.report("k-1", out.with_name("one.html"), matches=0, store=store)
+    assert one.runs == ("k-1",) and Path(one.path).is_file()
     return out
 
 
