@@ -23,7 +23,7 @@ from league.play.rollout import make_calls, make_collector
 from league.pool.pool import Pool, Results
 from league.sessions import session
 from league.sessions.app import plan_of
-from league.sessions.settling import check_settings, sets_for
+from league.sessions.settling import check_settings, words_for
 from league.sessions.steady import Steady
 from league.snapshots.state import load_state
 from league.store.store import Store
@@ -270,7 +270,7 @@ def test_a_curriculum_is_written_as_a_table_too(tmp_path: Path) -> None:
     )
     config, _ = load_settings("smoke", env="matrix", config_file=file)
     assert [(lesson.begins, lesson.options) for lesson in config.env.curriculum] == [(0, {"rounds": 2}), (8, {})]
-    again, _ = load_settings("smoke", env="matrix", overrides=sets_for(config, "smoke", "fast"))
+    again, _ = load_settings("smoke", env="matrix", overrides=words_for(config, "smoke", "fast")[1::2])
     assert again == config and settings.from_json(settings.to_json(config)) == config
     plain, _ = load_settings("smoke", env="matrix")
     assert settings.fingerprint(config) != settings.fingerprint(plain)
