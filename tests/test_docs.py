@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import league
 from league.config.models import SECTIONS
 from league.envs.brawl.env import KEYS, MEANINGS, SPEC
 from league.envs.cards import env as cards
@@ -146,6 +147,13 @@ def test_pages_are_at_most_100_columns_wide() -> None:
 def _emptied(block: re.Match[str]) -> str:
     """So many empty lines."""
     return "\n" * block[0].count("\n")
+
+
+def test_the_reference_has_every_public_name() -> None:
+    """docs/reference/python.md shows each name of the library but its version."""
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^::: league\.(\w+)$", page, re.M)
+    assert [name for name in league.__all__ if not name.startswith("_") and name not in shown] == []
 
 
 def test_the_site_has_every_page_once() -> None:

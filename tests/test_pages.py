@@ -24,7 +24,7 @@ SHORTER = (
 SMALL = ("agent.opponent_encoder=false", "agent.observation_width=32", "agent.lstm_size=32", "agent.head_sizes=[32]")
 LEFT_OUT = ("--device cuda", "league play")
 """Commands that need a GPU or a person."""
-UNCERTAIN = frozenset({"accepted", "stronger", "promoted", "best", "than", "weakness", "found", "exclude", "promising"})
+UNCERTAIN = frozenset({"accepted", "stronger", "promoted", "best", "than", "weakness", "found", "exclude"})
 """Words of findings that few steps and games do not bring about."""
 
 
@@ -51,8 +51,8 @@ def shortened(command: str) -> str:
 
 
 def words(text: str) -> set[str]:
-    """The words of four letters or more, which do not depend on a machine's numbers; a comment is a finding."""
-    return set(re.findall(r"[A-Za-z_]{4,}", re.sub(r"^#.*", "", text, flags=re.M))) - UNCERTAIN
+    """The words of four letters or more, which do not depend on a machine's numbers, but for comments and verdicts."""
+    return set(re.findall(r"[A-Za-z_]{4,}", re.sub(r"^(#|promising:).*", "", text, flags=re.M))) - UNCERTAIN
 
 
 def run(command: str, folder: Path) -> tuple[int, str]:

@@ -70,8 +70,8 @@ def test_the_commands_of_a_page_can_be_given(page: Path, tmp_path: Path) -> None
         given = _read(words)
         if overrides := given.get("overrides"):
             settings, _ = role_sets(word for word in overrides if "$" not in word)
-            own = [*(given.get("policy") or []), *(given.get("bot") or [])]
-            if not own and not str(given.get("env") or "").endswith(".py"):
+            is_own = given.get("policy") or given.get("bot") or str(given.get("env")).endswith(".py")
+            if not is_own:
                 config.load(stage="10m", env=_named(given.get("env")), overrides=settings)
         if sql := given.get("sql"):
             Store.create(tmp_path / "league.duckdb").query(sql)

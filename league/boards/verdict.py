@@ -3,8 +3,8 @@
 `foretold.json` beside this file has those runs: what they showed at the end of the test stage, and how strong they
 became (`python -m benchmarks.foretell` made it; docs/lab/experiments.md has the whole table). A run is sick where one
 of `SIGNS` says so, and promising where none does; the odds are the share of the measured runs of the same kind that
-became strong. That holds for the game and the agent that were measured. Elsewhere the readings stand alone: in a game
-of chance values that explain nothing are no sign of trouble.
+became strong. That holds for the game, the agent and the length that were measured. Elsewhere the readings stand
+alone: in a game of chance values that explain nothing are no sign of trouble.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from league.store.rows import RunRow
 MEASURED = Path(__file__).with_name("foretold.json")
 LAST = 0.2
 """Share of a run's steps at its end over which its metrics are averaged."""
+LENGTH = 0.1
+"""How far a run's steps may be from those of the measured test stages, as a share."""
 
 
 class Readings(NamedTuple):
@@ -87,7 +89,7 @@ class Verdict:
         """What it says, and the readings that it is made from."""
         table = measured()
         if self.word == "unknown":
-            first = f"no verdict: it is known for {table['name']} alone what a test stage foretells"
+            first = f"no verdict: only of {table['name']} is it known what {table['short']:,} steps foretell"
         else:
             low, high = wilson(self.strong / self.runs, self.runs)
             odds = (
@@ -106,7 +108,8 @@ class Verdict:
 
 @cache
 def measured() -> dict[str, Any]:
-    """The runs that were measured: `name`, `game_id`, `agent`, `steps`, `strong` (a score), and `runs`."""
+    """The runs that were measured: `name`, `game_id`, `agent`, `short` and `steps` (how long the test stage and the run
+    were), `strong` (a score), and `runs`."""
     return dict(json.loads(MEASURED.read_text(encoding="utf-8")))
 
 
@@ -131,6 +134,7 @@ def judge(store: Reader, run: str) -> Verdict | None:
         return None
     table, signs = measured(), signs_of(readings)
     is_known = row.game_id == table["game_id"] and table["agent"].items() <= config["agent"].items()
+    is_known &= abs(row.steps / table["short"] - 1.0) < LENGTH
     like = [x["strength"] for x in table["runs"] if bool(signs_of(Readings(**x["readings"]))) == bool(signs)]
     if not is_known or not like:
         return Verdict("unknown", (), 0, 0, readings, anchor)

@@ -37,11 +37,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, str]:
     return Store.open(store), done.verdict
 
 
-def table(monkeypatch: pytest.MonkeyPatch, game_id: str, agent: dict[str, Any]) -> None:
+def table(monkeypatch: pytest.MonkeyPatch, game_id: str, agent: dict[str, Any], short: int = 640) -> None:
     """Eight runs were measured: five well ones, of which four became strong, and three sick ones, of which one did."""
     well = [{"readings": WELL._asdict(), "strength": x} for x in (0.9, 0.9, 0.8, 0.7, 0.4)]
     sick = [{"readings": x._asdict(), "strength": s} for x, s in zip(SICK.values(), (0.5, 0.3, 0.9), strict=False)]
-    facts = {"name": "a game", "game_id": game_id, "agent": agent, "steps": 3_000_000, "strong": 0.7}
+    facts = {"name": "a game", "game_id": game_id, "agent": agent, "short": short, "steps": 3_000_000, "strong": 0.7}
     monkeypatch.setattr(verdict, "measured", lambda: facts | {"runs": well + sick})
 
 
@@ -91,7 +91,7 @@ def test_a_stage_ends_with_two_lines(trained: tuple[Store, str]) -> None:
 def test_odds_count_the_measured_runs_of_the_same_word(
     readings: Readings, word: str, odds: tuple[int, int], trained: tuple[Store, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the game and the agent are those that were measured; with another agent there are none."""
+    """Where game, agent and length are those that were measured; with another agent or length there are none."""
     store, _ = trained
     run = store.runs()[0]
     agent = json.loads(run.config)["agent"]
@@ -101,8 +101,9 @@ def test_odds_count_the_measured_runs_of_the_same_word(
     assert found is not None and (found.word, (found.strong, found.runs)) == (word, odds)
     first, _ = found.lines()
     assert first.startswith(word) and f"of {odds[1]} measured runs like it {odds[0]} were strong" in first
-    table(monkeypatch, run.game_id, {"lstm_size": agent["lstm_size"] + 1})
-    assert (other := judge(store, run.run)) is not None and other.word == "unknown"
+    for given in ({"lstm_size": agent["lstm_size"] + 1}, 640), ({}, 320), ({}, 1_280):
+        table(monkeypatch, run.game_id, *given)
+        assert (other := judge(store, run.run)) is not None and other.word == "unknown"
 
 
 def test_the_measured_runs_are_of_todays_game() -> None:
