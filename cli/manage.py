@@ -20,23 +20,31 @@ imports_app = group(PANEL, "imports", "List the imported files of matches, and t
 
 @subcommand(PANEL)
 def runs(output: Output) -> None:
-    """List the runs of the store with their status; `died`: the process was killed."""
+    """List the runs of the store with their status (`died`: the process was killed) and kept states.
+
+    `league resume RUN --at STEP` goes back to a kept state.
+    """
     from league.printing.lists import print_runs
+    from league.sessions.folders import kept_states
     from league.store.liveness import runs
 
     opened = output.open()
     found = runs(opened)
     roles = {row.run: row.role for row in opened.learners()}
+    kept = {row.run: list(kept_states(opened, row.run)) for row, _ in found}
     if not found:
         output.say("no runs yet")
     if output.as_json:
         listed = [
-            {**asdict(r), "status": status, "config": json.loads(r.config), "role": roles.get(r.run)}
+            {
+                **{**asdict(r), "status": status, "config": json.loads(r.config), "role": roles.get(r.run)},
+                "kept_states": kept[r.run],
+            }
             for r, status in found
         ]
         print_json({"runs": listed})
         return
-    print_runs(found, roles)
+    print_runs(found, roles, kept)
 
 
 @subcommand(PANEL)

@@ -1,12 +1,14 @@
 """Every command that a page shows can be given: it takes the arguments, options, settings and SQL that stand there.
 
-`tests/test_pages.py` runs those of tutorials and guides; these are all, and only read.
+All are read. `tests/test_pages.py` runs those of tutorials and guides, the slow test here those of the other pages, but
+for the pages of results: what they show takes minutes to hours, and the tests of `benchmarks/` try it.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from league import config
 from league.cli import app
 from league.config import role_sets
 from league.store.store import Store
+from tests.test_pages import SMALL, run, shortened
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -25,6 +28,17 @@ BEGIN = re.compile(r"^(?: {4,}\S*?; do |\s{4,}|\$ )?(?P<words>league (?=[a-z-]+(
 SPEECH = ("league cannot go back", "league four:")
 """Lines that begin like a command: prose, and what a command prints."""
 FEWEST = 140
+UNTRIED = ("tutorials", "guides", "lab", "experiments.md", "performance.md")
+"""Pages whose commands run elsewhere."""
+WITHOUT_END = ("league serve", "league play", "league replay runs/brawl-1/failures")
+"""Commands that run until somebody ends them, and one that needs a failure."""
+PACKAGES = {"gymnasium:": "gymnasium", "openspiel:": "pyspiel"}
+FRIENDS = "seat0,seat1,winner\nbot:based,somebody,0\nsomebody,bot:random,draw\n"
+NEEDED = {
+    "games": "league train --env game.py --run five-1",
+    "league": "league train --run champion-1 --env matrix; league export champion-1 champion",
+}
+"""What a page takes for granted, beside runs of brawl."""
 
 
 def shown(page: Path) -> Iterator[list[str]]:
@@ -91,3 +105,42 @@ def _read(words: list[str]) -> dict[str, Any]:
 def _named(env: object) -> str | None:
     """A game that the settings know by its name."""
     return env if isinstance(env, str) and config.has_game(env) else None
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three short runs of brawl, the examples and the files that pages name."""
+    folder = tmp_path_factory.mktemp("shown")
+    for name in ("examples", "envs"):
+        shutil.copytree(ROOT / name, folder / name)
+    for page in ("games", "parts"):
+        for code in re.findall(r"```python\n(.*?)```", (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"), re.S):
+            name = "game.py" if page == "games" else "mine.py"
+            with (folder / name).open("a", encoding="utf-8") as file:
+                file.write(code)
+    (folder / "friends.csv").write_text(FRIENDS)
+    for seed in (1, 2, 3):
+        assert run(shortened(f"league train --fresh --seed {seed}"), folder)[0] == 0
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    sorted({page for page, _ in COMMANDS if not {*page.parts} & {*UNTRIED}}),
+    ids=lambda page: page.stem,
+)
+def test_the_commands_of_a_page_end_well(page: Path, tmp_path: Path, trained: Path) -> None:
+    """One after another, with fewer steps and games, in a folder where three runs of brawl are."""
+    folder = shutil.copytree(trained, tmp_path / "shown")
+    if page.stem in NEEDED:
+        assert run(shortened(NEEDED[page.stem]), folder)[0] == 0
+    for words in (words for found, words in COMMANDS if found == page):
+        command = shlex.join(words)
+        if words[0] == "python" or command.startswith(WITHOUT_END):
+            continue
+        for prefix, package in PACKAGES.items():
+            if prefix in command:
+                pytest.importorskip(package)
+        status, said = run(shortened(command), folder)
+        assert status in ((0, 3, 4) if words[1] == "gate" else (0,)), (command, said)

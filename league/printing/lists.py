@@ -22,19 +22,30 @@ HEALTH = {"well": "green", "note": "yellow", "broken": "red"}
 """Colours of what `league doctor` found."""
 
 
-def print_runs(found: Sequence[tuple[RunRow, str]], roles: Mapping[str, str]) -> None:
-    """The runs of a store with their status; `roles`: those of a league's learners, by run."""
+def print_runs(
+    found: Sequence[tuple[RunRow, str]], roles: Mapping[str, str], kept: Mapping[str, Sequence[int]]
+) -> None:
+    """The runs of a store with their status; `roles` of a league's learners, steps of `kept` states, both by run."""
     columns = [Column("run"), Column("game", 2), Column("stage", 3), *[Column("role", 4)] * bool(roles)]
     columns += [Column("status"), Column("steps", is_number=True), Column("seed", 5, is_number=True)]
     has_parents = any(r.parent for r, _ in found)
     columns += [*[Column("from", 4)] * has_parents, Column("fingerprint", 7), Column("started (UTC)", 6)]
+    columns += [Column("kept states", 8)] * (has_kept := any(kept.values()))
     rows: list[list[Value]] = []
     for r, status in found:
         role = [roles.get(r.run, "").replace("_", " ")] * bool(roles)
         state, mark = Cell((status,), STATUS.get(status, "")), r.fingerprint[:8]
         parent = [r.parent or ""] * has_parents
-        rows.append([r.run, r.game, r.stage, *role, state, f"{r.steps:,}", r.seed, *parent, mark, _when(r.started_at)])
+        start = [r.run, r.game, r.stage, *role, state, f"{r.steps:,}", r.seed]
+        rows.append([*start, *parent, mark, _when(r.started_at), *[_span(kept[r.run])] * has_kept])
     print_table("", columns, rows)
+
+
+def _span(steps: Sequence[int]) -> str:
+    """How many, from the least to the most: `20,480 to 51,200 (3)`."""
+    if len(steps) < 2:
+        return "".join(f"{step:,}" for step in steps)
+    return f"{min(steps):,} to {max(steps):,} ({len(steps)})"
 
 
 def print_events(rows: Sequence[EventRow]) -> None:

@@ -23,8 +23,8 @@ from league.config.written import Overrides, as_words
 from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import DEFAULT_STORE, UsageError, command
-from league.sessions.continuation import find_earlier, find_earlier_auto, is_pruned
-from league.sessions.folders import claimed
+from league.sessions.continuation import find_earlier, find_earlier_auto
+from league.sessions.folders import claimed, is_pruned
 from league.sessions.session import Plan, Session, TrainResult, new_row
 from league.sessions.settling import (
     Changes,

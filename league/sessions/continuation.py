@@ -14,6 +14,7 @@ from league.config.models import Config
 from league.envs import registry
 from league.errors import ConfigError, command
 from league.sessions import sizing
+from league.sessions.folders import is_pruned
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.types import GameSpec
@@ -86,11 +87,6 @@ def find_earlier_auto(
             kept = f"preset auto: {earlier.run} keeps the sizes of the device that it began on ({then})"
             return sized, earlier, reason, f"{kept}; this one would have {now}: --fresh begins a run with them"
     return None
-
-
-def is_pruned(store: Store, run: str) -> bool:
-    """Whether files of a run's snapshots were pruned; it cannot go on then, since it may draw any of them."""
-    return any(row.pruned_at is not None for row in store.snapshots(run))
 
 
 def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from league.errors import SnapshotError, StoreError, UsageError, command
 from league.schema import FrozenModel
 from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, has_state, write_atomic
+from league.snapshots.kept import states_of
 from league.snapshots.manifest import Manifest, parse
 from league.store.locks import LOCK, held
 from league.store.rows import LearnerRow, RunRow, now
@@ -56,6 +57,21 @@ class Mark(FrozenModel):
 def folder_of(store: Store, run: str) -> Path:
     """Where a run's files lie: beside the store."""
     return store.path.parent / run
+
+
+def is_pruned(store: Store, run: str) -> bool:
+    """Whether files of a run's snapshots were pruned; it cannot go on then, since it may draw any of them."""
+    return any(row.pruned_at is not None for row in store.snapshots(run))
+
+
+def kept_states(store: Store, run: str) -> dict[int, Path]:
+    """Steps -> index of each state that `league resume RUN --at STEP` can go back to, the earliest first.
+
+    None of a run whose snapshots were pruned, nor of a league's learner or an exploiter: others have met what came of
+    theirs.
+    """
+    is_alone = all(run not in (learner.run, learner.league) for learner in store.learners())
+    return states_of(folder_of(store, run) / "state") if is_alone and not is_pruned(store, run) else {}
 
 
 def snapshots_of(folder: Path) -> list[Path]:

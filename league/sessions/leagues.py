@@ -33,8 +33,7 @@ from league.pool import roster
 from league.pool.league_pool import Assignment, LeaguePool
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
-from league.sessions.continuation import is_pruned
-from league.sessions.folders import begin_runs, first_free
+from league.sessions.folders import begin_runs, first_free, is_pruned
 from league.sessions.session import Plan, Session, TrainResult, new_row
 from league.sessions.settling import Changes, check_memory, check_name, check_settings, settle, with_changes
 from league.sessions.shelf import LeagueShelf

@@ -19,13 +19,12 @@ from typing import Any
 from league.config.written import Overrides, as_words
 from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
 from league.sessions.app import Again, made_ready, need_steps, session_of
-from league.sessions.continuation import is_pruned
-from league.sessions.folders import GUESTS, check_folder, claimed, folder_of, note_state
+from league.sessions.folders import GUESTS, check_folder, claimed, folder_of, is_pruned, kept_states, note_state
 from league.sessions.session import Session, TrainResult
 from league.sessions.settling import check_name
 from league.sessions.steady import steady
 from league.snapshots.files import INDEX, write_atomic
-from league.snapshots.kept import data_of, states_of, without
+from league.snapshots.kept import data_of, without
 from league.snapshots.state import read_kept
 from league.store.locks import alone
 from league.store.rows import RunRow, RunStatus, SnapshotRow, now
@@ -122,7 +121,7 @@ def _state_at(store: Store, row: RunRow, at: int) -> Path:
     check_folder(store, row)
     if is_pruned(store, row.run):
         raise UsageError(f"run={row.run}: snapshots of it were pruned, so nothing can go on from its states")
-    states = states_of(folder_of(store, row.run) / "state")
+    states = kept_states(store, row.run)
     before = [steps for steps in states if steps <= at]
     if not before:
         known = ", ".join(f"{steps:,}" for steps in states) or "none"

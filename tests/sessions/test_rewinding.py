@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import league
+from league.cli import app
 from league.errors import SnapshotError, UsageError
+from league.sessions.retention import prune
 from league.snapshots.kept import chosen, states_of
 from league.snapshots.state import load_state
 from league.store.store import Store
@@ -130,3 +133,18 @@ def test_older_kept_states_lie_further_apart(every: int, most: int) -> None:
         octaves = [(newest - step // every).bit_length() for step in there]
         over = [n for n in range(most) if 1 << n <= newest]
         assert len(there) <= most and len(set(octaves)) == len(octaves) and set(over) <= set(octaves), newest
+
+
+def test_the_list_of_runs_tells_where_one_can_go_back_to(copied: Path) -> None:
+    """Its column has the least and the most steps, JSON has all; each can be gone back to, and none once pruned."""
+    store = str(copied / "league.duckdb")
+    kept = [*states_of(copied / "matrix-1" / "state")]
+    assert len(kept) > 2
+    told = CliRunner().invoke(app, ["runs", "--store", store], env={"COLUMNS": "200"})
+    assert f"{kept[0]:,} to {kept[-1]:,} ({len(kept)})" in told.stdout
+    listed = json.loads(CliRunner().invoke(app, ["runs", "--store", store, "--json"]).stdout)
+    assert listed["runs"][0]["kept_states"] == kept
+    assert league.rewind("matrix-1", kept[1], store=store).steps == 1_280
+    assert prune(Store.open(Path(store)), "matrix-1", keep=1)
+    listed = json.loads(CliRunner().invoke(app, ["runs", "--store", store, "--json"]).stdout)
+    assert listed["runs"][0]["kept_states"] == []
