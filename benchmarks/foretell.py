@@ -1,17 +1,16 @@
 """Does the test stage tell? Trains many settings to three million steps, and asks what their first 50,000 foretold.
 
-    python -m benchmarks.foretell run --out runs/foretell.jsonl --seeds 0 1 --against old=PATH ...
-    python -m benchmarks.foretell tell runs/foretell.jsonl
-    python -m benchmarks.foretell table runs/foretell.jsonl > league/boards/foretold.json
+    python -m benchmarks.foretell run --out runs/foretell.jsonl --seeds 0 1
+    python -m benchmarks.foretell tell
+    python -m benchmarks.foretell table runs/foretell.jsonl > foretold.json
 
 `run` trains brawl's small agent once for each setting and seed; the first 50,000 steps are those of `test50k`, bit for
 bit, but for the snapshot's evaluation. It appends a line of JSON to the file for each, and passes over those that are
-there, so it may be ended and called again. A run's strength is its mean score after the last step against the bots, and
-against the agents of `--against`, such as those of `benchmarks.strength --keep`: who meets bots alone may beat bots
-alone. `tell` prints for each reading of the short run Spearman's rank correlation with the strength, with a bootstrap's
-95 % interval, of all settings, of the healthy ones and of those that `league.boards.verdict` calls promising; the odds
-of both its words; and what it would have said of each run. `table` is what that module makes its odds from. Neither
-counts `LATER`.
+there, so it may be ended and called again. A run's strength is its mean score after the last step against the seven
+bots, five of which it never met. `tell` reads the table of `league.boards.verdict` (`foretold.json`) and prints the
+odds of both words, for each reading of the short run Spearman's rank correlation with the strength, with a bootstrap's
+95 % interval, of all settings, of those meant well and of those called promising; and what it says of each run.
+`table` prints that table with further runs in it. Neither counts `LATER`.
 
 Each run takes some six minutes of a core.
 """
@@ -38,8 +37,8 @@ from league.maths.record import wilson
 from league.store.store import Store
 
 SHORT = 50_000
-STRONG = 0.7
-"""A strength, somewhat below what the default's two seeds come to at three million steps (0.77, 0.73)."""
+STRONG = 0.85
+"""A strength, somewhat below what the default's two seeds come to at three million steps (0.91, 0.89)."""
 SHAPING = {
     **{"damage_dealt": 2.0, "damage_taken": -1.0, "approach": 0.1, "danger_zone": -0.1, "weapon_taken": 0.2},
     **{"weapon_lost": -0.2, "combo": 0.1},
@@ -110,6 +109,10 @@ LATER: dict[str, tuple[str, ...]] = {
 """Settings that are the default's up to step 50,000, so that no reading tells them from it; run by name only."""
 
 
+WHY = ("KL", "no change", "no values", "random", "gradients", "no lead")
+"""Of each sign of the verdict."""
+
+
 class Call(NamedTuple):
     """How all of them are trained and judged."""
 
@@ -153,16 +156,29 @@ def measure(name: str, seed: int, sets: Sequence[str], call: Call, home: Path) -
     return line | {"game_id": row.game_id, "scores": scores, "readings": readings, "metrics": metrics}
 
 
-def strength_of(line: dict[str, Any]) -> float:
-    """The mean score in % against all bots and rivals at the last mark."""
-    return float(np.mean([*line["scores"][max(line["scores"], key=int)].values()]))
+def strength_of(line: dict[str, Any], mark: int = -1) -> float:
+    """The mean score in % against all bots at a mark, the last by default."""
+    steps = sorted(line["scores"], key=int)
+    bots = [*line["scores"][steps[0]]]
+    return float(np.mean([line["scores"][steps[mark]][bot] for bot in bots]))
 
 
-def short_readings(line: dict[str, Any]) -> dict[str, float]:
-    """What the first 50,000 steps showed."""
-    half, end = sorted(line["scores"], key=int)[:2]
-    bots = [float(np.mean([*line["scores"][step].values()])) for step in (half, end)]
-    return {"score, all bots": bots[1], "gain from 25,000": bots[1] - bots[0]} | line["readings"]
+def row_of(line: dict[str, Any]) -> dict[str, Any]:
+    """What the table keeps of a run: as a share its mean score against all bots after 50,000 steps and at the end."""
+    early, strength = (round(strength_of(line, mark) / 100, 3) for mark in (1, -1))
+    return {**{key: line[key] for key in ("name", "seed")}, "early": early, "strength": strength} | {
+        "readings": line["readings"]
+    }
+
+
+def read(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """The rows of tables (`.json`) and of what `run` wrote; of two that are of one setting and seed the later."""
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        found = json.loads(text)["runs"] if file.suffix == ".json" else map(row_of, map(json.loads, text.splitlines()))
+        rows |= {(row["name"], row["seed"]): row for row in found}
+    return [rows[key] for key in sorted(rows)]
 
 
 def correlation(short: Sequence[float], long: Sequence[float], draws: int = 2_000) -> tuple[float, float, float]:
@@ -178,51 +194,59 @@ def correlation(short: Sequence[float], long: Sequence[float], draws: int = 2_00
     return float(spearmanr(x, y).statistic), float(lower), float(upper)
 
 
-def tell(lines: list[dict[str, Any]]) -> str:
+def tell(rows: list[dict[str, Any]]) -> str:
     """The tables."""
-    said, counted = [], [x for x in lines if x["name"] not in LATER]
+    said, counted = [], [x for x in rows if x["name"] not in LATER]
     promising = [x for x in counted if not _signs(x)]
     healthy = [x for x in counted if x["name"] not in SICK]
     for word, chosen in (("promising", promising), ("sick", [x for x in counted if _signs(x)])):
-        strong = sum(strength_of(x) >= 100 * STRONG for x in chosen)
+        strong = sum(x["strength"] >= STRONG for x in chosen)
         low, high = wilson(strong / len(chosen), len(chosen)) if chosen else (0.0, 1.0)
         said.append(f"{word}: {strong} of {len(chosen)} became strong [{low:.0%}, {high:.0%}]")
     for title, chosen in (("all", counted), ("healthy", healthy), ("promising", promising)):
         said.append(f"{title}: {len(chosen)} runs of {len({x['name'] for x in chosen})} settings")
-        for name in short_readings(chosen[0]):
-            pairs = [(short_readings(x)[name], strength_of(x)) for x in chosen]
+        for name in ("early", *verdict.Readings._fields):
+            pairs = [((x | x["readings"])[name], x["strength"]) for x in chosen]
             middle, lower, upper = correlation(*zip(*pairs, strict=True))
             said.append(f"  {name:20} {middle:6.2f} [{lower:5.2f}, {upper:5.2f}]")
-    said.append("setting, seed: strength, mean score against all bots at each mark, each opponent at the last, verdict")
-    for line in sorted(lines, key=strength_of, reverse=True):
-        bots = len(line["scores"][min(line["scores"], key=int)])
-        marks = " ".join(f"{np.mean([*x.values()][:bots]):5.1f}" for x in line["scores"].values())
-        last = " ".join(f"{x:.0f}" for x in line["scores"][max(line["scores"], key=int)].values())
-        said.append(
-            f"  {line['name']:16} {line['seed']}  {strength_of(line):5.1f}  {marks}  {last}  {'; '.join(_signs(line))}"
-        )
-    return "\n".join(said)
+    return "\n".join([*said, *by_setting(rows)])
 
 
-def _signs(line: dict[str, Any]) -> tuple[str, ...]:
-    return verdict.signs_of(verdict.Readings(**line["readings"]))
-
-
-def table(lines: list[dict[str, Any]]) -> str:
-    """The runs as `league.boards.verdict` reads them."""
-    lines = [line for line in lines if line["name"] not in LATER]
-    (game_id,), (steps,) = {line["game_id"] for line in lines}, {line["steps"] for line in lines}
-    facts = {"name": "brawl with `--agent small`", "game_id": game_id, "agent": config.agents()["small"]}
-    runs = [
-        {
-            **{"name": line["name"], "seed": line["seed"], "strength": round(strength_of(line) / 100, 3)},
-            "readings": line["readings"],
-        }
-        for line in sorted(lines, key=lambda line: (line["name"], line["seed"]))
+def by_setting(rows: list[dict[str, Any]]) -> list[str]:
+    """A table in Markdown: of each setting what its seeds scored against all bots, early and late, and its verdict."""
+    settings: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: row["seed"]):
+        settings.setdefault(row["name"], []).append(row)
+    lines = [
+        "| setting | score after 50,000 steps | after three million | what the verdict says |",
+        "|---|---|---|---|",
     ]
-    rows = ",\n  ".join(json.dumps(run) for run in runs)
+    known = SETTINGS | SICK | LATER
+    for name, seeds in sorted(settings.items(), key=lambda x: -np.mean([row["strength"] for row in x[1]])):
+        sets = ", ".join(f"`{each}`" for each in known.get(name, ())) or "nothing changed"
+        early, late = (", ".join(f"{100 * row[key]:.0f}" for row in seeds) for key in ("early", "strength"))
+        words = "; ".join(dict.fromkeys(map(_word, seeds)))
+        lines.append(f"| {name}: {sets} | {early} | {late} | {words} |")
+    return lines
+
+
+def _word(row: dict[str, Any]) -> str:
+    """`promising`, or `sick` and why, as short as can be."""
+    readings = verdict.Readings(**row["readings"])
+    why = [word for word, sign in zip(WHY, verdict.SIGNS, strict=True) if sign.is_seen(readings)]
+    return f"sick ({', '.join(why)})" if why else "promising"
+
+
+def _signs(row: dict[str, Any]) -> tuple[str, ...]:
+    return verdict.signs_of(verdict.Readings(**row["readings"]))
+
+
+def table(rows: list[dict[str, Any]], game_id: str, steps: int) -> str:
+    """The runs as `league.boards.verdict` reads them."""
+    facts = {"name": "brawl with `--agent small`", "game_id": game_id, "agent": config.agents()["small"]}
+    lines = ",\n  ".join(json.dumps(row) for row in rows if row["name"] not in LATER)
     head = json.dumps(facts | {"short": SHORT, "steps": steps, "strong": STRONG})
-    return f'{head[:-1]}, "runs": [\n  {rows}\n]}}'
+    return f'{head[:-1]}, "runs": [\n  {lines}\n]}}'
 
 
 def main() -> None:
@@ -241,12 +265,13 @@ def main() -> None:
     run.add_argument(
         "--against", nargs="+", default=[], metavar="NAME=PATH", help="agents that the last one plays, too"
     )
-    for name, words in (("tell", "the correlations"), ("table", "the verdict's runs")):
-        commands.add_parser(name, help=words).add_argument("files", nargs="+", type=Path)
+    for name, words in (("tell", "the odds and correlations"), ("table", "the verdict's runs, with these among them")):
+        told = commands.add_parser(name, help=words)
+        told.add_argument("files", nargs="*", type=Path, help="what `run` wrote, beside the table that is there")
     arguments = parser.parse_args()
     if arguments.command != "run":
-        lines = [json.loads(line) for file in arguments.files for line in file.read_text().splitlines()]
-        print(tell(lines) if arguments.command == "tell" else table(lines))
+        rows, known = read([verdict.MEASURED, *arguments.files]), verdict.measured()
+        print(tell(rows) if arguments.command == "tell" else table(rows, known["game_id"], known["steps"]))
         return
     settings = {arguments.name: tuple(arguments.sets)} if arguments.name else SETTINGS | SICK
     known = settings if arguments.name else settings | LATER
@@ -260,7 +285,7 @@ def main() -> None:
                 line = measure(name, seed, known[name], call, Path(folder))
             with arguments.out.open("a") as file:
                 file.write(json.dumps(line) + "\n")
-            print(name, seed, round(strength_of(line), 1), flush=True)
+            print(name, seed, round(strength_of(line), 1), line["scores"], flush=True)
 
 
 if __name__ == "__main__":

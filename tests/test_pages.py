@@ -40,6 +40,8 @@ def shortened(command: str) -> str:
     command = command.replace("@20480", "@2048").replace("@51200", "@4096")
     if "league exploit" in command:
         command += " --games 20"
+    if "league gate" in command or "--format adaptive" in command:
+        command += " --max-games 20"
     if "league tune" in command:
         command += " --seconds 1"
     if "league train" in command:

@@ -20,7 +20,7 @@ from league import config
 from league.cli import app
 from league.config import role_sets
 from league.store.store import Store
-from tests.test_pages import SMALL, run, shortened
+from tests.test_pages import run, shortened
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -142,5 +142,5 @@ def test_the_commands_of_a_page_end_well(page: Path, tmp_path: Path, trained: Pa
         for prefix, package in PACKAGES.items():
             if prefix in command:
                 pytest.importorskip(package)
-        status, said = run(shortened(command), folder)
+        status, said = run(shortened(command).replace("=6_144", "=8_192"), folder)  # longer than any rollout
         assert status in ((0, 3, 4) if words[1] == "gate" else (0,)), (command, said)
