@@ -8,13 +8,17 @@ import subprocess
 import sys
 from fnmatch import filter as matching
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import league
+from league import config
 from league.config.models import SECTIONS
 from league.envs.brawl.env import KEYS, MEANINGS, SPEC
 from league.envs.cards import env as cards
+from league.pool import roster
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -190,3 +194,23 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     assert [name for name in names if name not in settings and name not in ("env.options",)] == []
     commands = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     assert all(f"league {name}" in commands for name in ("train", "bench learner", "snapshots prune", "imports list"))
+
+
+def test_what_the_league_page_has_as_files_can_be_given(tmp_path: Path) -> None:
+    """Settings for `--config`, and a league for `--league`."""
+    page = (ROOT / "docs" / "league.md").read_text(encoding="utf-8")
+    pool, learners = re.findall(r"```toml\n(.*?)```", page, re.S)
+    (tmp_path / "pool.toml").write_text(pool)
+    (tmp_path / "two.toml").write_text(learners)
+    assert config.load(config_file=tmp_path / "pool.toml").pool.group_sampler == "quality"
+    assert [learner.name for learner in roster.load(tmp_path / "two.toml").learners] == ["main", "exploiter"]
+
+
+def test_the_drawing_that_the_page_shows_draws() -> None:
+    """Two runners, in groups of their own."""
+    page = (ROOT / "docs" / "watching.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", page, re.S)
+    names: dict[str, Any] = {}
+    exec(compile(code, "docs/watching.md", "exec"), names)  # noqa: S102, the page's own
+    drawn = names["drawing"](SimpleNamespace(places=(3, 40)))
+    assert {shape.group for shape in drawn.shapes} == {"runner 0", "runner 1"}
