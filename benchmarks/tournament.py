@@ -20,7 +20,7 @@ from league.envs import registry
 from league.maths.scheduling import round_robin
 from league.play.evaluation import Contestant, Pairing, play
 from league.policies.actor_critic import ActorCritic
-from league.policies.stacked import StackedPolicy, stack_of
+from league.policies.stacked import StackedPolicy
 from league.sessions.settling import settle
 from league.types import BOT_PREFIX, MatchBatch, Policy
 
@@ -44,9 +44,9 @@ def measure(
     def make_batch(rows: int) -> MatchBatch:
         return registry.make(config.env.name, rows=rows, threads=0, options=options)
 
-    def make_stack(like: Policy) -> StackedPolicy | None:
+    def make_stack(like: Policy) -> StackedPolicy:
         assert isinstance(like, ActorCritic)
-        return stack_of(like, 1, "float32")
+        return StackedPolicy(like, 1, "float32")
 
     ways = {"pair_after_pair": [[pairing] for pairing in pairings], "side_by_side": [pairings]}
     rates: dict[str, list[float]] = {way: [] for way in ways}

@@ -16,17 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from league.policies.actor_critic import ActorCritic
 from league.policies.kernels import switch
-from league.policies.kernels.linear import USES_ONEDNN, Linear, Packed, can_pack, pack, packed_room
+from league.policies.kernels.linear import Linear, Packed, can_pack, pack, packed_room
 from league.types import Policy
-
-
-def stack_of(like: ActorCritic, num_slots: int, precision: str) -> StackedPolicy | None:
-    """A `StackedPolicy` where it plays faster than its nets in turn (docs/lab/performance.md): not in float32
-    through oneDNN, which has no batched product."""
-    is_faster = like.device.type != "cpu" or precision == "bf16" or not USES_ONEDNN
-    return StackedPolicy(like, num_slots, precision) if is_faster else None
 
 
 def _is_rounded(module: nn.Module, weight: Tensor) -> bool:

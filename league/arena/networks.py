@@ -18,7 +18,7 @@ from league.envs.sources import failing
 from league.errors import ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.policy_checks import METHODS
-from league.policies.stacked import stack_of
+from league.policies.stacked import StackedPolicy
 from league.schema import PartSource
 from league.snapshots.agent import load_policy
 from league.snapshots.io import Frozen
@@ -86,9 +86,9 @@ def load_net(
 
 
 def make_stack(policy: Policy, num_slots: int, precision: str) -> PolicyStack | None:
-    """Room for frozen nets like `policy`; None where each plays by itself: that is faster, or it cannot be stacked."""
+    """Room for frozen nets like `policy`; None where it cannot be stacked, so that each plays by itself."""
     if type(policy) is ActorCritic:
-        return stack_of(policy, num_slots, precision)
+        return StackedPolicy(policy, num_slots, precision)
     return policy.make_stack(num_slots, precision) if isinstance(policy, Stackable) else None
 
 

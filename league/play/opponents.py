@@ -1,6 +1,6 @@
 """The frozen nets that rows play now: each has a slot, and plays its rows either by itself or stacked with the others.
 
-Which of the two is a matter of speed alone, so it follows from the device (`league.policies.stacked.stack_of`).
+Stacked is faster on every device; nets play by themselves where their code cannot be stacked.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Where `torch.set_float32_matmul_precision` allows less than `highest` and the processor has tile units (AMX), larger
 products of float32 run on those, each number as the sum of two bf16 (`tile_products.h`). Else they are float32
-throughout: torch's own, which is MKL on x86; on AMD's processors it leaves AVX-512 unused and oneDNN does not, which
-torch carries too (docs/lab/performance.md: 178 against 400 GFLOP/s on the
-same two cores). All else goes through torch's own.
+throughout: torch's own, which is MKL on x86. On AMD's processors it leaves AVX-512 unused, so larger products are
+oneDNN's there, which torch carries too (docs/lab/performance.md: 178 against 400 GFLOP/s on the same two cores of a
+Zen 5). All else goes through torch's own.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ def has_tiles() -> bool:
 FEWEST_ROWS, FEWEST_ROWS_LAID_OUT, FEWEST, SMALLEST = 33, 16, 24, 2**19
 """Rows a thread of a product for the tile units, rows a thread where the right side is laid out already, columns and
 depth, and multiplications: below, MKL is faster (docs/lab/performance.md)."""
+
+SMALLEST_ONEDNN = 2**21
+"""Multiplications: a call of oneDNN costs some 15 microseconds more than one of MKL's."""
 
 FEWEST_ROWS_ANY_LAYOUT = 256
 """Rows from which on MKL is as fast whichever way the right side lies."""
@@ -62,7 +65,10 @@ def linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None = None) -> Te
 def _stacked_linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None) -> Tensor:
     """x (nets * R, ..., K), R rows a net in the nets' order, times weight (nets, N, K), plus bias (nets, N)."""
     nets, right = (len(weight), weight.mT) if isinstance(weight, Tensor) else (len(weight.numbers), weight)
-    found = product(x.reshape(nets, -1, x.shape[-1]), right, bias)
+    if nets == 1 and isinstance(right, Tensor):  # a product of matrices has more ways than one of stacks
+        found = product(x.reshape(-1, x.shape[-1]), right[0], None if bias is None else bias[0])
+    else:
+        found = product(x.reshape(nets, -1, x.shape[-1]), right, bias)
     return found.view(*x.shape[:-1], found.shape[-1])
 
 
@@ -110,7 +116,7 @@ def product(
         columns = right.columns if isinstance(right, Packed) else right.shape[-1]
         out = left.new_empty((*left.shape[:-1], columns)) if out is None else out
         return _on_tiles(left, right, out, bias, adds)
-    if left.dim() == 2 and _runs_through_onednn(left, right):
+    if left.dim() == 2 and _is_exact(left, right) and _is_for_onednn(*left.shape, right.shape[1]):
         result: Tensor = torch.ops.mkldnn._linear_pointwise(left, _gapless(right).t(), bias, "none", [], "")
         return result if out is None else out.add_(result) if adds else out.copy_(result)
     if adds and out is not None:
@@ -133,7 +139,7 @@ def laid_out(right: Tensor, rows: int) -> Tensor | Packed:
     fewest_rows = FEWEST_ROWS_LAID_OUT * torch.get_num_threads()
     if _is_exact(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1], fewest_rows):
         return pack(right, packed_room(1, right)[0])
-    is_read_by_rows = _runs_through_mkl(right) and rows < FEWEST_ROWS_ANY_LAYOUT
+    is_read_by_rows = _runs_through_mkl(right, rows) and rows < FEWEST_ROWS_ANY_LAYOUT
     return right.contiguous() if is_read_by_rows else right  # which is faster for few of the left's
 
 
@@ -153,9 +159,9 @@ def pack(right: Tensor, room: Tensor) -> Packed:
     return Packed(room, right.shape[1])
 
 
-def adds_freely(right: Tensor | Packed) -> bool:
-    """Whether a product with it is added to what there is as cheaply as it is written."""
-    return isinstance(right, Packed) or _runs_through_mkl(right)
+def adds_freely(right: Tensor | Packed, rows: int) -> bool:
+    """Whether a product with it (so many rows on the left) is added to what there is as cheaply as it is written."""
+    return isinstance(right, Packed) or _runs_through_mkl(right, rows)
 
 
 def by_head(x: Tensor, weight: Tensor) -> Tensor:
@@ -198,9 +204,9 @@ def _each_head(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
 
 def _has_own_way(x: Tensor, weight: Tensor) -> bool:
     """Whether x (..., K) times weight (N, K) transposed is not torch's own."""
-    rows = x.numel() // max(1, x.shape[-1])
+    shape = x.numel() // max(1, x.shape[-1]), weight.shape[1], len(weight)
     fewest_rows = FEWEST_ROWS * torch.get_num_threads()
-    return _is_exact(x, weight) and (USES_ONEDNN or _is_for_tiles(rows, weight.shape[1], len(weight), fewest_rows))
+    return _is_exact(x, weight) and (_is_for_onednn(*shape) or _is_for_tiles(*shape, fewest_rows))
 
 
 def _runs_on_tiles(left: Tensor, right: Tensor) -> bool:
@@ -209,12 +215,12 @@ def _runs_on_tiles(left: Tensor, right: Tensor) -> bool:
     return _is_exact(left, right) and _is_for_tiles(*shape, FEWEST_ROWS * threads)
 
 
-def _runs_through_mkl(right: Tensor) -> bool:
-    return right.dtype == torch.float32 and not USES_ONEDNN
+def _runs_through_mkl(right: Tensor, rows: int) -> bool:
+    return right.dtype == torch.float32 and not _is_for_onednn(rows, *right.shape)
 
 
-def _runs_through_onednn(left: Tensor, right: Tensor) -> bool:
-    return USES_ONEDNN and _is_exact(left, right)
+def _is_for_onednn(rows: int, depth: int, columns: int) -> bool:
+    return USES_ONEDNN and rows * depth * columns >= SMALLEST_ONEDNN
 
 
 def _is_for_tiles(rows: int, depth: int, columns: int, fewest_rows: int) -> bool:

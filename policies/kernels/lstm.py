@@ -189,7 +189,7 @@ def compiled_segment(
         befores[t] = state[0]
         step = given[t % block]
         recurrent = None
-        if adds_freely(right_h):  # which spares a pass
+        if adds_freely(right_h, rows):  # which spares a pass
             product(befores[t], right_h, out=step, adds=True)
         else:
             recurrent = product(befores[t], right_h).float()

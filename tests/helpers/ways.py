@@ -11,6 +11,7 @@ WAYS = ("MKL", "oneDNN", "tiles")
 def choose(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sends every such product this way; skips the test where this processor cannot."""
     monkeypatch.setattr(linear, "USES_ONEDNN", way == "oneDNN")
+    monkeypatch.setattr(linear, "SMALLEST_ONEDNN", 1)
     if way == "tiles":
         if not linear.has_tiles():
             pytest.skip("this processor has no tile units for bf16")

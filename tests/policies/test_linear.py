@@ -50,6 +50,21 @@ def test_a_part_of_an_observation_is_multiplied_like_one_of_its_own(way: str, mo
     assert way != "oneDNN" or len(given) == 4
 
 
+def test_only_larger_products_are_onednns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of `SMALLEST_ONEDNN` multiplications and more, of matrices; one net's stack is a matrix."""
+    monkeypatch.setattr(module, "USES_ONEDNN", True)
+    monkeypatch.setattr(module, "SMALLEST_ONEDNN", 8 * 16 * 32)
+    monkeypatch.setattr(module, "has_tiles", lambda: False)
+    given, ours = [], torch.ops.mkldnn._linear_pointwise
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", lambda *args: (given.append(args[0]), ours(*args))[1])
+    for rows, nets, is_onednns in ((7, 0, False), (8, 0, True), (8, 1, True), (8, 2, False)):
+        given.clear()
+        x, weight, bias = torch.randn(max(nets, 1) * rows, 16), torch.randn(32, 16), torch.randn(32)
+        stacked = (weight.expand(nets, -1, -1), bias.expand(nets, -1)) if nets else (weight, bias)
+        assert torch.allclose(linear(x, *stacked), x @ weight.T + bias, atol=1e-5)
+        assert [tuple(left.shape) for left in given] == [(rows, 16)] * is_onednns, (rows, nets)
+
+
 def _with_and_without_gaps(whole: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return whole[:, 6:105], whole[:, 6:105].contiguous()
 
