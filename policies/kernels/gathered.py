@@ -31,10 +31,10 @@ def gathers(device: torch.device) -> bool:
 
 
 @contextmanager
-def gathering(network: nn.Module, device: torch.device) -> Iterator[None]:
+def gathering(network: object, device: torch.device) -> Iterator[None]:
     """What the network computes within, once, has the gradients of its linear layers made together if `device` gains
-    by it. Backward may run within or after."""
-    if not gathers(device):
+    by it. Backward may run within or after. Of a network that is no `nn.Module` no layers are known."""
+    if not gathers(device) or not isinstance(network, nn.Module):
         yield
         return
     before = _current.set(Gathered(network, device))
