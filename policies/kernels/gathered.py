@@ -49,7 +49,7 @@ def gathered_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | 
     gathered = _current.get()
     if gathered is None or id(weight) not in gathered.known:
         return None
-    result: Tensor = _Layer.apply(x, weight, bias, gathered.ticket, gathered)  # type: ignore[no-untyped-call]
+    result: Tensor = _Layer.apply(x, weight, bias, gathered.ticket, gathered.notes)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -70,17 +70,17 @@ class Gathered:
         parameters = [x for layer in layers for x in layer.parameters(recurse=False) if x.requires_grad]
         self.known = {id(x) for x in parameters}
         self.notes: list[_Note] = []
-        self.ticket: Tensor = _Weights.apply(self, device, *parameters)  # type: ignore[no-untyped-call]
+        self.ticket: Tensor = _Weights.apply(self.notes, device, *parameters)  # type: ignore[no-untyped-call]
         """Has no numbers; its gradient is asked for when all notes are there."""
 
-    def gradients(self) -> dict[int, Tensor]:
-        """Those of the parameters by id; forgets the notes."""
-        found: dict[int, Tensor] = {}
-        notes, self.notes = self.notes, []
-        for parameter, gradient in (*_of_weights(notes), *_of_biases(notes)):
-            gradient, known = gradient.to(parameter.dtype), found.get(id(parameter))
-            found[id(parameter)] = gradient if known is None else known + gradient
-        return found
+
+def _gradients(notes: list[_Note]) -> dict[int, Tensor]:
+    """Those of the parameters by id."""
+    found: dict[int, Tensor] = {}
+    for parameter, gradient in (*_of_weights(notes), *_of_biases(notes)):
+        gradient, known = gradient.to(parameter.dtype), found.get(id(parameter))
+        found[id(parameter)] = gradient if known is None else known + gradient
+    return found
 
 
 def _of_weights(notes: list[_Note]) -> Iterator[tuple[Tensor, Tensor]]:
@@ -103,21 +103,22 @@ def _of_biases(notes: list[_Note]) -> Iterator[tuple[Tensor, Tensor]]:
     for some in alike.values():
         biases, gradients = zip(*some, strict=True)
         sums = torch.cat(gradients, 1).sum(0, dtype=biases[0].dtype)
-        yield from zip(biases, sums.split([len(bias) for bias in biases]), strict=True)
+        yield from zip(biases, sums.split_with_sizes([len(bias) for bias in biases]), strict=True)
 
 
 class _Weights(torch.autograd.Function):
     """Gives out the ticket; backward, gives the parameters their gradients."""
 
     @staticmethod
-    def forward(ctx: Any, gathered: Gathered, device: torch.device, *parameters: Tensor) -> Tensor:
-        ctx.gathered, ctx.known = gathered, [id(x) for x in parameters]
+    def forward(ctx: Any, notes: list[_Note], device: torch.device, *parameters: Tensor) -> Tensor:
+        ctx.notes, ctx.known = notes, [id(x) for x in parameters]
         ctx.set_materialize_grads(False)
         return torch.empty(0, device=device)
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-        found = ctx.gathered.gradients()
+        found = _gradients(ctx.notes)
+        ctx.notes.clear()
         return None, None, *(found.get(x) for x in ctx.known)
 
 
@@ -125,19 +126,20 @@ class _Layer(torch.autograd.Function):
     """A linear layer that notes what its parameters' gradients are made of, in the type that autocast chooses."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, ticket: Tensor, gathered: Gathered) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, ticket: Tensor, notes: list[_Note]) -> Tensor:
         kind = x.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
         rows, rounded = x.reshape(-1, x.shape[-1]).to(dtype), weight.to(dtype)
         ctx.save_for_backward(rows, rounded)
-        ctx.gathered, ctx.parameters, ctx.shape, ctx.dtype = gathered, (weight, bias), x.shape, x.dtype
+        ctx.notes, ctx.weight, ctx.bias = notes, weight, bias
+        ctx.shape, ctx.dtype = x.shape, x.dtype
         return F.linear(rows, rounded, None if bias is None else bias.to(dtype)).view(*x.shape[:-1], len(weight))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         rows, rounded = ctx.saved_tensors
         gradient = gradients[0].reshape(-1, len(rounded))
-        ctx.gathered.notes.append(_Note(*ctx.parameters, gradient, rows))
+        ctx.notes.append(_Note(ctx.weight, ctx.bias, gradient, rows))
         d_x = (gradient @ rounded).view(ctx.shape).to(ctx.dtype) if ctx.needs_input_grad[0] else None
         return d_x, None, None, None, None
 
