@@ -39,6 +39,7 @@ from league.config.models import Config
 from league.envs import registry
 from league.errors import LeagueError
 from league.play.evaluation import Contestant, Pairing, play
+from league.policies.kernels import gathered
 from league.snapshots import io as snapshot_files
 from league.training.learner import Learner
 from league.types import BOT_PREFIX, Origin, Rollout
@@ -145,7 +146,7 @@ def is_wait(name: str, args: Sequence[Any]) -> bool:
 def count(config: Config) -> dict[str, Any]:
     """Counts each part: `play`, the nets' part of it, `minibatch` and its parts, `evaluation`, `snapshot`."""
     spec = registry.spec(config.env.name, config.env.options)
-    rollout_module.joins_learner = lambda device: True
+    rollout_module.joins_learner = gathered.gathers = lambda device: True
     collector, learner = bench.parts_of(config, spec, torch.device("cpu"))
     collector.one_by_one()
     rollout = collector.collect(config.learner.rollout_steps, 1, config.learner.segments)

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 NARROW = (
-    *("agent.encoder_width=16", "agent.encoder_heads=2", "agent.encoder_feedforward=16", "agent.observation_width=8"),
-    *("agent.lstm_size=8", "agent.head_sizes=[8, 8]", "env.rows=8", "learner.rollout_steps=8", "learner.epochs=1"),
+    *("agent.encoder_width=16", "agent.encoder_heads=2", "agent.encoder_feedforward=32", "agent.observation_width=16"),
+    *("agent.lstm_size=12", "agent.head_sizes=[8, 8]", "env.rows=8", "learner.rollout_steps=8", "learner.epochs=1"),
     "env.time_limit_seconds=2",
 )
-"""As many layers as the default agent has; what is counted does not depend on their width."""
+"""As many layers as the default agent has, as many of one shape; what is counted does not depend on their width."""
 SHORT = ("--set", "env.time_limit_seconds=1")
 BF16 = ("--set", "learner.precision=bf16")
-LIMITS = {"play": (220, 0), "minibatch": (430, 0), "evaluation": (350, 0)}
+LIMITS = {"play": (210, 0), "minibatch": (350, 0), "evaluation": (340, 0)}
 """Part -> the most operators and waits of one step or minibatch."""
 
 

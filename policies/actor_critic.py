@@ -250,7 +250,7 @@ class ActorCritic(nn.Module):
         features = lstm_segment(x, state.hidden, state.cell, is_first.t(), self.lstm, most_begins)
         mask = None if mask is None else mask.transpose(0, 1)
         log_prob, entropy = self.head.evaluate(self.actor(features), action.transpose(0, 1), mask)
-        value = self.critic(features)[..., 0].to(log_prob.dtype)
+        value = self.critic(features).squeeze(-1).to(log_prob.dtype)
         return log_prob.t(), entropy.t(), value.t()
 
     def latents(self, obs: Tensor, state: PolicyState, is_first: Tensor, watched: Watched | None = None) -> Tensor:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from league.policies.kernels import switch
 from league.policies.kernels.linear import Linear, by_head
+
+LONGEST_AXIS = 65_535
+"""Blocks along an axis of CUDA's grids: torch's attention has one a row, and may refuse more."""
 
 
 class CrossAttention(nn.Module):
@@ -29,7 +34,7 @@ class CrossAttention(nn.Module):
         num_latents, width = latents.shape[-2:]
         heads = (self.heads, width // self.heads)
         key, value = self.kv.weight.view(-1, 2, *heads, width).unbind(1)  # (nets, heads, d, width)
-        query = self.query(x).view(len(key), -1, *heads)  # (nets, rows, heads, d)
+        query = self.query(x).view(len(key), -1, *heads)  # (nets, R, heads, d)
         latents = latents.view(len(key), -1, num_latents, width)
         found = attend_latents(by_head(query, key), latents, math.sqrt(self.heads / width))
         result: Tensor = self.out(by_head(found, value.mT).reshape(*x.shape[:-1], width))
@@ -38,4 +43,7 @@ class CrossAttention(nn.Module):
 
 def attend_latents(sought: Tensor, latents: Tensor, scale: float) -> Tensor:
     """sought (nets, R, heads, width), latents (nets, R, L, width), keys and values at once -> as sought."""
-    return (sought @ latents.mT * scale).softmax(-1).to(latents.dtype) @ latents
+    if (switch.IS_ON and sought.is_cpu) or sought.shape[1] > LONGEST_AXIS:
+        return (sought @ latents.mT * scale).softmax(-1).to(latents.dtype) @ latents
+    sought, latents = sought.transpose(0, 1), latents.transpose(0, 1)
+    return F.scaled_dot_product_attention(sought, latents, latents, scale=scale).transpose(0, 1)

@@ -25,13 +25,12 @@ class Scheduled(NamedTuple):
     """1 - clip"""
     highest: Tensor
     """1 + clip"""
-    clip: Tensor
     entropy_coefficient: Tensor
 
     @classmethod
     def of(cls, clip: float, entropy_coefficient: float, like: Tensor) -> Scheduled:
         """Of these figures, in the type and on the device of `like`."""
-        return cls(*like.new_tensor([1 - clip, 1 + clip, clip, entropy_coefficient]).unbind())
+        return cls(*like.new_tensor([1 - clip, 1 + clip, entropy_coefficient]).unbind())
 
 
 @dataclass(frozen=True)
@@ -72,17 +71,15 @@ def ppo(
     size = size or advantage.numel()
     log_ratio = new.log_prob - old_log_prob
     ratio = log_ratio.exp()
-    plain = ratio * advantage
-    clipped = ratio.clamp(scheduled.lowest, scheduled.highest) * advantage
-    error, change = new.value - target, ratio - 1
-    # Where the clipped one is less, the ratio does not count. What is no number times 0 is none still, and is seen.
-    by_log_prob = advantage * (-1 / size) * ratio * (clipped >= plain)
-    by_entropy = (scheduled.entropy_coefficient / -size).expand(new.entropy.shape).contiguous()
-    return PPOLoss(
-        policy=-torch.min(plain, clipped).mean(),
-        value=error.square().mean(),
-        entropy=new.entropy.mean(),
-        approx_kl=(change - log_ratio).mean(),
-        clip_share=(change.abs() > scheduled.clip).to(ratio.dtype).mean(),
-        gradient=EvaluatedActions(by_log_prob, by_entropy, error * (2 * value_coefficient / size)),
+    bounded, share = ratio.clamp(scheduled.lowest, scheduled.highest), advantage * (-1 / size)
+    plain, clipped = share * ratio, share * bounded  # a sample's share of the loss
+    error = new.value - target
+    parts = [torch.max(plain, clipped), error.square(), new.entropy, ratio - 1 - log_ratio, ratio != bounded]
+    policy, value, entropy, approx_kl, clip_share = torch.stack(parts).flatten(1).mean(1).unbind()
+    gradient = EvaluatedActions(
+        # Where the clipped one is more, the ratio does not count. What is no number times 0 is none still, and is seen.
+        log_prob=plain * (plain >= clipped),
+        entropy=(scheduled.entropy_coefficient / -size).expand(new.entropy.shape),
+        value=error * (2 * value_coefficient / size),
     )
+    return PPOLoss(policy * size, value, entropy, approx_kl, clip_share, gradient)

@@ -43,7 +43,7 @@ def turning(positions: Tensor, head_width: int, dtype: torch.dtype) -> tuple[Ten
     """
     dtype = torch.promote_types(dtype, torch.float32)  # bf16 cannot tell the later positions apart
     lead = positions.dim()
-    angle = positions.to(dtype).view(*positions.shape, 1, 1, 1, 1) * _frequencies(head_width, dtype, positions.device)
+    angle = positions.view(*positions.shape, 1, 1, 1, 1) * _frequencies(head_width, dtype, positions.device)
     cos, sin = angle.unbind(lead)
     return cos.cos(), sin.sin()
 

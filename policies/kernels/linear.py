@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from league.policies.kernels import switch
+from league.policies.kernels.gathered import gathered_linear
 from league.policies.kernels.switch import is_plain
 
 tile_products = switch.COMPILED["tile_products"]
@@ -56,7 +57,12 @@ def linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None = None) -> Te
     """
     if isinstance(weight, Packed) or weight.dim() == 3:
         return _stacked_linear(x, weight, bias)
-    if torch.is_grad_enabled() and _has_own_way(x, weight):
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return multiply(x, weight, bias)
+    gathered = gathered_linear(x, weight, bias)
+    if gathered is not None:
+        return gathered
+    if _has_own_way(x, weight):
         result: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return result
     return multiply(x, weight, bias)

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from league.policies.kernels.linear import adds_freely, laid_out, linear, product
 from league.policies.kernels.switch import COMPILED, is_plain
@@ -84,22 +83,37 @@ def spaced_segment(
     with fewer such steps than `most_begins` have the rest at their end. In the state's type, whatever x is in.
     """
     steps, rows, size = *is_first.shape, x.shape[-1]
-    x, keep = x.to(cell.dtype), ~is_first[:1, :, None]
-    state = hidden * keep, cell * keep
+    x, begins = x.to(cell.dtype), is_first[:1, :, None]
+    state = hidden.masked_fill(begins, 0), cell.masked_fill(begins, 0)
     weights = [getattr(lstm, name) for name in WEIGHTS]
     if most_begins:
         count = is_first[1:].cumsum(0)  # matches begun so far
-        step = torch.arange(rows * steps, device=x.device).view(steps, rows)
+        step = _indices(steps, rows, x.device)
         places = torch.cat([step[:1], torch.add(step[1:], count, alpha=rows)]).flatten()
-        cleared = x.new_zeros((steps + most_begins) * rows, size + ALIGNED)
-        cleared[:, size].fill_(1)
-        x = cleared.index_copy(0, places, functional.pad(x.flatten(0, 1), (0, ALIGNED))).view(-1, rows, size + ALIGNED)
+        clear, nothing = _clearing_input(size, x.dtype, x.device)
+        x = torch.cat([x, nothing.expand(steps, rows, -1)], 2).flatten(0, 1)
+        x = clear.expand((steps + most_begins) * rows, -1).index_copy(0, places, x).view(-1, rows, size + ALIGNED)
         weights = _with_clearing(*weights)
     with _without_autocast(cell):
         found, *_ = torch.lstm(x, state, weights, True, 1, 0.0, True, False, False)
     if most_begins:
         found = found.flatten(0, 1).index_select(0, places).view(steps, rows, -1)
     return found
+
+
+@functools.cache
+def _indices(steps: int, rows: int, device: torch.device) -> Tensor:
+    """(T, B): those of rows in steps, one step after the other; made once, as `_clearing`."""
+    return torch.arange(rows * steps, device=device).view(steps, rows)
+
+
+@functools.cache
+def _clearing_input(size: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(size + ALIGNED,): the input that clears the state, and (ALIGNED,): what other inputs have at their end; made
+    once, as `_clearing`."""
+    clear = torch.zeros(size + ALIGNED, dtype=dtype)
+    clear[size] = 1
+    return clear.to(device), torch.zeros(ALIGNED, dtype=dtype, device=device)
 
 
 @functools.cache

@@ -8,30 +8,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from league.policies.kernels.attention import attend, parts_of, rotated, rotation_at, split, turning
+from league.policies.kernels.attention import attend, parts_of, rotate, rotation_at, split, turning
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.kernels.switch import COMPILED, is_plain
 
 segment_attention = COMPILED["segment_attention"]
 
 
-def begun(memory: EncoderMemory, is_first: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each token of a segment (B, T): its position in its match, and the step at which that began, negative if
-    before the segment."""
-    time = _times(is_first.shape[1], is_first.device)
-    began = torch.where(is_first, time, -memory.count[:, None]).cummax(1).values
-    return time - began, began
+def begun(memory: EncoderMemory, is_first: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where the matches of a segment (B, T) began. Steps are counted from 1; the newest token in the memory is of 0.
+
+    Returns:
+        Of each token its position in its match (B, T), and the step at which that began (B, T); and the step at which
+        the match that goes on from the memory did (B, 1).
+    """
+    time, before = _steps(1, is_first.shape[1] + 1, is_first.device), 1 - memory.count[:, None]
+    began = torch.where(is_first, time, before).cummax(1).values
+    return time - began, began, before
 
 
 @functools.cache
-def _times(steps: int, device: torch.device) -> Tensor:
-    """(T,): the steps. Made once for each device, in the first call there, so that later ones can be captured."""
-    return torch.arange(steps, device=device)
+def _steps(start: int, stop: int, device: torch.device) -> Tensor:
+    """From `start` to before `stop`; made once for each device, in the first call there, so that later ones can be
+    captured."""
+    return torch.arange(start, stop, device=device)
 
 
 @functools.cache
 def _later(history: int, steps: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """(T, H + T): what is added to scores, minus infinity for what is later than the query; made once, as `_times`."""
+    """(T, H + T): what is added to scores, minus infinity for what is later than the query; made once, as `_steps`."""
     return torch.full((steps, history + steps), -torch.inf, dtype=dtype).triu(history + 1).to(device)
 
 
@@ -45,13 +50,13 @@ class Segment:
         self._memory, self._heads = memory, heads
         history, width = memory.both.shape[3:]
         device, rows, steps = is_first.device, *is_first.shape
-        positions, began = begun(memory, is_first)
+        positions, began, before = begun(memory, is_first)
         self._rotation = turning(positions, width // heads, memory.both.dtype)
-        time, slots = _times(steps, device), _times(history, device)
-        # The step of each key, those in the memory before 0; a slot not yet used seems earlier than its match.
-        stored = -1 - (memory.count[:, None] - 1 - slots).remainder(history)
-        keys = torch.cat([stored, time.expand(rows, -1)], 1)
-        self._hidden = keys[:, None] < torch.maximum(began, time - (history - 1))[..., None]  # (B, T, H + T)
+        # The step of each key; a slot not yet used seems earlier than its match.
+        stored = (before + _steps(0, history, device)).remainder(-history)
+        keys = torch.cat([stored, _steps(1, steps + 1, device).expand(rows, -1)], 1)
+        earliest = torch.maximum(began, _steps(2 - history, 2 - history + steps, device))
+        self._hidden = keys[:, None] < earliest[..., None]  # (B, T, H + T)
         self._hiding: Tensor | None = None
         """What is added to the scores, in the type that is attended in."""
 
@@ -64,9 +69,14 @@ class Segment:
         """
         rows, history, width = self._memory.both.shape[2:]
         dtype, steps = tokens.dtype, tokens.shape[1]
-        query, own = (x.to(dtype) for x in rotated(tokens, queries, self._rotation, self._heads))
-        stored = split(self._memory.both[:, layer], self._heads).permute(1, 2, 0, 3, 4)  # (B, H, 2, heads, d)
-        keys, values = torch.cat([stored.to(dtype), own], 1).unbind(2)
+        stored = split(self._memory.both[:, layer], self._heads).permute(1, 2, 0, 3, 4).to(dtype)  # (B, H, 2, heads, d)
+        num_parts = tokens.shape[-1] // width
+        own, rotation = tokens.view(rows, steps, num_parts, self._heads, -1), self._rotation
+        if queries is not None:
+            rotation, asked = tuple(x[:, :, 1:] for x in rotation), tuple(x[:, :, :1] for x in rotation)
+        query, keys, values = _Joined.apply(own, stored, *rotation)  # type: ignore[no-untyped-call]
+        if queries is not None:
+            query = rotate(split(queries, self._heads), asked).to(dtype)
         if self._hiding is None or self._hiding.dtype != dtype:
             later = _later(history, steps, dtype, tokens.device)
             self._hiding = later.masked_fill(self._hidden, -torch.inf)
@@ -75,12 +85,45 @@ class Segment:
         return attend(query.flatten(1, 2), keys, values, mask).view(rows, steps, num_queries, width)
 
 
+class _Joined(torch.autograd.Function):
+    """Rotates a segment's queries and keys, and puts its keys and values behind those of the memory.
+
+    tokens: (B, T, P, heads, d), the queries, if P is 3, keys and values; stored: (B, H, 2, heads, d), keys and values;
+    cos, sin: (B, T, P, 1, d), as `rotate` takes them.
+
+    Returns:
+        The queries (B, T, P - 2, heads, d), all keys and all values (B, H + T, heads, d).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, tokens: Tensor, stored: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.save_for_backward(cos, sin)
+        rotated = rotate(tokens, (cos, sin)).to(tokens.dtype)
+        query, own = rotated.tensor_split([-2], 2)
+        keys, values = torch.cat([stored, own], 1).unbind(2)
+        return query, keys, values
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        (query, keys, values), (cos, sin) = gradients, ctx.saved_tensors
+        steps = cos.shape[1]
+        parts = [*query.unbind(2), keys[:, -steps:], values[:, -steps:]]
+        # A part's halves and the first again: the first two are the part, the last two are it with its halves swapped.
+        halves = torch.stack([half for x in parts for half in (*x.chunk(2, -1), x.chunk(2, -1)[0])], 2)
+        halves = halves.unflatten(2, (-1, 3)).transpose(3, 4)  # (B, T, P, heads, 3, d / 2)
+        cos, sin = (x.unflatten(-1, (2, -1)) for x in (cos, sin))
+        straight, swapped = halves[..., :2, :], halves[..., 1:, :]
+        found = torch.empty(straight.shape, dtype=keys.dtype, device=keys.device)  # in order, unlike its parts
+        torch.addcmul(straight * cos, swapped, sin, value=-1, out=found)
+        return found.flatten(-2), None, None, None
+
+
 class CompiledSegment:
     """The same as `Segment`, each call compiled (`segment_attention.pyx`), in float32 whatever it is given."""
 
     def __init__(self, memory: EncoderMemory, is_first: Tensor, heads: int) -> None:
         self.memory, self.is_first, self.heads = memory, is_first.contiguous(), heads
-        positions, _ = begun(memory, is_first)
+        positions, *_ = begun(memory, is_first)
         self.rotation = rotation_at(positions, memory.keys.shape[3] // heads, memory.keys.dtype)
 
     def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:

@@ -20,7 +20,9 @@ WAITING = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nets run by torch's own operators, which a dispatch mode sees, as on CUDA."""
+    """Nets run by torch's own operators, which a dispatch mode sees, and gather gradients of weights, as on CUDA."""
+    monkeypatch.setattr("league.policies.kernels.switch.IS_ON", False)
+    monkeypatch.setattr("league.policies.kernels.gathered.gathers", lambda device: True)
     for name in COMPILED:
         monkeypatch.setattr(f"league.policies.kernels.{name}.is_plain", lambda *tensors: False)
 

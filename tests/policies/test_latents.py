@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from league.policies.attention import CrossAttention, attend_latents
-from league.policies.kernels import linear
+from league.policies.kernels import linear, switch
 from league.policies.kernels.linear import by_head
 from tests.helpers.ways import WAYS, choose
 
@@ -12,6 +12,13 @@ SHAPES = [(1, 1, 1, 1, 1), (1, 5, 2, 3, 7), (1, 33, 8, 8, 64), (3, 4, 2, 5, 40),
 """nets, rows, heads, latents, width"""
 
 
+@pytest.fixture(params=[True, False], ids=["products", "fused"])
+def _form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With compiled kernels on, and off."""
+    monkeypatch.setattr(switch, "IS_ON", request.param)
+
+
+@pytest.mark.usefixtures("_form")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_is_found_is_each_heads_softmax(shape: tuple[int, ...]) -> None:
     """A loop over nets, rows and heads finds the same."""
@@ -29,6 +36,7 @@ def test_what_is_found_is_each_heads_softmax(shape: tuple[int, ...]) -> None:
                 assert torch.allclose(found[n, r, h], shares @ latents[n, r])
 
 
+@pytest.mark.usefixtures("_form")
 def test_large_scores_are_no_danger() -> None:
     """Scores of hundreds give shares of 0 and 1, as torch's softmax does; what is not a number stays in its row."""
     sought, latents = 100 * torch.randn(1, 6, 2, 16), torch.randn(1, 6, 4, 16)
