@@ -204,7 +204,7 @@ def test_the_command_prints_the_ratio_of_a_pair() -> None:
 
 def test_of_several_turns_the_median_ratio_counts(peers: Any) -> None:
     """Each ratio is of one turn, so that a machine that is slow in one does not favour a side."""
-    (pair,) = (p for p in peers.PAIRS if (p.our_size, p.peer) == ("lstm128", "cleanrl"))
+    (pair,) = (p for p in peers.PAIRS if (p.ours, p.size, p.peer) == ("ours", "lstm128", "cleanrl"))
     names = (pair.ours, pair.our_size), (pair.peer, pair.size)
     turns = []
     for ours, theirs in ((30.0, 10.0), (8.0, 4.0), (100.0, 20.0)):

@@ -1,7 +1,7 @@
 """League itself: the loop of `league train` at the size of the comparison, with a native bot in the other seat.
 
 All of it counts: snapshots and their files, the store's rows, metrics and guards, none of which the peers have.
-Rating games are left out, since no peer plays any, and saves, which come once in ten minutes.
+Rating games are left out, since no peer plays any, and saves, which come every half million steps or ten minutes.
 
 With an encoder it is not the predecessors' function: each frame is encoded once, causally, and its reach grows with
 the layers, where they encode the whole window again at every step and for every sample. It also resets its memories at
@@ -24,7 +24,7 @@ from league.arena.networks import make_policy
 from league.sessions.settling import settle
 from league.training.run import Report
 
-STAGE, PRESET = "test50k", "fast"
+STAGE, PRESET = "10m", "fast"
 MOST_UPDATES = 10_000
 """More than any measurement makes."""
 PERIOD = 6
@@ -89,7 +89,7 @@ def measure(size: Size, *, threads: int, seconds: float, precision: str = "float
     clock = Clock(seconds)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "league.duckdb"
-        league.train(STAGE, preset=PRESET, device="cpu", overrides=overrides, store=store, watcher=clock)
+        league.train(STAGE, preset=PRESET, device="cpu", overrides=overrides, store=store, fresh=True, watcher=clock)
     steps = len(clock.play) * count
     return Speed(
         parameters=sum(p.numel() for p in cast(nn.Module, make_policy(config, spec)).parameters()),
