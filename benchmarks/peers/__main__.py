@@ -1,9 +1,12 @@
 """Peers beside us, on our game: `python -m benchmarks.peers` at the root, with `pip install -e .[peers]`.
 
 Each peer at each size runs in a process of its own, one after another, pinned to the same cores; both sides of a pair
-have the same network sizes, rows, steps of a rollout and epochs, in float32 unless a name says bf16. Ours in float32 is
-at torch's precision `high`, as PufferLib sets it, and at `highest` where the name says so. Speeds are medians of
-windows after a warm-up; a rate of training is play and the pair's epochs of learning in turn, computed from the two.
+have the same network sizes, rows, steps of a rollout and epochs. Every peer is set as suits it best: glibc's allocator
+as league sets it for itself, fused Adam, and for PufferLib Bernoulli keys. `--settings` shows what each of these
+brings, the peer against itself without it. Ours counts its whole loop, snapshots and the store's rows included.
+Peers run in float32, ours in float32 throughout (`highest`), in `float32` as by default, which uses the processor's
+tile units where it has some, and in bf16. Speeds are of whole windows after a warm-up; a rate of training is play and
+the pair's epochs of learning in turn, computed from the two, and of ours what surrounds them.
 With `--turns N` every process is run N times, all of them in turn, since a shared machine's speed drifts: a ratio is
 then the median of N, each of one turn, with the least and the most beside it.
 What differs stands at the top of each peer's file. A peer that is not installed is left out, with a line that says so;
@@ -40,8 +43,12 @@ class Peer:
     module: str
     package: str
     """What must be installed for it."""
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
     """Further arguments of `measure`."""
+    sets_allocator: bool = True
+    """Whether its environment lets glibc's allocator keep what is freed; league sees to that by itself."""
+    of: str = ""
+    """The peer that this one is, but for a setting; empty: it is set as suits it best."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +65,23 @@ class Pair:
 Results = dict[tuple[str, str], dict[str, Any]]
 """The runs of a turn, by peer and size."""
 
+UNFUSED = ("is_fused", False)
+MULTIDISCRETE = ("head", "multidiscrete")
 PEERS = {
-    "ours": Peer("ours", "league-engine"),
-    "ours-highest": Peer("ours", "league-engine", (("precision", "highest"),)),
-    "ours-bf16": Peer("ours", "league-engine", (("precision", "bf16"),)),
+    "ours-highest": Peer("ours", "league-engine", (("precision", "highest"),), sets_allocator=False),
+    "ours": Peer("ours", "league-engine", sets_allocator=False),
+    "ours-bf16": Peer("ours", "league-engine", (("precision", "bf16"),), sets_allocator=False),
     "sb3": Peer("sb3", "sb3-contrib"),
+    "sb3-as-is": Peer("sb3", "sb3-contrib", (UNFUSED,), sets_allocator=False, of="sb3"),
     "cleanrl": Peer("cleanrl", "torch"),
+    "cleanrl-as-is": Peer("cleanrl", "torch", (UNFUSED,), sets_allocator=False, of="cleanrl"),
     "pufferlib": Peer("puffer", "pufferlib"),
+    "pufferlib-multidiscrete": Peer("puffer", "pufferlib", (MULTIDISCRETE,), of="pufferlib"),
+    "pufferlib-unfused": Peer("puffer", "pufferlib", (UNFUSED,), of="pufferlib"),
+    "pufferlib-malloc": Peer("puffer", "pufferlib", sets_allocator=False, of="pufferlib"),
+    "pufferlib-as-is": Peer("puffer", "pufferlib", (MULTIDISCRETE, UNFUSED), sets_allocator=False, of="pufferlib"),
     "sample-factory": Peer("factory", "sample-factory"),
+    "sample-factory-as-is": Peer("factory", "sample-factory", (UNFUSED,), sets_allocator=False, of="sample-factory"),
 }
 SIZES = {
     # three seconds of the opponent's past: 30 decisions of three ticks, as league has it, and 90 ticks, as they had it
@@ -74,26 +90,26 @@ SIZES = {
     "lstm512": Size(lstm=512, rows=256, steps=64, minibatches=2),
     "lstm128": Size(lstm=128, rows=256, steps=64, minibatches=2),
 }
+PRECISIONS = {"ours-highest": "highest", "ours": "float32", "ours-bf16": "bf16"}
+"""The columns of the table: float32 throughout first."""
+EPOCHS = {"sb3": 10, "cleanrl": 4, "pufferlib": 1, "sample-factory": 1}
 PAIRS = (
-    Pair("ours", "full", "sb3", "full-90", epochs=10),
-    Pair("ours", "full-90", "sb3", "full-90", epochs=10),
-    Pair("ours-highest", "full", "sb3", "full-90", epochs=10),
-    Pair("ours-bf16", "full", "sb3", "full-90", epochs=10),
+    *(Pair(ours, "full", "sb3", "full-90", EPOCHS["sb3"]) for ours in PRECISIONS),
+    Pair("ours", "full-90", "sb3", "full-90", EPOCHS["sb3"]),
     *(
         Pair(ours, size, peer, size, epochs)
         for size in ("lstm512", "lstm128")
-        for ours, peer, epochs in (
-            ("ours", "sb3", 10),
-            ("ours", "cleanrl", 4),
-            ("ours", "pufferlib", 1),
-            ("ours-highest", "pufferlib", 1),
-            ("ours-bf16", "pufferlib", 1),
-            ("ours", "sample-factory", 1),
-            ("ours-highest", "sample-factory", 1),
-            ("ours-bf16", "sample-factory", 1),
-        )
+        for peer, epochs in EPOCHS.items()
+        for ours in PRECISIONS
     ),
 )
+SETTINGS = tuple(
+    Pair(peer.of, size, name, size, EPOCHS[peer.of])
+    for size in ("lstm512", "lstm128")
+    for name, peer in PEERS.items()
+    if peer.of
+)
+"""Each peer against itself without what suits it."""
 
 
 def main() -> None:
@@ -101,6 +117,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.splitlines()[0])
     names = [*PEERS, *SIZES]
     parser.add_argument("--only", action="append", choices=names, default=[], metavar="NAME", help=", ".join(names))
+    parser.add_argument("--skip", action="append", choices=names, default=[], metavar="NAME", help="pairs to leave out")
+    parser.add_argument("--settings", action="store_true", help="the peers against themselves without what suits them")
     parser.add_argument("--seconds", type=float, default=8.0, help="measuring time of a run, after its warm-up")
     parser.add_argument("--turns", type=int, default=1, help="times that everything is run; odd, for a median")
     parser.add_argument("--threads", type=int, default=1, help="cores to pin to, and threads on them")
@@ -116,13 +134,13 @@ def main() -> None:
         parser.error(f"--seconds {arguments.seconds:g}: must be above 0; pass --seconds 8")
     if arguments.turns < 1 or arguments.turns % 2 == 0:
         parser.error(f"--turns {arguments.turns}: must be odd and above 0; pass --turns 5")
-    interpreters = dict(text.partition("=")[::2] for text in arguments.python)
+    interpreters = {name: os.path.abspath(path) for name, _, path in (x.partition("=") for x in arguments.python)}
     if strangers := interpreters.keys() - PEERS.keys():
         parser.error(f"--python {min(strangers)}=...: no such peer; name one of {', '.join(PEERS)}")
-    wanted = set(arguments.only)
-    pairs = [p for p in PAIRS if wanted <= {p.ours, p.our_size, p.peer, p.size}]
+    pairs = chosen(SETTINGS if arguments.settings else PAIRS, set(arguments.only), set(arguments.skip))
     if not pairs:
-        parser.error(f"--only {' --only '.join(arguments.only)}: no pair has all of these")
+        words = [*(f"--only {name}" for name in arguments.only), *(f"--skip {name}" for name in arguments.skip)]
+        parser.error(f"{' '.join(words)}: no pair is left")
     given = {"rows": arguments.rows, "steps": arguments.steps}
     changes = {name: value for name, value in given.items() if value is not None}
     sizes = {name: replace(size, **changes) for name, size in SIZES.items()}
@@ -142,13 +160,16 @@ def main() -> None:
                 sizes[size],
                 cores=cores[: arguments.threads],
                 seconds=arguments.seconds,
-                python=interpreters.get(peer, sys.executable),
+                python=interpreters.get(PEERS[peer].of or peer, sys.executable),
             )
             if turn == 0 and "skipped" in results[peer, size]:
                 print(f"{peer} is left out: {results[peer, size]['skipped']}", file=sys.stderr)
         turns.append(results)
+    from league.policies.kernels.linear import has_tiles
+
     report = {
         "machine": platform.machine(),
+        "has_tiles": has_tiles(),
         "cores": cores[: arguments.threads],
         "seconds": arguments.seconds,
         "turns": arguments.turns,
@@ -166,10 +187,16 @@ def main() -> None:
     print(json.dumps(report) if arguments.json else "\n\n".join(_tables(report)))
 
 
+def chosen(pairs: Sequence[Pair], only: set[str], skipped: set[str]) -> list[Pair]:
+    """Those that have all of the names `only` and none of the others."""
+    named = [(pair, {pair.ours, pair.our_size, pair.peer, pair.size}) for pair in pairs]
+    return [pair for pair, names in named if only <= names and not names & skipped]
+
+
 def median_run(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """One run's results of all turns as one, with the median of each speed."""
     middle = dict(results[0])
-    for name in ("play", "learn", "train_one_epoch"):
+    for name in ("play", "learn", "train_one_epoch", "beside"):
         if middle.get(name) is not None:
             middle[name] = statistics.median(result[name] for result in results)
     return middle
@@ -187,6 +214,7 @@ def run(peer: str, size: Size, *, cores: Sequence[int], seconds: float, python: 
     threads = str(len(cores))
     environment = {"GOMP_SPINCOUNT": "20000", **os.environ, "PYTHONPATH": str(ROOT)}
     environment |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    environment |= allocator() if PEERS[peer].sets_allocator else {}
     with tempfile.TemporaryDirectory() as folder:  # PufferLib and Sample Factory write where they are started
         done = subprocess.run(
             [python, "-m", "benchmarks.peers", MEASURE, json.dumps(what)],
@@ -199,6 +227,17 @@ def run(peer: str, size: Size, *, cores: Sequence[int], seconds: float, python: 
         sys.exit(f"{peer} failed with exit code {done.returncode}; its own words are above")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
+
+
+def allocator() -> dict[str, str]:
+    """What `league.device.keep_freed_memory` sets for its own process, as glibc reads it from another's environment."""
+    from league.device import NEVER, TOP_PAD
+
+    return {
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(NEVER),
+        "MALLOC_TOP_PAD_": str(TOP_PAD),
+    }
 
 
 def measure(what: dict[str, Any]) -> dict[str, Any]:
@@ -243,24 +282,56 @@ def _ratio(pair: Pair, runs: Results) -> dict[str, Any] | None:
     }
 
 
-def _tables(report: dict[str, Any]) -> tuple[str, str]:
-    """Markdown: the ratios, and the runs that they come from."""
-    pairs = ["| ours | peer | epochs | ours, steps/s | peer, steps/s | ratio |", "|---|---|---|---|---|---|"]
+def _tables(report: dict[str, Any]) -> list[str]:
+    """Markdown: the ratios, what the settings bring, and the runs that they come from."""
+    return ["\n".join(lines) for lines in (_peers(report), _settings(report), _runs(report)) if len(lines) > 2]
+
+
+def _peers(report: dict[str, Any]) -> list[str]:
+    """A line a peer and size, float32 throughout first."""
+    tiles = "with tile units" if report["has_tiles"] else "no tile units here"
+    lines = [
+        "| ours | against | epochs | ours in `highest`, steps/s | peer, steps/s | ratio in `highest` |"
+        f" `float32`, {tiles} | bf16 |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    rows: dict[tuple[str, str, str, int], dict[str, dict[str, Any]]] = {}
     for p in report["pairs"]:
-        rates = f"{_number(p['our_steps_per_second'])} | {_number(p['peer_steps_per_second'])}"
-        sides = f"{p['ours']} {p['our_size']} | {p['peer']} {p['size']}"
-        pairs.append(f"| {sides} | {p['epochs']} | {rates} | {_spread(p['ratios'])} |")
-    runs = [
-        "| run | rows x steps | parameters | minibatch | play, steps/s (over) | learning, samples/s (over) |",
-        "|---|---|---|---|---|---|",
+        if p["ours"] in PRECISIONS:
+            rows.setdefault((p["our_size"], p["peer"], p["size"], p["epochs"]), {})[PRECISIONS[p["ours"]]] = p
+    for (our_size, peer, size, epochs), found in rows.items():
+        first = found.get("highest", {})
+        rates = f"{_number(first.get('our_steps_per_second'))} | {_number(first.get('peer_steps_per_second'))}"
+        ratios = " | ".join(_spread(found[x]["ratios"]) if x in found else "-" for x in PRECISIONS.values())
+        lines.append(f"| {our_size} | {peer} {size} | {epochs} | {rates} | {ratios} |")
+    return lines
+
+
+def _settings(report: dict[str, Any]) -> list[str]:
+    """A line a setting that a peer is without."""
+    lines = ["| peer | without what suits it | steps/s | without | ratio |", "|---|---|---|---|---|"]
+    for p in report["pairs"]:
+        if p["ours"] not in PRECISIONS:
+            rates = f"{_number(p['our_steps_per_second'])} | {_number(p['peer_steps_per_second'])}"
+            lines.append(f"| {p['ours']} {p['our_size']} | {p['peer']} | {rates} | {_spread(p['ratios'])} |")
+    return lines
+
+
+def _runs(report: dict[str, Any]) -> list[str]:
+    """A line a run."""
+    lines = [
+        "| run | rows x steps | parameters | minibatch | play, steps/s (over) | learning, samples/s (over) |"
+        " share beside them |",
+        "|---|---|---|---|---|---|---|",
     ]
     for r in report["runs"]:
         if "skipped" not in r:
             play = f"{_number(r['play'])} ({r['play_steps']:,})"
             learn = f"{_number(r['learn'])} ({r['learn_samples']:,})"
             shape = f"{r['rows']} x {r['steps']} | {r['parameters']:,} | {r['minibatch']:,}"
-            runs.append(f"| {r['peer']} {r['size']} | {shape} | {play} | {learn} |")
-    return "\n".join(pairs), "\n".join(runs)
+            rate = _speed(r).train(1)
+            lines.append(f"| {r['peer']} {r['size']} | {shape} | {play} | {learn} | {rate * r['beside']:.3f} |")
+    return lines
 
 
 def _spread(ratios: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""PPO with an LSTM the way CleanRL's single-file scripts do it, written here: plain torch, nothing tuned.
+"""PPO with an LSTM the way CleanRL's single-file scripts do it, written here: plain torch, only Adam is fused.
 
 The LSTM runs step by step, in learning too, its state zeroed at every match's start; a minibatch is whole sequences of
 some rows; the value loss is clipped; float32 products are torch's own.
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Bernoulli
 
-from benchmarks.peers.game import EMBEDDING, HEADS, BrawlRows, Size, Speed, rate
+from benchmarks.peers.game import EMBEDDING, HEADS, BrawlRows, Size, Speed, fuse, rate
 
 GAMMA, LAMBDA, CLIP, ENTROPY, VALUE, MAX_NORM = 0.99, 0.95, 0.2, 0.01, 0.5, 0.5
 State = tuple[Tensor, Tensor]
@@ -57,14 +57,16 @@ class Agent(nn.Module):
         return action, keys.log_prob(action).sum(-1), keys.entropy().sum(-1), self.critic(features)[..., 0], state
 
 
-def measure(size: Size, *, threads: int, seconds: float) -> Speed:
-    """Medians of rollouts and of minibatches, about `seconds` together and two of each at least, after one rollout."""
+def measure(size: Size, *, threads: int, seconds: float, is_fused: bool = True) -> Speed:
+    """Rollouts and minibatches, about `seconds` together and two of each at least, after one rollout."""
     torch.set_num_threads(threads)
     game = BrawlRows(size, threads)
     spec = game.batch.spec
     keys = spec.action.num_parts
     agent = Agent(spec.obs_size, size.lstm, keys)
     optimizer = torch.optim.Adam(agent.parameters(), lr=2.5e-4, eps=1e-5)
+    if is_fused:
+        fuse(optimizer)
     shape = (size.steps, size.rows)
     obs, actions = torch.zeros(*shape, spec.obs_size), torch.zeros(*shape, keys)
     log_probs, rewards, begins, values = (torch.zeros(shape) for _ in range(4))

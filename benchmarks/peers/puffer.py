@@ -2,7 +2,9 @@
 
 It zeroes its LSTM's state at every rollout's start and at no match's start, neither in play nor in learning, so a
 memory runs across matches, and what came before the segment is lost; league pays for both. Its other defaults are kept
-but for Adam in place of Muon. With threads beyond one only torch and the game use them.
+but for Adam in place of Muon. Where it is set as suits it, Adam is fused, and the keys are Bernoulli's instead of a
+MultiDiscrete space of two states each, whose many small operators cost more than their sampling. It writes no
+checkpoints. With threads beyond one only torch and the game use them.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ import numpy as np
 import pufferlib
 import pufferlib.models
 import pufferlib.pufferl
+import pufferlib.pytorch
 import torch
 from gymnasium.spaces import Box, MultiDiscrete
 from torch import Tensor, nn
 
-from benchmarks.peers.game import EMBEDDING, HEADS, BrawlRows, Size, Speed, rate
+from benchmarks.peers.game import EMBEDDING, HEADS, BrawlRows, Size, Speed, fuse, rate
+from benchmarks.peers.keys import sample_keys
 
 KEY_STATES = 2
 
@@ -58,16 +62,16 @@ class Policy(nn.Module):
 
     is_continuous = False
 
-    def __init__(self, obs_size: int, lstm: int, keys: int) -> None:
+    def __init__(self, obs_size: int, lstm: int, keys: int, *, is_bernoulli: bool) -> None:
         super().__init__()
-        self.keys = keys
+        self.is_bernoulli = is_bernoulli
         self.embed = nn.Sequential(nn.Linear(obs_size, EMBEDDING), nn.GELU())
         first, second = HEADS
         self.actor, self.critic = (
             nn.Sequential(
                 nn.Linear(lstm, first), nn.Tanh(), nn.Linear(first, second), nn.Tanh(), nn.Linear(second, out)
             )
-            for out in (KEY_STATES * keys, 1)
+            for out in (keys if is_bernoulli else KEY_STATES * keys, 1)
         )
 
     def encode_observations(self, observations: Tensor, state: Any = None) -> Tensor:
@@ -75,21 +79,27 @@ class Policy(nn.Module):
         encoded: Tensor = self.embed(observations)
         return encoded
 
-    def decode_actions(self, hidden: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-        """The logits of each key (n, 2), and the values (n, 1)."""
-        return self.actor(hidden).split(KEY_STATES, dim=1), self.critic(hidden)
+    def decode_actions(self, hidden: Tensor) -> tuple[Tensor | tuple[Tensor, ...], Tensor]:
+        """The logits of the keys (n, keys), or of each key's states (n, 2), and the values (n, 1)."""
+        logits = self.actor(hidden)
+        return logits if self.is_bernoulli else logits.split(KEY_STATES, dim=1), self.critic(hidden)
 
 
-def measure(size: Size, *, threads: int, seconds: float) -> Speed:
-    """Medians of rollouts and of updates of one epoch, about `seconds` together, three at least, after one update."""
+def measure(size: Size, *, threads: int, seconds: float, head: str = "bernoulli", is_fused: bool = True) -> Speed:
+    """Rollouts and updates of one epoch, about `seconds` together, three at least, after one update.
+
+    head: `bernoulli`, or `multidiscrete` as PufferLib has it for several keys.
+    """
     torch.set_num_threads(threads)
+    is_bernoulli = head == "bernoulli"
+    if is_bernoulli:
+        pufferlib.pytorch.sample_logits = sample_keys
     pufferlib.pufferl.ADVANTAGE_CUDA = False  # else decided by whether a CUDA compiler is about
     vector = Vector(size, threads)
     spec = vector.game.batch.spec
     count = size.rows * size.steps
-    policy = pufferlib.models.LSTMWrapper(
-        vector, Policy(spec.obs_size, size.lstm, spec.action.num_parts), input_size=EMBEDDING, hidden_size=size.lstm
-    )
+    heads = Policy(spec.obs_size, size.lstm, spec.action.num_parts, is_bernoulli=is_bernoulli)
+    policy = pufferlib.models.LSTMWrapper(vector, heads, input_size=EMBEDDING, hidden_size=size.lstm)
     config = _defaults() | {
         "device": "cpu",
         "optimizer": "adam",
@@ -105,6 +115,8 @@ def measure(size: Size, *, threads: int, seconds: float) -> Speed:
     }
     trainer_class = type("Quiet", (pufferlib.pufferl.PuffeRL,), {"print_dashboard": lambda *_, **__: None})
     trainer = trainer_class(config, vector, policy)
+    if is_fused:
+        fuse(trainer.optimizer)
     play, learn = [], []
     started = time.perf_counter()
     while len(play) < 4 or time.perf_counter() - started < seconds:

@@ -22,7 +22,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
 
-from benchmarks.peers.game import EMBEDDING, HEADS, BrawlRows, Size, Speed, rate
+from benchmarks.peers.game import EMBEDDING, HEADS, BrawlRows, Size, Speed, fuse, rate
 
 MINIBATCH = 128
 WIDTH, ATTENTION_HEADS, FEEDFORWARD, LATENTS = 256, 8, 1024, 8
@@ -132,8 +132,8 @@ class Clock(BaseCallback):
         return True
 
 
-def measure(size: Size, *, threads: int, seconds: float) -> Speed:
-    """Medians of the steps of one rollout, without the first, and of minibatches of `train()`, about `seconds` long.
+def measure(size: Size, *, threads: int, seconds: float, is_fused: bool = True) -> Speed:
+    """The steps of one rollout, without the first, and of minibatches of `train()`, about `seconds` long.
 
     Three minibatches are timed at least, after one to warm up.
     """
@@ -159,6 +159,8 @@ def measure(size: Size, *, threads: int, seconds: float) -> Speed:
             },
         },
     )
+    if is_fused:
+        fuse(model.policy.optimizer)
     clock = Clock()
     _, callback = model._setup_learn(total_timesteps=10**9, callback=clock)
     model.collect_rollouts(env, callback, model.rollout_buffer, size.steps)

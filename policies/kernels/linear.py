@@ -50,6 +50,13 @@ class Packed(NamedTuple):
     """N"""
 
 
+class Reordered(NamedTuple):
+    """The right side (K, N) of several products, laid out for oneDNN."""
+
+    weight: Tensor
+    """(N, K), opaque"""
+
+
 def linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None = None) -> Tensor:
     """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N), differentiable.
 
@@ -112,24 +119,33 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def product(
-    left: Tensor, right: Tensor | Packed, bias: Tensor | None = None, out: Tensor | None = None, adds: bool = False
+    left: Tensor,
+    right: Tensor | Packed | Reordered,
+    bias: Tensor | None = None,
+    out: Tensor | None = None,
+    adds: bool = False,
 ) -> Tensor:
     """left (..., n, K) times right (..., K, N), plus bias (..., N), by the fastest way; written or added into `out`.
 
     At most one axis before the last two. No gradient flows.
     """
+    if isinstance(right, Reordered):
+        return _into(out, torch.ops.mkldnn._linear_pointwise(left, right.weight, bias, "none", [], ""), adds)
     if isinstance(right, Packed) or _runs_on_tiles(left, right):
         columns = right.columns if isinstance(right, Packed) else right.shape[-1]
         out = left.new_empty((*left.shape[:-1], columns)) if out is None else out
         return _on_tiles(left, right, out, bias, adds)
     if left.dim() == 2 and _is_exact(left, right) and _is_for_onednn(*left.shape, right.shape[1]):
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(left, _gapless(right).t(), bias, "none", [], "")
-        return result if out is None else out.add_(result) if adds else out.copy_(result)
+        return _into(out, torch.ops.mkldnn._linear_pointwise(left, _gapless(right).t(), bias, "none", [], ""), adds)
     if adds and out is not None:
         return torch.add(out, left @ right, out=out) if left.dim() == 3 else out.addmm_(left, right)
     if bias is not None and left.dim() == 3:
         return torch.baddbmm(bias[:, None], left, right, out=out)
     return torch.matmul(left, right, out=out) if bias is None else torch.addmm(bias, left, right, out=out)
+
+
+def _into(out: Tensor | None, result: Tensor, adds: bool) -> Tensor:
+    return result if out is None else out.add_(result) if adds else out.copy_(result)
 
 
 def _on_tiles(
@@ -140,11 +156,13 @@ def _on_tiles(
     return out
 
 
-def laid_out(right: Tensor, rows: int) -> Tensor | Packed:
+def laid_out(right: Tensor, rows: int) -> Tensor | Packed | Reordered:
     """right (K, N) for several products with so many rows on the left."""
     fewest_rows = FEWEST_ROWS_LAID_OUT * torch.get_num_threads()
     if _is_exact(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1], fewest_rows):
         return pack(right, packed_room(1, right)[0])
+    if _is_exact(right, right) and _is_for_onednn(rows, *right.shape):
+        return Reordered(torch.ops.mkldnn._reorder_linear_weight(_gapless(right).t().contiguous(), rows))
     is_read_by_rows = _runs_through_mkl(right, rows) and rows < FEWEST_ROWS_ANY_LAYOUT
     return right.contiguous() if is_read_by_rows else right  # which is faster for few of the left's
 
@@ -165,9 +183,9 @@ def pack(right: Tensor, room: Tensor) -> Packed:
     return Packed(room, right.shape[1])
 
 
-def adds_freely(right: Tensor | Packed, rows: int) -> bool:
+def adds_freely(right: Tensor | Packed | Reordered, rows: int) -> bool:
     """Whether a product with it (so many rows on the left) is added to what there is as cheaply as it is written."""
-    return isinstance(right, Packed) or _runs_through_mkl(right, rows)
+    return isinstance(right, Packed) or (isinstance(right, Tensor) and _runs_through_mkl(right, rows))
 
 
 def by_head(x: Tensor, weight: Tensor) -> Tensor:

@@ -19,6 +19,8 @@ from league.errors import UsageError
 
 SETTING = "LEAGUE_KERNELS"
 INTEL, AMD = "GenuineIntel", "AuthenticAMD"
+ONEDNN = ("_linear_pointwise", "_reorder_linear_weight")
+"""Of `torch.ops.mkldnn`."""
 PARTS = ("ring_attention", "segment_attention", "lstm_gates", "tile_products")
 
 
@@ -54,8 +56,8 @@ def why_off(setting: str | None, vendor: str, missing: str) -> str:
 
 def has_onednn(vendor: str) -> bool:
     """Whether products of float32 are oneDNN's rather than torch's own: on AMD's processors, where MKL leaves AVX-512
-    unused, while torch has its private `mkldnn._linear_pointwise`."""
-    return vendor == AMD and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    unused, while torch has its private operators for them."""
+    return vendor == AMD and all(hasattr(torch.ops.mkldnn, name) for name in ONEDNN)
 
 
 def _load() -> tuple[dict[str, Any], str]:

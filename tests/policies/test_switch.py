@@ -102,14 +102,14 @@ def test_training_without_kernels_says_so_and_learns(tmp_path: Path) -> None:
 
 
 def test_torch_still_has_the_product_that_amd_plays_with() -> None:
-    """`torch.ops.mkldnn._linear_pointwise` is private and may go.
+    """`torch.ops.mkldnn._linear_pointwise` and `_reorder_linear_weight` are private and may go.
 
     What to do then: nothing breaks, `switch.has_onednn` says no and `F.linear` serves in `kernels/linear.py`; change
     this test to expect that, measure "The faster of two libraries" of docs/performance.md again with
     `python benchmarks/parts.py` on an AMD, and drop `USES_ONEDNN` if MKL has caught up.
     """
     advice = (
-        "torch has no mkldnn._linear_pointwise any more: F.linear serves instead (USES_ONEDNN in "
+        "torch's mkldnn._linear_pointwise or _reorder_linear_weight is gone or other: F.linear serves (USES_ONEDNN in "
         "policies/kernels/linear.py); measure `The faster of two libraries` in docs/performance.md again with "
         "benchmarks/parts.py on an AMD, then drop USES_ONEDNN or find its successor"
     )
@@ -117,6 +117,10 @@ def test_torch_still_has_the_product_that_amd_plays_with() -> None:
     x, weight, bias = torch.randn(5, 7), torch.randn(3, 7), torch.randn(3)
     found = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     assert torch.allclose(found, torch.nn.functional.linear(x, weight, bias), atol=1e-5), advice
+    assert hasattr(torch.ops.mkldnn, "_reorder_linear_weight"), advice
+    reordered = torch.ops.mkldnn._reorder_linear_weight(weight, 5)
+    again = torch.ops.mkldnn._linear_pointwise(x, reordered, bias, "none", [], "")
+    assert torch.allclose(again, found, atol=1e-5), advice
 
 
 def test_what_has_no_onednn_multiplies_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
