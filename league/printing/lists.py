@@ -36,8 +36,9 @@ def print_runs(
         role = [roles.get(r.run, "").replace("_", " ")] * bool(roles)
         state, mark = Cell((status,), STATUS.get(status, "")), r.fingerprint[:8]
         parent = [r.parent or ""] * has_parents
-        start = [r.run, r.game, r.stage, *role, state, f"{r.steps:,}", r.seed]
-        rows.append([*start, *parent, mark, _when(r.started_at), *[_span(kept[r.run])] * has_kept])
+        back = [_span(kept[r.run])] * has_kept
+        steps = f"{r.steps:,}"
+        rows.append([r.run, r.game, r.stage, *role, state, steps, r.seed, *parent, mark, _when(r.started_at), *back])
     print_table("", columns, rows)
 
 

@@ -135,7 +135,7 @@ def product(
         columns = right.columns if isinstance(right, Packed) else right.shape[-1]
         out = left.new_empty((*left.shape[:-1], columns)) if out is None else out
         return _on_tiles(left, right, out, bias, adds)
-    if left.dim() == 2 and _is_exact(left, right) and _is_for_onednn(*left.shape, right.shape[1]):
+    if left.dim() == 2 and _is_exact(left, right) and _is_for_onednn(len(left), *right.shape):
         return _into(out, torch.ops.mkldnn._linear_pointwise(left, _gapless(right).t(), bias, "none", [], ""), adds)
     if adds and out is not None:
         return torch.add(out, left @ right, out=out) if left.dim() == 3 else out.addmm_(left, right)

@@ -71,12 +71,11 @@ class Segment:
         dtype, steps = tokens.dtype, tokens.shape[1]
         stored = split(self._memory.both[:, layer], self._heads).permute(1, 2, 0, 3, 4).to(dtype)  # (B, H, 2, heads, d)
         num_parts = tokens.shape[-1] // width
-        own, rotation = tokens.view(rows, steps, num_parts, self._heads, -1), self._rotation
+        own, (cos, sin) = tokens.view(rows, steps, num_parts, self._heads, -1), self._rotation
+        first = 0 if queries is None else 1  # else the queries are apart
+        query, keys, values = _Joined.apply(own, stored, cos[:, :, first:], sin[:, :, first:])  # type: ignore[no-untyped-call]
         if queries is not None:
-            rotation, asked = tuple(x[:, :, 1:] for x in rotation), tuple(x[:, :, :1] for x in rotation)
-        query, keys, values = _Joined.apply(own, stored, *rotation)  # type: ignore[no-untyped-call]
-        if queries is not None:
-            query = rotate(split(queries, self._heads), asked).to(dtype)
+            query = rotate(split(queries, self._heads), (cos[:, :, :1], sin[:, :, :1])).to(dtype)
         if self._hiding is None or self._hiding.dtype != dtype:
             later = _later(history, steps, dtype, tokens.device)
             self._hiding = later.masked_fill(self._hidden, -torch.inf)
@@ -110,7 +109,7 @@ class _Joined(torch.autograd.Function):
         parts = [*query.unbind(2), keys[:, -steps:], values[:, -steps:]]
         # A part's halves and the first again: the first two are the part, the last two are it with its halves swapped.
         halves = torch.stack([half for x in parts for half in (*x.chunk(2, -1), x.chunk(2, -1)[0])], 2)
-        halves = halves.unflatten(2, (-1, 3)).transpose(3, 4)  # (B, T, P, heads, 3, d / 2)
+        halves = halves.view(*halves.shape[:2], -1, 3, *halves.shape[3:]).transpose(3, 4)  # (B, T, P, heads, 3, d / 2)
         cos, sin = (x.unflatten(-1, (2, -1)) for x in (cos, sin))
         straight, swapped = halves[..., :2, :], halves[..., 1:, :]
         found = torch.empty(straight.shape, dtype=keys.dtype, device=keys.device)  # in order, unlike its parts
