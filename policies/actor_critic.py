@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from league.errors import ConfigError
 from league.policies.attention import CrossAttention
 from league.policies.heads import make_head
+from league.policies.kernels.gathered import gathered
 from league.policies.kernels.linear import Linear
 from league.policies.kernels.lstm import lstm_cell, lstm_segment
 from league.policies.kernels.ring import EncoderMemory
@@ -228,6 +229,7 @@ class ActorCritic(nn.Module):
             assert state.memory is not None
             self.encoder.step(self.token(obs), state.memory, rows)
 
+    @gathered
     def sequence(
         self,
         obs: Tensor,
@@ -253,6 +255,7 @@ class ActorCritic(nn.Module):
         value = self.critic(features).squeeze(-1).to(log_prob.dtype)
         return log_prob.t(), entropy.t(), value.t()
 
+    @gathered
     def latents(self, obs: Tensor, state: PolicyState, is_first: Tensor, watched: Watched | None = None) -> Tensor:
         """See `league.types.Encoding`; needs an encoder."""
         assert self.encoder is not None and state.memory is not None

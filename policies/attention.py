@@ -7,7 +7,7 @@ import math
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from league.policies.kernels import switch
+from league.policies.kernels import gathered
 from league.policies.kernels.linear import Linear, by_head
 
 LONGEST_AXIS = 65_535
@@ -43,7 +43,7 @@ class CrossAttention(nn.Module):
 
 def attend_latents(sought: Tensor, latents: Tensor, scale: float) -> Tensor:
     """sought (nets, R, heads, width), latents (nets, R, L, width), keys and values at once -> as sought."""
-    if (switch.IS_ON and sought.is_cpu) or sought.shape[1] > LONGEST_AXIS:
+    if not gathered.gathers(sought.device) or sought.shape[1] > LONGEST_AXIS:
         return (sought @ latents.mT * scale).softmax(-1).to(latents.dtype) @ latents
     sought, latents = sought.transpose(0, 1), latents.transpose(0, 1)
     return F.scaled_dot_product_attention(sought, latents, latents, scale=scale).transpose(0, 1)

@@ -16,7 +16,6 @@ from league.config.models import LearnerConfig
 from league.device import autocast, products, sent
 from league.errors import GuardError
 from league.play.graphs import StepGraphs
-from league.policies.kernels.gathered import gathering
 from league.training.finite import Kept, bad_rollout, bad_weights, first_bad
 from league.training.foresight import Foresight, encoding
 from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo
@@ -215,7 +214,7 @@ class Learner:
     def _evaluate(self, given: Minibatch, most_begins: int) -> tuple[EvaluatedActions, Tensor | None]:
         """What the network says of a minibatch, and the error of what it foretells (`Foresight.error`)."""
         segment = given.obs, given.action, given.state, given.is_first, given.mask, given.watched
-        with autocast(self.device, self.config.precision), gathering(self.policy, self.device):
+        with autocast(self.device, self.config.precision):
             if self._foresight is None:
                 outputs, error = self.sequence(*segment, *((most_begins,) if self.is_capturable else ())), None
             else:

@@ -11,16 +11,21 @@ the node's turn comes after the turns of all layers.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+Of = TypeVar("Of", bound=nn.Module)
+P = ParamSpec("P")
+R = TypeVar("R")
+Method = Callable[Concatenate[Of, Tensor, P], R]
 FEWEST = 4
 """Layers of one shape that are one batched product: it takes three operators, two of which put its sides together."""
 
@@ -31,10 +36,10 @@ def gathers(device: torch.device) -> bool:
 
 
 @contextmanager
-def gathering(network: object, device: torch.device) -> Iterator[None]:
+def gathering(network: nn.Module, device: torch.device) -> Iterator[None]:
     """What the network computes within, once, has the gradients of its linear layers made together if `device` gains
-    by it. Backward may run within or after. Of a network that is no `nn.Module` no layers are known."""
-    if not gathers(device) or not isinstance(network, nn.Module):
+    by it. Backward may run within or after. Within another one it is that one's."""
+    if not gathers(device) or not torch.is_grad_enabled() or _current.get() is not None:
         yield
         return
     before = _current.set(Gathered(network, device))
@@ -42,6 +47,19 @@ def gathering(network: object, device: torch.device) -> Iterator[None]:
         yield
     finally:
         _current.reset(before)
+
+
+def gathered(method: Method[Of, P, R]) -> Method[Of, P, R]:
+    """A network's method, whose first argument is a tensor, within `gathering`; not where torch.compile reads it."""
+
+    @functools.wraps(method)
+    def call(self: Of, first: Tensor, *args: P.args, **kwargs: P.kwargs) -> R:
+        if torch.compiler.is_compiling() or not gathers(first.device):
+            return method(self, first, *args, **kwargs)
+        with gathering(self, first.device):
+            return method(self, first, *args, **kwargs)
+
+    return call
 
 
 def gathered_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
