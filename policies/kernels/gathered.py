@@ -16,16 +16,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-Of = TypeVar("Of", bound=nn.Module)
-P = ParamSpec("P")
-R = TypeVar("R")
-Method = Callable[Concatenate[Of, Tensor, P], R]
+Method = TypeVar("Method", bound=Callable[..., Any])
 FEWEST = 4
 """Layers of one shape that are one batched product: it takes three operators, two of which put its sides together."""
 
@@ -49,17 +46,17 @@ def gathering(network: nn.Module, device: torch.device) -> Iterator[None]:
         _current.reset(before)
 
 
-def gathered(method: Method[Of, P, R]) -> Method[Of, P, R]:
-    """A network's method, whose first argument is a tensor, within `gathering`; not where torch.compile reads it."""
+def gathered(method: Method) -> Method:
+    """A network's method within `gathering`, but where torch.compile reads it."""
 
     @functools.wraps(method)
-    def call(self: Of, first: Tensor, *args: P.args, **kwargs: P.kwargs) -> R:
-        if torch.compiler.is_compiling() or not gathers(first.device):
-            return method(self, first, *args, **kwargs)
-        with gathering(self, first.device):
-            return method(self, first, *args, **kwargs)
+    def call(network: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return method(network, *args, **kwargs)
+        with gathering(network, next(network.parameters()).device):
+            return method(network, *args, **kwargs)
 
-    return call
+    return cast(Method, call)
 
 
 def gathered_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
