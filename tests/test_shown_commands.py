@@ -141,7 +141,8 @@ def test_the_commands_of_a_page_end_well(page: Path, tmp_path: Path, trained: Pa
         is_in_terminal = words[1] == "watch" and "--out" not in words
         if words[0] == "python" or command.startswith(WITHOUT_END) or is_in_terminal:
             continue
-        (folder / "report.html").unlink(missing_ok=True)  # of the command before
+        for page_made in ("report.html", "match.html"):  # by the command before
+            (folder / page_made).unlink(missing_ok=True)
         for prefix, package in PACKAGES.items():
             if prefix in command:
                 pytest.importorskip(package)
