@@ -12,7 +12,7 @@ odds of both words, for each reading of the short run Spearman's rank correlatio
 95 % interval, of all settings, of those meant well and of those called promising; and what it says of each run.
 `table` prints that table with further runs in it. Neither counts `LATER`.
 
-Each run takes some six minutes of a core.
+Each run takes 6 to 17 minutes of a core.
 """
 
 from __future__ import annotations

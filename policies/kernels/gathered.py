@@ -5,7 +5,7 @@ layers before it wait for the first alone. So the other two are put off until al
 then the layers of one shape are one batched product, and all biases one sum. One small product leaves most of a GPU
 idle; a batch of them does not.
 
-The graph says when that is. Each layer reads a tensor without numbers that one node, `_Weights`, gives out, so that
+The graph says when that is. Each layer reads a tensor without numbers that one node, `_Weights`, returns, so that
 the node's turn comes after the turns of all layers.
 """
 
@@ -86,7 +86,7 @@ class Gathered:
         self.known = {id(x) for x in parameters}
         self.notes: list[_Note] = []
         self.ticket: Tensor = _Weights.apply(self.notes, device, *parameters)  # type: ignore[no-untyped-call]
-        """Has no numbers; its gradient is asked for when all notes are there."""
+        """Has no numbers; its gradient is due when all notes are there."""
 
 
 def _gradients(notes: list[_Note]) -> dict[int, Tensor]:
@@ -122,7 +122,7 @@ def _of_biases(notes: list[_Note]) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 class _Weights(torch.autograd.Function):
-    """Gives out the ticket; backward, gives the parameters their gradients."""
+    """Returns the ticket; backward, the gradients of the parameters."""
 
     @staticmethod
     def forward(ctx: Any, notes: list[_Note], device: torch.device, *parameters: Tensor) -> Tensor:
