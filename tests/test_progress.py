@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import torch
 
 import league
 from league import acts
@@ -20,6 +21,7 @@ from league.boards.standings import Rated
 from league.play.evaluation import Summary
 from league.printing import progress
 from league.printing.progress import TerminalWatcher
+from league.printing.sampling import Machine
 from league.store.rows import RewardTerm
 from league.training.run import Report
 from tests.helpers.sizes import SMALL
@@ -152,6 +154,19 @@ def test_plain_lines_have_two_columns_and_fixed_keys(kind: str) -> None:
     assert lines[2].startswith("rate      1,234 steps/s; waiting 100%")
     assert lines[3] == "won       based 30%, constant 100%, self_play 50%"
     assert lines[4] == "learning  entropy 6.93, KL 0.0042, clipped 12%" and "\x1b" not in "".join(lines)
+
+
+def test_a_crowded_machine_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where several threads wait for cores, one line says so and what helps; one thread has nothing to wait for."""
+    monkeypatch.setattr(Machine, "crowding", lambda _: 0.6)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    told = "its 2 threads wait for one 60% of their time, and then for each other; OMP_NUM_THREADS=1 in the environment"
+    assert watch(1, [report(1), report(2)], io.StringIO()).count(told) == 1
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert "OMP_NUM_THREADS" not in watch(1, [report(1)], io.StringIO())
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(Machine, "crowding", lambda _: 0.1)
+    assert "OMP_NUM_THREADS" not in watch(1, [report(1)], io.StringIO())
 
 
 def test_plain_lines_are_few_unless_asked_for() -> None:

@@ -6,6 +6,7 @@ These are watchers (`league.training.run.Watcher`): they are told, and listen to
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -41,6 +42,8 @@ MOST_WORK, FIRST_WORK = 0.005, 0.05
 """Share of the process's time that drawing may take, and seconds beside it; else pictures are rarer."""
 STALE = 2.0
 """Seconds after which what was counted last is no longer shown."""
+CROWDED = 0.2
+"""Share of their time that threads wait for a core, from which on it is said."""
 _log = logging.getLogger(__name__)
 
 
@@ -62,6 +65,7 @@ class TerminalWatcher(Watcher):
         self._began = time.perf_counter()
         self._rewards = ""  # a line that has not been said
         self._part: int | None = None
+        self._has_told_crowding = False
         self._lock = threading.RLock()
         self._listens = ExitStack()
 
@@ -155,6 +159,18 @@ class TerminalWatcher(Watcher):
             if self._part not in (None, part):
                 self._say_rewards()
             self._part = part
+        self._tell_crowding()
+
+    def _tell_crowding(self) -> None:
+        """Once: other processes use the cores that several threads of this one wait for."""
+        torch = sys.modules.get("torch")
+        threads = torch.get_num_threads() if torch is not None and not torch.cuda.is_initialized() else 1
+        if threads > 1 and not self._has_told_crowding and (share := self.view.machine.crowding()) > CROWDED:
+            self._has_told_crowding = True
+            self.say(
+                f"other processes use its cores: its {threads} threads wait for one {share:.0%} of their time, and then"
+                " for each other; OMP_NUM_THREADS=1 in the environment may be many times as fast"
+            )
 
     def _evaluated(self, name: str, steps: int, opponent: str, summary: Summary) -> None:
         with self._lock:

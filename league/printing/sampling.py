@@ -31,6 +31,8 @@ _WHOLE = {"learning", "evaluation"}
 """Whatever is done within these is theirs."""
 SAMPLES = 60
 """Samples that a curve of the machine looks back on."""
+SETTLED = 5.0
+"""Seconds of processor time that say whether other processes want the same cores."""
 
 
 class Meter:
@@ -82,6 +84,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         self._at, self._spent = time.perf_counter(), time.process_time()
+        self._ran, self._waited = _core_seconds()
         self._watch: subprocess.Popen[str] | None = None
         self._has_asked = False
 
@@ -101,6 +104,15 @@ class Machine:
         if not self._has_asked and getattr(cuda, "is_initialized", bool)():
             self._has_asked = True
             self._begin_gpu(cuda.current_device())
+
+    def crowding(self) -> float:
+        """Share of its threads' time, since this was made, in which they could have run and had no core.
+
+        0 in the first `SETTLED` seconds of processor time, and where the system does not say: Linux does.
+        """
+        ran, waited = _core_seconds()
+        ran, waited = ran - self._ran, waited - self._waited
+        return waited / (ran + waited) if ran + waited > SETTLED and waited > 0.0 else 0.0
 
     def close(self) -> None:
         """Ends the process that reads the GPU."""
@@ -131,6 +143,18 @@ class Machine:
                 busy, used, total = (float(cell) for cell in line.split(","))
                 self.gpu.append(busy / 100)
                 self.gpu_memory = (int(used * 2**20), int(total * 2**20))
+
+
+def _core_seconds() -> tuple[float, float]:
+    """Seconds in which the threads that live now ran on a core, and in which they waited for one."""
+    ran = waited = 0
+    with suppress(OSError, ValueError):
+        for thread in os.listdir("/proc/self/task"):
+            with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
+                with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:
+                    had, wanted, _ = file.read().split()
+                ran, waited = ran + int(had), waited + int(wanted)
+    return ran / 1e9, waited / 1e9
 
 
 def _memory() -> int:

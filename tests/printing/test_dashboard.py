@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -177,6 +178,30 @@ def test_the_machine_is_read() -> None:
     found.sample()
     assert found.cores[-1] > 0.0 and found.memory > 2**20 and not found.gpu and found.num_cores >= 1
     found.close()
+
+
+CROWD = """
+import hashlib, os, threading
+from league.printing import sampling
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # threads that begin from here on have one core between them
+sampling.SETTLED = 0.1
+found, data = sampling.Machine(), bytes(2**24)
+assert found.crowding() == 0.0  # nothing was done yet
+threads = [threading.Thread(target=lambda: [hashlib.sha256(data) for _ in range(40)]) for _ in range(3)]
+for thread in threads:
+    thread.start()
+while (share := found.crowding()) == 0.0 and any(thread.is_alive() for thread in threads):
+    threads[0].join(0.05)
+print(share)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="this system does not say who waits for a core")
+def test_threads_that_wait_for_a_core_are_seen() -> None:
+    """Three busy threads on one core wait two thirds of their time."""
+    made = subprocess.run([sys.executable, "-c", CROWD], capture_output=True, text=True, check=True)
+    assert 0.4 < float(made.stdout) < 1.0
 
 
 def test_a_gpu_is_read_by_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
