@@ -38,7 +38,7 @@ class Readings(NamedTuple):
     clip_share: float
     explained_variance: float
     entropy: float
-    """Of play, as a share of the highest that the run had."""
+    """Of play, as a share of the highest that the run had, or the run that it was rewound from."""
     gradient_norm: float
     """As a multiple of learner.max_gradient_norm."""
     score: float | None = None
@@ -147,12 +147,10 @@ def read(store: Reader, run: RunRow, max_gradient_norm: float, anchor: str, unti
 
     anchor: the opponent of the score; where they have not met there is none.
     """
-    points: dict[str, dict[int, float]] = {}
-    for _, steps, name, value in store.metrics(run.run):
-        if value is not None and steps <= until:
-            points.setdefault(name, {})[steps] = value
+    points = _points(store, run.run, until)
     if "approx_kl" not in points:
         return None
+    points = _with_parents(store, run, points)
     begin = (1.0 - LAST) * max(points["approx_kl"])
 
     def mean(name: str) -> float:
@@ -169,3 +167,23 @@ def read(store: Reader, run: RunRow, max_gradient_norm: float, anchor: str, unti
         mean("gradient_norm") / max_gradient_norm,
         max(met)[1] if met else None,
     )
+
+
+def _points(store: Reader, run: str, until: float) -> dict[str, dict[int, float]]:
+    """Of each metric its values by steps, up to these."""
+    found: dict[str, dict[int, float]] = {}
+    for _, steps, name, value in store.metrics(run):
+        if value is not None and steps <= until:
+            found.setdefault(name, {})[steps] = value
+    return found
+
+
+def _with_parents(store: Reader, run: RunRow, points: dict[str, dict[int, float]]) -> dict[str, dict[int, float]]:
+    """A run's metrics, and before its first update those of the run that it was rewound from, and so on."""
+    parents = {row.run: row.parent for row in store.runs()}
+    parent = run.parent
+    while parent in parents:
+        for name, values in _points(store, parent, min(points["approx_kl"]) - 1).items():
+            points[name] = values | points.get(name, {})
+        parent = parents[parent]
+    return points

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from league.errors import StoreError, UsageError
+from league.errors import StoreError, UsageError, nearest
 from league.store.connection import Cursor, DatabaseError, FileError, Interrupted, first_line
 
 QUERY_SECONDS = 30.0
@@ -21,6 +22,7 @@ MAX_QUERY_CHARACTERS = 100_000
 MAX_QUERY_BYTES = 2**28
 """Of a result's rows as text; the engine's own memory limit does not count what Python holds."""
 ZONED = "TIME ZONE"
+_NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _ROWS_AT_ONCE = 256
 
 
@@ -77,10 +79,19 @@ def ask(
     except DatabaseError as error:
         if isinstance(error, FileError) or type(error) is DatabaseError:
             raise  # the file, not the statement
-        raise UsageError(f"the query was refused: {first_line(error)}") from None
+        raise UsageError(f"the query was refused: {_with_names(con, error)}") from None
     if len(rows) > MAX_QUERY_ROWS:
         raise UsageError(f"the query's result has more than {MAX_QUERY_ROWS:,} rows; add LIMIT")
     return columns, rows
+
+
+def _with_names(con: Cursor, error: Exception) -> str:
+    """DuckDB's first line, and for a table or column that is not there those that are."""
+    line, *more = str(error).strip().splitlines()
+    if found := _NO_TABLE.search(line):
+        tables = [name for (name,) in con.execute("SHOW TABLES").fetchall()]
+        return f"there is no table `{found[1]}`{nearest(found[1], tables)}"
+    return f"{line} {more[0]}" if more and more[0].startswith("Candidate bindings") else line
 
 
 @contextmanager

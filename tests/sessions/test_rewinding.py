@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from typer.testing import CliRunner
 
 import league
+from league.boards import verdict
 from league.cli import app
 from league.errors import SnapshotError, UsageError
 from league.sessions.retention import prune
@@ -68,6 +70,18 @@ def test_a_run_that_went_back_is_what_its_parent_was(copied: Path) -> None:
     later = [m for m in matches if m["update"] > 4]
     assert mine == later and len(later) > 30
     assert state(copied, "matrix-2") == state(copied, "matrix-1")
+
+
+def test_the_verdict_on_a_run_that_went_back_knows_its_parent(copied: Path) -> None:
+    """The highest entropy lies before the run began: it is the parent's."""
+    store = copied / "league.duckdb"
+    league.resume(league.rewind("matrix-1", 600, store=store, watcher=Notes(7)).run, store=store)
+    with duckdb.connect(str(store)) as con:
+        con.execute("UPDATE metric SET value = 100 WHERE run = 'matrix-1' AND name = 'entropy_in_play' AND steps = 128")
+    opened = Store.open(store)
+    rows = {row.run: row for row in opened.runs()}
+    parents, own = (verdict.read(opened, rows[run], 0.5, "bot:biased") for run in ("matrix-1", "matrix-2"))
+    assert parents is not None and own is not None and own[:5] == parents[:5] and own.entropy < 0.1
 
 
 def test_what_is_changed_going_back_is_the_new_runs_alone(copied: Path) -> None:

@@ -1073,6 +1073,21 @@ def test_queries_that_are_not_sql_are_refused(store: Store, statement: str) -> N
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("SELECT stepz FROM run", '"stepz" not found in FROM clause! Candidate bindings: "steps"'),
+        ("SELECT * FROM runs", "there is no table `runs`; did you mean `run`?"),
+        ("SELECT * FROM xyz", "there is no table `xyz`; known: agent, "),
+    ],
+)
+def test_a_query_s_wrong_names_get_the_right_ones(store: Store, statement: str, told: str) -> None:
+    """Of tables and of columns."""
+    with pytest.raises(UsageError) as caught:
+        store.query(statement)
+    assert told in str(caught.value) and "\n" not in str(caught.value)
+
+
 def test_queries_that_read(store: Store) -> None:
     """SELECT, FROM, VALUES, WITH, DESCRIBE and EXPLAIN give columns and rows; a limit cuts."""
     store.begin_run(make_run())
