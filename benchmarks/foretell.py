@@ -109,10 +109,6 @@ LATER: dict[str, tuple[str, ...]] = {
 """Settings that are the default's up to step 50,000, so that no reading tells them from it; run by name only."""
 
 
-WHY = ("KL", "no change", "no values", "random", "gradients", "no lead")
-"""Of each sign of the verdict."""
-
-
 class Call(NamedTuple):
     """How all of them are trained and judged."""
 
@@ -233,7 +229,7 @@ def by_setting(rows: list[dict[str, Any]]) -> list[str]:
 def _word(row: dict[str, Any]) -> str:
     """`promising`, or `sick` and why, as short as can be."""
     readings = verdict.Readings(**row["readings"])
-    why = [word for word, sign in zip(WHY, verdict.SIGNS, strict=True) if sign.is_seen(readings)]
+    why = [sign.short for sign in verdict.SIGNS if sign.is_seen(readings)]
     return f"sick ({', '.join(why)})" if why else "promising"
 
 

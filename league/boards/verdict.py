@@ -46,27 +46,40 @@ class Readings(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """A reading that healthy runs do not have."""
+    """A reading that healthy runs do not have; `short` is for tables."""
 
+    short: str
     is_seen: Callable[[Readings], bool]
     words: Callable[[Readings], str]
 
 
 SIGNS = (
-    Sign(lambda r: r.approx_kl > 0.03, lambda r: f"its updates are too large (KL {r.approx_kl:.2f})"),
-    Sign(lambda r: r.approx_kl < 5e-4, lambda r: f"its updates change next to nothing (KL {r.approx_kl:.0e})"),
+    Sign("KL", lambda r: r.approx_kl > 0.03, lambda r: f"its updates are too large (KL {r.approx_kl:.2f})"),
     Sign(
+        "no change",
+        lambda r: r.approx_kl < 5e-4,
+        lambda r: f"its updates change next to nothing (KL {r.approx_kl:.0e})",
+    ),
+    Sign(
+        "no values",
         lambda r: r.explained_variance < 0.1,
         lambda r: f"its values explain nothing (explained variance {r.explained_variance:.2f})",
     ),
     Sign(
-        lambda r: r.entropy > 0.95, lambda r: f"it plays as randomly as ever (entropy {r.entropy:.0%} of its highest)"
+        "random",
+        lambda r: r.entropy > 0.95,
+        lambda r: f"it plays as randomly as ever (entropy {r.entropy:.0%} of its highest)",
     ),
     Sign(
+        "gradients",
         lambda r: r.gradient_norm > 3.0,
         lambda r: f"its gradients are clipped to a fraction (norm {r.gradient_norm:.1f} times the limit)",
     ),
-    Sign(lambda r: r.score is not None and r.score < 0.5, lambda r: f"it does not beat the anchor yet ({r.score:.0%})"),
+    Sign(
+        "no lead",
+        lambda r: r.score is not None and r.score < 0.5,
+        lambda r: f"it does not beat the anchor yet ({r.score:.0%})",
+    ),
 )
 
 
