@@ -149,7 +149,7 @@ def _core_seconds() -> tuple[float, float]:
     """Seconds in which the threads that live now ran on a core, and in which they waited for one."""
     ran = waited = 0
     with suppress(OSError, ValueError):
-        for thread in os.listdir("/proc/self/task"):
+        for thread in sorted(os.listdir("/proc/self/task")):
             with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
                 with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:
                     had, wanted, _ = file.read().split()
