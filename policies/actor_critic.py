@@ -1,4 +1,8 @@
-"""The agent's network: opponent encoder -> cross-attention -> LSTM -> actor and critic (implements `Policy`)."""
+"""The agent's network: opponent encoder -> cross-attention -> LSTM -> actor and critic (implements `Policy`).
+
+With a skip connection the actor and the critic see what the LSTM sees beside what it makes of it: what must be
+answered at once then need not go through its gates first, and is learned sooner (docs/experiments.md).
+"""
 
 from __future__ import annotations
 
@@ -44,6 +48,8 @@ class Architecture:
     head_sizes: tuple[int, ...]
     observation: tuple[ObservationPart, ...] | None = None
     """How the flat observation is parts; None: it is not."""
+    skip_connection: bool = False
+    """Whether the heads see the LSTM's input, too."""
 
     @classmethod
     def of(cls, spec: GameSpec, *, history_tokens: int, **sizes: Any) -> Architecture:
@@ -162,10 +168,10 @@ class ActorCritic(nn.Module):
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         a = self.architecture = architecture
-        sizes = [a.lstm_size, *a.head_sizes]
+        lstm_input = a.observation_width + a.encoder_width * a.opponent_encoder
+        sizes = [a.lstm_size + lstm_input * a.skip_connection, *a.head_sizes]
         self.head = make_head(a.action, sizes[-1])
         self.observe = nn.Sequential(embed(a.observation, a.obs_size, a.observation_width), nn.GELU())
-        lstm_input = a.observation_width
         self.encoder: OpponentEncoder | None = None
         if a.opponent_encoder:
             start, stop = a.opponent_slice
@@ -180,7 +186,6 @@ class ActorCritic(nn.Module):
                 latents=a.latents,
             )
             self.cross = CrossAttention(a.observation_width, width, a.encoder_heads)
-            lstm_input += width
         self.lstm = nn.LSTM(lstm_input, a.lstm_size, batch_first=True)
         if a.action.kind == "legal_tuples":  # the head makes logits of the features itself
             self.actor = _mlp(sizes, sizes[-1], gain=math.sqrt(2))
@@ -249,7 +254,8 @@ class ActorCritic(nn.Module):
             met = self.cross(seen, self.latents(obs, state, is_first, watched) if latents is None else latents)
             x = torch.cat([seen.transpose(0, 1), met.transpose(0, 1)], -1)
         # The LSTM and the heads go step by step: (T, B, ...).
-        features = lstm_segment(x, state.hidden, state.cell, is_first.t(), self.lstm, most_begins)
+        hidden = lstm_segment(x, state.hidden, state.cell, is_first.t(), self.lstm, most_begins)
+        features = self._features(hidden, x)
         mask = None if mask is None else mask.transpose(0, 1)
         log_prob, entropy = self.head.evaluate(self.actor(features), action.transpose(0, 1), mask)
         value = self.critic(features).squeeze(-1).to(log_prob.dtype)
@@ -281,7 +287,7 @@ class ActorCritic(nn.Module):
         return obs[..., start:stop]
 
     def _step_features(self, obs: Tensor, state: PolicyState, rows: Tensor | None) -> Tensor:
-        """The LSTM's output (n, lstm_size) for one step; writes `state`."""
+        """What the heads see (n, features) of one step; writes `state`."""
         index = slice(None) if rows is None else rows
         x = self.observe(obs)
         if self.encoder is not None:
@@ -289,7 +295,11 @@ class ActorCritic(nn.Module):
             x = torch.cat([x, self.cross(x, self.encoder.step(self.token(obs), state.memory, rows))], -1)
         hidden, cell = lstm_cell(x, state.hidden[index], state.cell[index], self.lstm)
         state.hidden[index], state.cell[index] = hidden.to(state.hidden.dtype), cell.to(state.cell.dtype)
-        return hidden
+        return self._features(hidden, x)
+
+    def _features(self, hidden: Tensor, x: Tensor) -> Tensor:
+        """What the heads see, of the LSTM's output (..., lstm_size) and its input (..., lstm_input)."""
+        return torch.cat([hidden, x.to(hidden.dtype)], -1) if self.architecture.skip_connection else hidden
 
 
 def state_bytes(policy: Policy) -> int:

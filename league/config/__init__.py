@@ -65,7 +65,7 @@ CHANGEABLE = (
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, how far it goes, and how one
 looks at it."""
 LATER: dict[str, dict[str, Any]] = {
-    "agent": {"policy": ""},
+    "agent": {"policy": "", "skip_connection": False},
     "env": {"curriculum": [], "workers": 0},
     "learner": {"accumulate": 1, "segments": 1, "opponent_prediction": 0.0},
     "pool": {"agents": {}, "bots": []},

@@ -113,6 +113,8 @@ class AgentConfig(Section):
     """Features of the embedded observation."""
     lstm_size: Width
     """Features of the LSTM's state."""
+    skip_connection: bool
+    """Whether the actor and the critic see the LSTM's input beside its output."""
     head_sizes: Annotated[tuple[Width, ...], BeforeValidator(_as_tuple), Field(max_length=MAX_HEAD_LAYERS)]
     """Hidden features of the actor's and of the critic's head, layer by layer."""
 

@@ -250,7 +250,7 @@ def _recent(snapshots: int, footprint: Footprint) -> int:
 def least_weights(config: Config) -> int:
     """Bytes of the large matrices of the network, to be known before it is made."""
     a = config.agent
-    sizes = [a.lstm_size, *a.head_sizes]
+    sizes = [a.lstm_size + a.observation_width * a.skip_connection, *a.head_sizes]
     heads = 2 * sum(before * after for before, after in pairwise(sizes))
     encoder = a.encoder_layers * (4 * a.encoder_width**2 + 2 * a.encoder_width * a.encoder_feedforward)
     lstm = 4 * a.lstm_size * (a.lstm_size + a.observation_width)

@@ -33,12 +33,13 @@ def architecture(**changes: object) -> Architecture:
         "observation_width": 16,
         "lstm_size": 24,
         "head_sizes": (12, 12),
+        "skip_connection": True,
     }
     return Architecture(**{**sizes, **changes})
 
 
 FULL = Architecture(
-    64, (32, 64), ActionSpec("multi_binary", (2,) * 10), True, 6, 8, 256, 1024, 30, 8, 256, 512, (96, 96)
+    64, (32, 64), ActionSpec("multi_binary", (2,) * 10), True, 6, 8, 256, 1024, 30, 8, 256, 512, (96, 96), None, True
 )
 
 
@@ -202,8 +203,23 @@ def test_a_frozen_copy_stays_frozen() -> None:
 
 
 def test_architecture_survives_json() -> None:
-    """The manifest's architecture builds the same network again."""
+    """The manifest's architecture builds the same network again, that of an agent from before as it was."""
     assert Architecture.from_json(FULL.to_json()) == FULL
+    data = FULL.to_json()
+    del data["skip_connection"]
+    assert not Architecture.from_json(data).skip_connection
+
+
+@pytest.mark.parametrize("encoder", [True, False])
+@pytest.mark.parametrize("has_skip", [True, False])
+def test_a_skip_connection_passes_by_the_lstm(encoder: bool, has_skip: bool) -> None:
+    """Where the LSTM makes nothing of anything, the value depends on what is seen by the connection alone."""
+    policy = make(architecture(opponent_encoder=encoder, skip_connection=has_skip))
+    with torch.no_grad():
+        for parameter in policy.lstm.parameters():
+            parameter.zero_()
+    *_, value = policy.step(torch.randn(ROWS, 12), policy.initial_state(ROWS))
+    assert (value.std() > 1e-3) == has_skip
 
 
 def test_keys_head_matches_arithmetic() -> None:

@@ -27,7 +27,7 @@ def nets(head: str, encoder: bool, dtype: torch.dtype) -> dict[str, ActorCritic]
     for i in range(3):
         torch.manual_seed(i)
         policy = ActorCritic(
-            Architecture(12, (6, 12), HEADS[head], encoder, 2, 2, 16, 32, 7, 3, 16, 24, (12, 12))
+            Architecture(12, (6, 12), HEADS[head], encoder, 2, 2, 16, 32, 7, 3, 16, 24, (12, 12), None, True)
         ).requires_grad_(False)
         for parameter in policy.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))  # norms and biases too
