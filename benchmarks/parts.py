@@ -10,6 +10,7 @@ import operator
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -117,10 +118,10 @@ def learning() -> dict[str, object]:
 
 
 MATRIX_KERNELS = (
-    *("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "mkldnn::_linear_pointwise"),
-    *("league::attend_segment", "league::attend_segment_backward", "product on tiles", "ring attention"),
+    *("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "compiled product"),
+    *("league::attend_segment", "league::attend_segment_backward", "LSTM segment", "ring attention"),
 )
-"""What torch's profiler calls products of matrices, attention included."""
+"""What torch's profiler calls products of matrices, with attention and with an LSTM's segment where it is one call."""
 
 
 @torch.enable_grad()
@@ -146,10 +147,16 @@ def matrix_shares(precision: str, turns: int = 5) -> dict[str, float]:
 
         return run
 
+    kernel = lstm.whole_segment
+    whole_segment = SimpleNamespace(
+        forward=recorded("LSTM segment", kernel.forward), backward=recorded("LSTM segment", kernel.backward)
+    )
+
     def seconds_inside(call: Callable[[], object]) -> float:
         with (
             mock.patch.object(ring.CompiledRing, "attend", recorded("ring attention", ring.CompiledRing.attend)),
-            mock.patch.object(linear_module, "_on_tiles", recorded("product on tiles", linear_module._on_tiles)),
+            mock.patch.object(linear_module, "_multiply", recorded("compiled product", linear_module._multiply)),
+            mock.patch.object(lstm, "whole_segment", whole_segment),
             profile(activities=[ProfilerActivity.CPU]) as profiler,
         ):
             call()
@@ -176,7 +183,6 @@ SWITCHES: dict[str, list[tuple[Any, str, Any]]] = {
     "all on": [],
     **{module.__name__.rpartition(".")[2]: [(module, "is_plain", lambda *_: False)] for module in (ring, segment)},
     "lstm": [(lstm, "is_plain", lambda *_: False)],
-    "oneDNN": [(linear_module, "USES_ONEDNN", False)],
 }
 """What is switched off, singly, in `each_alone`."""
 
