@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from league.errors import ConfigError
 from league.policies.attention import CrossAttention
 from league.policies.heads import make_head
+from league.policies.kernels.activations import Tanh
 from league.policies.kernels.gathered import gathered
 from league.policies.kernels.linear import Linear
 from league.policies.kernels.lstm import lstm_cell, lstm_segment
@@ -149,7 +150,7 @@ def _mlp(sizes: list[int], out: int, gain: float) -> nn.Sequential:
         linear = Linear(size_in, size)
         nn.init.orthogonal_(linear.weight, math.sqrt(2))
         nn.init.zeros_(linear.bias)
-        layers += [linear, nn.Tanh()]
+        layers += [linear, Tanh()]
     last = Linear(sizes[-1], out)
     nn.init.orthogonal_(last.weight, gain)
     nn.init.zeros_(last.bias)

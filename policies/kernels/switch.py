@@ -19,7 +19,10 @@ from league.errors import UsageError
 
 SETTING = "LEAGUE_KERNELS"
 INTEL, AMD = "GenuineIntel", "AuthenticAMD"
-PARTS = ("ring_attention", "segment_attention", "lstm_gates", "lstm_segment", "tile_products", "wide_products")
+PARTS = (
+    *("activations", "ring_attention", "segment_attention", "lstm_gates", "lstm_segment"),
+    *("tile_products", "wide_products"),
+)
 
 
 def vendor_of(cpuinfo: str) -> str:
@@ -55,6 +58,7 @@ def why_off(setting: str | None, vendor: str, missing: str) -> str:
 def _load() -> tuple[dict[str, Any], str]:
     """The compiled modules by name, and why they are not there."""
     try:
+        import league.policies.kernels._activations as activations
         import league.policies.kernels._lstm_gates as lstm_gates
         import league.policies.kernels._lstm_segment as lstm_segment
         import league.policies.kernels._ring_attention as ring_attention
@@ -63,7 +67,8 @@ def _load() -> tuple[dict[str, Any], str]:
         import league.policies.kernels._wide_products as wide_products
     except ModuleNotFoundError:
         return dict.fromkeys(PARTS), "no compiled kernels"
-    found = (ring_attention, segment_attention, lstm_gates, lstm_segment, tile_products, wide_products)
+    attention, recurrent = (ring_attention, segment_attention), (lstm_gates, lstm_segment)
+    found = (activations, *attention, *recurrent, tile_products, wide_products)
     return dict(zip(PARTS, found, strict=True)), ""
 
 
