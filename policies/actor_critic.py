@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,7 +18,7 @@ from league.policies.attention import CrossAttention
 from league.policies.heads import make_head
 from league.policies.kernels.activations import Tanh
 from league.policies.kernels.gathered import gathered
-from league.policies.kernels.linear import Linear
+from league.policies.kernels.linear import Linear, at_rest
 from league.policies.kernels.lstm import lstm_cell, lstm_segment
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.opponent_encoder import OpponentEncoder, Stream
@@ -199,6 +200,10 @@ class ActorCritic(nn.Module):
         zeros = next(self.parameters()).new_zeros(num_rows, self.architecture.lstm_size)
         memory = None if self.encoder is None else self.encoder.initial_memory(num_rows)
         return PolicyState(zeros, zeros.clone(), memory)
+
+    def at_rest(self) -> AbstractContextManager[None]:
+        """See `league.types.Resting`."""
+        return at_rest()
 
     @torch.no_grad()
     def step(

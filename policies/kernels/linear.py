@@ -10,6 +10,9 @@ GFLOP/s on a core of a Zen 5). All else goes through torch's own.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import torch
@@ -49,6 +52,20 @@ class Packed(NamedTuple):
     """(..., some)"""
     columns: int
     """N"""
+
+
+_at_rest: ContextVar[dict[int, tuple[Tensor, Packed]] | None] = ContextVar("at_rest", default=None)
+"""The weights that do not change for now, by their id, and how they are laid out."""
+
+
+@contextmanager
+def at_rest() -> Iterator[None]:
+    """Within it no weight changes, so that one which is multiplied by AVX-512 without a gradient is packed once."""
+    before = _at_rest.set({})
+    try:
+        yield
+    finally:
+        _at_rest.reset(before)
 
 
 def linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None = None) -> Tensor:
@@ -109,7 +126,17 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N)."""
     if not _has_own_way(x, weight):
         return F.linear(x, weight, bias)
-    return product(x.reshape(-1, x.shape[-1]), weight.t(), bias).view(*x.shape[:-1], len(weight))
+    return product(x.reshape(-1, x.shape[-1]), _right_of(weight), bias).view(*x.shape[:-1], len(weight))
+
+
+def _right_of(weight: Tensor) -> Tensor | Packed:
+    """weight (N, K) as a right side, packed where it is at rest."""
+    known, right = _at_rest.get(), weight.t()
+    if known is None or not USES_WIDE or torch.is_grad_enabled():
+        return right
+    if id(weight) not in known:
+        known[id(weight)] = weight, pack(right, packed_room(1, right)[0])
+    return known[id(weight)][1]
 
 
 def product(

@@ -134,3 +134,25 @@ def test_a_right_side_laid_out_gives_the_same(way: str, monkeypatch: pytest.Monk
             out = given[:rows].clone()
             module.product(x, ready, out=out, adds=True)
             assert torch.allclose(out, given[:rows] + wanted, **tolerance)
+
+
+def test_weights_at_rest_are_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within `at_rest` and without a gradient, to the same numbers; after it a changed weight counts."""
+    choose("wide", monkeypatch)
+    layer, x = Linear(40, 50), torch.randn(20, 40)
+    packed, ours = [], module.wide_products.pack
+    noted = SimpleNamespace(
+        pack=lambda *sides: (packed.append(sides), ours(*sides)),
+        **{name: getattr(module.wide_products, name) for name in ("multiply", "packed_length")},
+    )
+    monkeypatch.setattr(module, "wide_products", noted)
+    with torch.no_grad():
+        wanted = layer(x)
+        with module.at_rest():
+            assert torch.equal(layer(x), wanted) and torch.equal(layer(x), wanted) and len(packed) == 1
+            with torch.enable_grad():
+                assert torch.equal(layer(x), wanted) and len(packed) == 1
+        layer.weight.mul_(2)
+        assert not torch.equal(layer(x), wanted)
+        with module.at_rest():
+            assert torch.allclose(layer(x), x @ layer.weight.t() + layer.bias, atol=1e-5) and len(packed) == 2
