@@ -10,14 +10,19 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext as _build_ext
 from setuptools.errors import CompileError, LinkError
 
+PARTS = (
+    *("activations", "ring_attention", "segment_attention", "lstm_gates", "lstm_segment"),
+    *("tile_products", "wide_products"),
+)
+SHARED = ("vector_math.h", "tensors.pxi", "lstm_gates.h", "wide_products.h")
 COMPILED_PARTS = [
     Extension(
         f"league.policies.kernels._{name}",
         [f"policies/kernels/_{name}.pyx"],
         include_dirs=["policies/kernels"],
-        depends=[f"policies/kernels/{name}.h", "policies/kernels/vector_math.h", "policies/kernels/tensors.pxi"],
+        depends=[f"policies/kernels/{name}.h", *(f"policies/kernels/{shared}" for shared in SHARED)],
     )
-    for name in ("ring_attention", "segment_attention", "lstm_gates", "tile_products")
+    for name in PARTS
 ]
 CHECKS = os.environ.get("LEAGUE_CYTHON_CHECKS", "0") == "1"
 

@@ -6,10 +6,12 @@ Prints one JSON line; times are medians in microseconds, rates in GFLOP/s.
 import contextlib
 import functools
 import json
+import math
 import operator
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -60,6 +62,7 @@ def measure(threads: int) -> dict[str, object]:
         for name, kind in (("torch", F.linear), ("league", linear)):
             us = median_us(functools.partial(sixteen, kind, x, weights)) / 16
             figures[f"linear_{rows}x256x1024_{name}"] = {"us": round(us, 1), "gflops": round(gflop / us * 1e6, 1)}
+    figures |= products_of_learning()
     net, x, zero = nn.LSTM(512, 512, batch_first=True), torch.randn(32, 512), torch.zeros(32, 512)
     figures["lstm_step_32_rows_nn_lstm_us"] = median_us(lambda: net(x[:, None], (zero[None], zero[None])))
     figures["lstm_step_32_rows_cell_us"] = median_us(lambda: lstm_cell(x, zero, zero, net))
@@ -68,6 +71,39 @@ def measure(threads: int) -> dict[str, object]:
     figures["gather_8_rows_index_select_us"] = median_us(lambda: memory.index_select(0, chosen))
     shares = [matrix_shares(precision) for precision in ("highest", "float32", "bf16")]
     return functools.reduce(operator.or_, [figures, step_of_play(), learning(), *shares])
+
+
+@torch.no_grad()
+def products_of_learning() -> dict[str, object]:
+    """GFLOP/s of an LSTM's and a head's products in learning from 128 rows of 64 steps: torch's, oneDNN's and ours, by
+    the least processor time of ten calls of each in turns; a step's right side is laid out before, where it can be."""
+    figures: dict[str, object] = {}
+    samples, inputs, width = 8192, 256, 96
+    for size in (128, 512):
+        forward = {"step": (128, size, 4 * size), "inputs": (512, inputs, 4 * size), "head": (samples, size, width)}
+        backward = {"weight_x": (4 * size, samples, inputs), "weight_h": (4 * size, samples, size)}
+        for name, (rows, depth, columns) in (forward | backward).items():
+            is_gradient = name in backward  # both of its sides lie by rows
+            left = torch.randn(depth, rows).t() if is_gradient else torch.randn(rows, depth)
+            right = torch.randn(depth, columns) if is_gradient else torch.randn(columns, depth).t()
+            weight, ready = right.t(), right
+            if name == "step":
+                weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
+                ready = linear_module.laid_out(right, rows)
+            ways: dict[str, Callable[[], object]] = {
+                "torch": functools.partial(torch.matmul, left, right),
+                "onednn": functools.partial(torch.ops.mkldnn._linear_pointwise, left, weight, None, "none", [], ""),
+                "league": functools.partial(linear_module.product, left, ready),
+            }
+            gflop, times = 2 * rows * depth * columns / 1e9, dict.fromkeys(ways, math.inf)
+            for _ in range(10):
+                for way, call in ways.items():
+                    began = time.process_time()
+                    call()
+                    times[way] = min(times[way], time.process_time() - began)
+            rates = {way: round(gflop / seconds, 1) for way, seconds in times.items()}
+            figures[f"product_lstm{size}_{name}_{rows}x{depth}x{columns}_gflops"] = rates
+    return figures
 
 
 @torch.no_grad()
@@ -117,10 +153,10 @@ def learning() -> dict[str, object]:
 
 
 MATRIX_KERNELS = (
-    *("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "mkldnn::_linear_pointwise"),
-    *("league::attend_segment", "league::attend_segment_backward", "product on tiles", "ring attention"),
+    *("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "compiled product"),
+    *("league::attend_segment", "league::attend_segment_backward", "LSTM segment", "ring attention"),
 )
-"""What torch's profiler calls products of matrices, attention included."""
+"""What torch's profiler calls products of matrices, with attention and with an LSTM's segment where it is one call."""
 
 
 @torch.enable_grad()
@@ -146,10 +182,16 @@ def matrix_shares(precision: str, turns: int = 5) -> dict[str, float]:
 
         return run
 
+    kernel = lstm.whole_segment
+    whole_segment = SimpleNamespace(
+        forward=recorded("LSTM segment", kernel.forward), backward=recorded("LSTM segment", kernel.backward)
+    )
+
     def seconds_inside(call: Callable[[], object]) -> float:
         with (
             mock.patch.object(ring.CompiledRing, "attend", recorded("ring attention", ring.CompiledRing.attend)),
-            mock.patch.object(linear_module, "_on_tiles", recorded("product on tiles", linear_module._on_tiles)),
+            mock.patch.object(linear_module, "_multiply", recorded("compiled product", linear_module._multiply)),
+            mock.patch.object(lstm, "whole_segment", whole_segment),
             profile(activities=[ProfilerActivity.CPU]) as profiler,
         ):
             call()
@@ -176,7 +218,6 @@ SWITCHES: dict[str, list[tuple[Any, str, Any]]] = {
     "all on": [],
     **{module.__name__.rpartition(".")[2]: [(module, "is_plain", lambda *_: False)] for module in (ring, segment)},
     "lstm": [(lstm, "is_plain", lambda *_: False)],
-    "oneDNN": [(linear_module, "USES_ONEDNN", False)],
 }
 """What is switched off, singly, in `each_alone`."""
 

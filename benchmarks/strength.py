@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--games", type=int, default=100)
     parser.add_argument("--preset", default="fast")
-    parser.add_argument("--full", action="store_true", help="the default agent, of 7.5 million parameters")
+    parser.add_argument("--full", action="store_true", help="the default agent, of 7.4 million parameters")
     parser.add_argument("--set", action="append", default=[], dest="sets", help="a setting, laid over all")
     parser.add_argument("--keep", type=Path, help="folder in which the runs are kept")
     parser.add_argument("--against", nargs="+", default=[], help="agents that the last snapshot plays too")

@@ -15,7 +15,7 @@ NARROW = (
 """As many layers as the default agent has, as many of one shape; what is counted does not depend on their width."""
 SHORT = ("--set", "env.time_limit_seconds=1")
 BF16 = ("--set", "learner.precision=bf16")
-LIMITS = {"play": (210, 0), "minibatch": (350, 0), "evaluation": (345, 0)}
+LIMITS = {"play": (210, 0), "minibatch": (350, 0), "evaluation": (340, 0)}
 """Part -> the most operators and waits of one step or minibatch."""
 
 

@@ -1,13 +1,14 @@
 """The agent's network: opponent encoder -> cross-attention -> LSTM -> actor and critic (implements `Policy`).
 
 With a skip connection the actor and the critic see what the LSTM sees beside what it makes of it: what must be
-answered at once then need not go through its gates first, and is learned sooner (docs/experiments.md).
+answered at once then need not go through its gates first, and is learned sooner (docs/lab/experiments.md).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,8 +20,9 @@ from torch import Tensor, nn
 from league.errors import ConfigError
 from league.policies.attention import CrossAttention
 from league.policies.heads import make_head
+from league.policies.kernels.activations import Tanh
 from league.policies.kernels.gathered import gathered
-from league.policies.kernels.linear import Linear
+from league.policies.kernels.linear import Linear, at_rest
 from league.policies.kernels.lstm import lstm_cell, lstm_segment
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.opponent_encoder import OpponentEncoder, Stream
@@ -155,7 +157,7 @@ def _mlp(sizes: list[int], out: int, gain: float) -> nn.Sequential:
         linear = Linear(size_in, size)
         nn.init.orthogonal_(linear.weight, math.sqrt(2))
         nn.init.zeros_(linear.bias)
-        layers += [linear, nn.Tanh()]
+        layers += [linear, Tanh()]
     last = Linear(sizes[-1], out)
     nn.init.orthogonal_(last.weight, gain)
     nn.init.zeros_(last.bias)
@@ -203,6 +205,10 @@ class ActorCritic(nn.Module):
         zeros = next(self.parameters()).new_zeros(num_rows, self.architecture.lstm_size)
         memory = None if self.encoder is None else self.encoder.initial_memory(num_rows)
         return PolicyState(zeros, zeros.clone(), memory)
+
+    def at_rest(self) -> AbstractContextManager[None]:
+        """See `league.types.Resting`."""
+        return at_rest()
 
     @torch.no_grad()
     def step(

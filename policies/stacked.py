@@ -48,12 +48,12 @@ class StackedPolicy:
         num_slots: that there are to begin with.
         precision: `learner.precision` of the steps to come, for which the layers' weights are kept. `bf16`: in bf16
             what its autocast would round at each step, which gives the same numbers and takes half the memory.
-            `float32`: on a CPU with tile units, laid out for those. `highest`: as they are.
+            `float32`, `highest`: on a CPU with compiled products of that precision, laid out for those.
     """
 
     def __init__(self, like: nn.Module, num_slots: int, precision: str = "highest") -> None:
         self._like = copy.deepcopy(like).requires_grad_(False)
-        packs = precision == "float32" and can_pack(next(like.parameters()))
+        packs = can_pack(next(like.parameters()), precision)
         self._low, self._packed = set[str](), set[str]()
         for path, module in like.named_modules():
             for name, weight in module.named_parameters(path, recurse=False):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -39,6 +40,7 @@ from league.types import (
     Origin,
     Policy,
     PolicyStack,
+    Resting,
     Rollout,
 )
 
@@ -170,11 +172,12 @@ class Collector:
         first, *others = (lane.nets.state for lane in self.lanes)
         buffer = RolloutBuffer(num_steps, self.num_rows, first.join(others), self.device, self.finished)
         games: dict[int, Future[None]] = {}
+        rest = self.policy.at_rest() if isinstance(self.policy, Resting) else nullcontext()
         try:
             for lane in self.lanes:
                 check_finite(lane.batch, is_played=False)
             going = {lane.first_row: self._steps_of(lane, num_steps, update, buffer) for lane in self.lanes}
-            with autocast(self.device, self.precision):
+            with autocast(self.device, self.precision), rest:
                 while going:
                     for first_row, steps in list(going.items()):
                         if first_row in games:

@@ -112,6 +112,8 @@ class SeatView:
         It is looked at here, once for all who play: a network from outside may hold any finite weights, and from some
         of them follow probabilities that are no numbers, or so small that an illegal action is the likeliest.
         """
+        if not played.any():  # bots alone
+            return None
         batch, is_good = self._batch, self._finite
         if batch.mask is not None or batch.spec.action.has_real:
             is_good = is_good & batch.spec.action.is_legal(batch.actions, batch.mask)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -338,6 +339,14 @@ class Divisible(Protocol):
 
     def part(self, rows: slice) -> Any:
         """The state of some rows, at the same addresses: what is written to either is in both."""
+
+
+@runtime_checkable
+class Resting(Protocol):
+    """What a `Policy` has as well that plays faster when told that its weights do not change for a while."""
+
+    def at_rest(self) -> AbstractContextManager[None]:
+        """Within it they do not, as in the steps of a rollout. What it plays is the same, bit for bit."""
 
 
 @dataclass(frozen=True)

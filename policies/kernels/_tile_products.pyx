@@ -29,13 +29,6 @@ def are_there():
     return bool(has_tiles())
 
 
-cdef float* matrix(x, str name, tuple shape) except? NULL:
-    """The address of a tensor of which one of the last two axes is contiguous."""
-    if x.dtype is not FLOAT32 or not x.is_cpu or x.shape != shape or (x.stride(-2) != 1 and x.stride(-1) != 1):
-        refuse(x, name, FLOAT32, shape, "one of its last two axes contiguous")
-    return <float*><intptr_t>x.data_ptr()
-
-
 cdef int set_right(Product* p, right, tuple shape) except -1:
     p.right, p.right_depth, p.right_column = matrix(right, "right", shape), right.stride(-2), right.stride(-1)
     return 0

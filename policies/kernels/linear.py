@@ -2,14 +2,17 @@
 
 Where `torch.set_float32_matmul_precision` allows less than `highest` and the processor has tile units (AMX), larger
 products of float32 run on those, each number as the sum of two bf16 (`tile_products.h`). Else they are float32
-throughout: torch's own, which is MKL on x86. On AMD's processors it leaves AVX-512 unused, so larger products are
-oneDNN's there, which torch carries too (docs/lab/performance.md: 178 against 400 GFLOP/s on the same two cores of a
-Zen 5). All else goes through torch's own.
+throughout: torch's own, which is MKL on x86. On AMD's processors it leaves AVX-512 unused, so where they have that, all
+but the smallest products are compiled ones (`wide_products.h`; docs/lab/performance.md: 45 to 110 against 150 to 255
+GFLOP/s on a core of a Zen 5). All else goes through torch's own.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import torch
@@ -20,8 +23,9 @@ from league.policies.kernels import switch
 from league.policies.kernels.gathered import gathered_linear
 from league.policies.kernels.switch import is_plain
 
-tile_products = switch.COMPILED["tile_products"]
-USES_ONEDNN = switch.IS_ON and switch.has_onednn(switch.VENDOR)
+tile_products, wide_products = switch.COMPILED["tile_products"], switch.COMPILED["wide_products"]
+USES_WIDE = switch.IS_ON and switch.VENDOR == switch.AMD and bool(wide_products.are_there())
+"""Whether products of float32 are by AVX-512 of our own rather than torch's."""
 
 
 @functools.cache
@@ -34,15 +38,15 @@ FEWEST_ROWS, FEWEST_ROWS_LAID_OUT, FEWEST, SMALLEST = 33, 16, 24, 2**19
 """Rows a thread of a product for the tile units, rows a thread where the right side is laid out already, columns and
 depth, and multiplications: below, MKL is faster (docs/lab/performance.md)."""
 
-SMALLEST_ONEDNN = 2**21
-"""Multiplications: a call of oneDNN costs some 15 microseconds more than one of MKL's."""
+FEWEST_ROWS_WIDE, FEWEST_COLUMNS_WIDE = 16, 16
+"""Rows and columns of a product by AVX-512 whose right side is not packed: below, MKL is as fast."""
 
 FEWEST_ROWS_ANY_LAYOUT = 256
 """Rows from which on MKL is as fast whichever way the right side lies."""
 
 
 class Packed(NamedTuple):
-    """The right side (..., K, N) of several products, laid out for the tile units."""
+    """The right side (..., K, N) of several products, laid out for compiled ones: for tile units, or for AVX-512."""
 
     numbers: Tensor
     """(..., some)"""
@@ -50,11 +54,18 @@ class Packed(NamedTuple):
     """N"""
 
 
-class Reordered(NamedTuple):
-    """The right side (K, N) of several products, laid out for oneDNN."""
+_at_rest: ContextVar[dict[int, tuple[Tensor, Packed]] | None] = ContextVar("at_rest", default=None)
+"""The weights that do not change for now, by their id, and how they are laid out."""
 
-    weight: Tensor
-    """(N, K), opaque"""
+
+@contextmanager
+def at_rest() -> Iterator[None]:
+    """Within it no weight changes, so that one which is multiplied by AVX-512 without a gradient is packed once."""
+    before = _at_rest.set({})
+    try:
+        yield
+    finally:
+        _at_rest.reset(before)
 
 
 def linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None = None) -> Tensor:
@@ -115,12 +126,22 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N)."""
     if not _has_own_way(x, weight):
         return F.linear(x, weight, bias)
-    return product(x.reshape(-1, x.shape[-1]), weight.t(), bias).view(*x.shape[:-1], len(weight))
+    return product(x.reshape(-1, x.shape[-1]), _right_of(weight), bias).view(*x.shape[:-1], len(weight))
+
+
+def _right_of(weight: Tensor) -> Tensor | Packed:
+    """weight (N, K) as a right side, packed where it is at rest."""
+    known, right = _at_rest.get(), weight.t()
+    if known is None or not USES_WIDE or torch.is_grad_enabled():
+        return right
+    if id(weight) not in known:
+        known[id(weight)] = weight, pack(right, packed_room(1, right)[0])
+    return known[id(weight)][1]
 
 
 def product(
     left: Tensor,
-    right: Tensor | Packed | Reordered,
+    right: Tensor | Packed,
     bias: Tensor | None = None,
     out: Tensor | None = None,
     adds: bool = False,
@@ -129,14 +150,10 @@ def product(
 
     At most one axis before the last two. No gradient flows.
     """
-    if isinstance(right, Reordered):
-        return _into(out, torch.ops.mkldnn._linear_pointwise(left, right.weight, bias, "none", [], ""), adds)
-    if isinstance(right, Packed) or _runs_on_tiles(left, right):
+    if isinstance(right, Packed) or _is_compiled(left, right):
         columns = right.columns if isinstance(right, Packed) else right.shape[-1]
         out = left.new_empty((*left.shape[:-1], columns)) if out is None else out
-        return _on_tiles(left, right, out, bias, adds)
-    if left.dim() == 2 and _is_exact(left, right) and _is_for_onednn(len(left), *right.shape):
-        return _into(out, torch.ops.mkldnn._linear_pointwise(left, _gapless(right).t(), bias, "none", [], ""), adds)
+        return _multiply(left, right, out, bias, adds)
     if adds and out is not None:
         return torch.add(out, left @ right, out=out) if left.dim() == 3 else out.addmm_(left, right)
     if bias is not None and left.dim() == 3:
@@ -144,48 +161,48 @@ def product(
     return torch.matmul(left, right, out=out) if bias is None else torch.addmm(bias, left, right, out=out)
 
 
-def _into(out: Tensor | None, result: Tensor, adds: bool) -> Tensor:
-    return result if out is None else out.add_(result) if adds else out.copy_(result)
+def _kernel() -> Any:
+    """The compiled products of this process: there are no tile units where `USES_WIDE`."""
+    return wide_products if USES_WIDE else tile_products
 
 
-def _on_tiles(
+def _multiply(
     left: Tensor, right: Tensor | Packed, out: Tensor, bias: Tensor | None = None, adds: bool = False
 ) -> Tensor:
     sides = (None, right.numbers) if isinstance(right, Packed) else (_dense(right), None)
-    tile_products.multiply(_dense(left), *sides, bias, out, adds, torch.get_num_threads())
+    _kernel().multiply(_dense(left), *sides, bias, out, adds, torch.get_num_threads())
     return out
 
 
-def laid_out(right: Tensor, rows: int) -> Tensor | Packed | Reordered:
+def laid_out(right: Tensor, rows: int) -> Tensor | Packed:
     """right (K, N) for several products with so many rows on the left."""
     fewest_rows = FEWEST_ROWS_LAID_OUT * torch.get_num_threads()
-    if _is_exact(right, right) and _is_for_tiles(rows, right.shape[0], right.shape[1], fewest_rows):
+    is_for_tiles = _is_for_tiles(rows, right.shape[0], right.shape[1], fewest_rows)
+    if _is_exact(right, right) and (USES_WIDE or is_for_tiles):
         return pack(right, packed_room(1, right)[0])
-    if _is_exact(right, right) and _is_for_onednn(rows, *right.shape):
-        return Reordered(torch.ops.mkldnn._reorder_linear_weight(_gapless(right).t().contiguous(), rows))
-    is_read_by_rows = _runs_through_mkl(right, rows) and rows < FEWEST_ROWS_ANY_LAYOUT
+    is_read_by_rows = _runs_through_mkl(right) and rows < FEWEST_ROWS_ANY_LAYOUT
     return right.contiguous() if is_read_by_rows else right  # which is faster for few of the left's
 
 
-def can_pack(right: Tensor) -> bool:
-    """Whether there are tile units for products with it."""
-    return is_plain(right) and has_tiles()
+def can_pack(right: Tensor, precision: str) -> bool:
+    """Whether there are compiled products with it in this `learner.precision`."""
+    return is_plain(right) and ((USES_WIDE and precision != "bf16") or (has_tiles() and precision == "float32"))
 
 
 def packed_room(nets: int, right: Tensor) -> Tensor:
-    """Space (nets, some) for that many right sides like this one (K, N), laid out for the tile units."""
-    return right.new_empty((nets, tile_products.packed_length(*right.shape)))
+    """Space (nets, some) for that many right sides like this one (K, N), laid out for compiled products."""
+    return right.new_empty((nets, _kernel().packed_length(*right.shape)))
 
 
 def pack(right: Tensor, room: Tensor) -> Packed:
     """Writes right (K, N) into `room` (some,)."""
-    tile_products.pack(_dense(right), room)
+    _kernel().pack(_dense(right), room)
     return Packed(room, right.shape[1])
 
 
-def adds_freely(right: Tensor | Packed | Reordered, rows: int) -> bool:
-    """Whether a product with it (so many rows on the left) is added to what there is as cheaply as it is written."""
-    return isinstance(right, Packed) or (isinstance(right, Tensor) and _runs_through_mkl(right, rows))
+def adds_freely(right: Tensor | Packed) -> bool:
+    """Whether a product with it is added to what there is as cheaply as it is written."""
+    return isinstance(right, Packed) or _runs_through_mkl(right)
 
 
 def by_head(x: Tensor, weight: Tensor) -> Tensor:
@@ -216,13 +233,13 @@ class _ByHead(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         d_weight = weight.new_empty(weight.shape)
-        _on_tiles(x.permute(1, 2, 0), gradients[0].transpose(0, 1), d_weight)
+        _multiply(x.permute(1, 2, 0), gradients[0].transpose(0, 1), d_weight)
         return _each_head(gradients[0], weight.mT, x.new_empty(x.shape)), d_weight
 
 
 def _each_head(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
     """x (R, heads, K) times weight (heads, K, N), written into out (R, heads, N)."""
-    _on_tiles(x.transpose(0, 1), weight, out.transpose(0, 1))
+    _multiply(x.transpose(0, 1), weight, out.transpose(0, 1))
     return out
 
 
@@ -230,21 +247,26 @@ def _has_own_way(x: Tensor, weight: Tensor) -> bool:
     """Whether x (..., K) times weight (N, K) transposed is not torch's own."""
     shape = x.numel() // max(1, x.shape[-1]), weight.shape[1], len(weight)
     fewest_rows = FEWEST_ROWS * torch.get_num_threads()
-    return _is_exact(x, weight) and (_is_for_onednn(*shape) or _is_for_tiles(*shape, fewest_rows))
+    return _is_exact(x, weight) and (_is_wide(*shape) or _is_for_tiles(*shape, fewest_rows))
 
 
-def _runs_on_tiles(left: Tensor, right: Tensor) -> bool:
+def _is_compiled(left: Tensor, right: Tensor) -> bool:
     threads = torch.get_num_threads() if left.dim() == 2 else 1  # nets go side by side
     shape = left.shape[-2], left.shape[-1], right.shape[-1]
-    return _is_exact(left, right) and _is_for_tiles(*shape, FEWEST_ROWS * threads)
+    return _is_exact(left, right) and (_is_wide(*shape) or _is_for_tiles(*shape, FEWEST_ROWS * threads))
 
 
-def _runs_through_mkl(right: Tensor, rows: int) -> bool:
-    return right.dtype == torch.float32 and not _is_for_onednn(rows, *right.shape)
+def _runs_through_mkl(right: Tensor) -> bool:
+    return right.dtype == torch.float32 and not USES_WIDE
 
 
-def _is_for_onednn(rows: int, depth: int, columns: int) -> bool:
-    return USES_ONEDNN and rows * depth * columns >= SMALLEST_ONEDNN
+def is_wide(x: Tensor) -> bool:
+    """Whether products of x's type are by AVX-512 of our own, but for small ones."""
+    return USES_WIDE and x.dtype == torch.float32
+
+
+def _is_wide(rows: int, depth: int, columns: int) -> bool:
+    return USES_WIDE and depth > 0 and rows >= FEWEST_ROWS_WIDE and columns >= FEWEST_COLUMNS_WIDE
 
 
 def _is_for_tiles(rows: int, depth: int, columns: int, fewest_rows: int) -> bool:
@@ -255,13 +277,6 @@ def _is_for_tiles(rows: int, depth: int, columns: int, fewest_rows: int) -> bool
 def _is_exact(x: Tensor, weight: Tensor) -> bool:
     """Whether their product is one of float32 on a CPU."""
     return is_plain(x, weight) and not torch.is_autocast_enabled("cpu")
-
-
-def _gapless(right: Tensor) -> Tensor:
-    """right (K, N) without other numbers between its own, as in a part of an observation; with them oneDNN takes a
-    thousand times as long (docs/lab/performance.md).
-    """
-    return right if right.is_contiguous() or right.t().is_contiguous() else right.contiguous()
 
 
 def _dense(x: Tensor) -> Tensor:

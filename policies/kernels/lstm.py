@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from league.policies.kernels.linear import adds_freely, laid_out, linear, product
+from league.policies.kernels.linear import adds_freely, is_wide, laid_out, linear, pack, packed_room, product
 from league.policies.kernels.switch import COMPILED, is_plain
 
-lstm_gates = COMPILED["lstm_gates"]
+whole_segment, lstm_gates = COMPILED["lstm_segment"], COMPILED["lstm_gates"]
 
 ROWS_AT_ONCE = 512
 """Rows of a product that reads the input's weights."""
@@ -174,8 +174,7 @@ torch.library.custom_op(
 def compiled_segment(
     x: Tensor, hidden: Tensor, cell: Tensor, is_first: Tensor, weight_x: Tensor, weight_h: Tensor, bias: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The compiled form: a product for the inputs of some steps, then a product and the gates a step for what the state
-    adds, so that what is made is used while it is in the cache.
+    """The compiled form: one call where products are by AVX-512 of our own, else `_by_steps`.
 
     x (T, B, input), weight_x (4 * H, input) and weight_h (4 * H, H) are float32, or bf16 for products in that; all else
     is float32: hidden, cell (B, H), bias (4 * H,). is_first (T, B) bool. Differentiable in x, the weights and the bias:
@@ -189,11 +188,42 @@ def compiled_segment(
         ValueError: a tensor is of another type, device, shape or layout.
     """
     _check_segment(x, hidden, cell, is_first, weight_x, weight_h, bias)
-    shape, block = (*is_first.shape, hidden.shape[1]), _steps_at_once(is_first.shape[1])
+    shape = (*is_first.shape, hidden.shape[1])
     gates, out, cells = bias.new_empty(*shape[:2], len(bias)), bias.new_empty(shape), bias.new_empty(shape)
     befores = x.new_empty(shape)
+    if is_wide(x):
+        given = x.contiguous(), hidden.contiguous(), cell, is_first.contiguous()
+        weights = _packed(weight_x.t()), _packed(weight_h.t())
+        whole_segment.forward(*given, *weights, bias, befores, gates, cells, out, torch.get_num_threads())
+    else:
+        _by_steps(x, hidden, cell, is_first, weight_x, weight_h, bias, befores, gates, cells, out)
+    return out, befores, gates, cells
+
+
+def _packed(right: Tensor) -> Tensor:
+    """A right side (K, N) laid out for `whole_segment`."""
+    return pack(right, packed_room(1, right)[0]).numbers
+
+
+def _by_steps(
+    x: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    is_first: Tensor,
+    weight_x: Tensor,
+    weight_h: Tensor,
+    bias: Tensor,
+    befores: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    out: Tensor,
+) -> None:
+    """A product for the inputs of some steps, then a product and the gates a step for what the state adds, so that what
+    is made is used while it is in the cache. Writes the last four, which are as `compiled_segment` returns them."""
+    rows = is_first.shape[1]
+    block = _steps_at_once(rows)
     keep, begins = _kept(is_first, cell)
-    state, rows = (hidden, cell), shape[1]
+    state = hidden, cell
     right_x, right_h = laid_out(weight_x.t(), rows * block), laid_out(weight_h.t(), rows)
     for t, is_cut in enumerate(begins):
         if t % block == 0:
@@ -203,13 +233,12 @@ def compiled_segment(
         befores[t] = state[0]
         step = given[t % block]
         recurrent = None
-        if adds_freely(right_h, rows):  # which spares a pass
+        if adds_freely(right_h):  # which spares a pass
             product(befores[t], right_h, out=step, adds=True)
         else:
             recurrent = product(befores[t], right_h).float()
         write_gates(step, recurrent, bias, state[1], gates[t], cells[t], out[t])
         state = out[t], cells[t]
-    return out, befores, gates, cells
 
 
 def _check_segment(
@@ -262,16 +291,39 @@ def compiled_segment_backward(
     cells: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of x, both weights, each in its type, and the bias."""
-    d_out, block = d_out.float().contiguous(), _steps_at_once(x.shape[1])
-    keep, begins = _kept(is_first, cell)
+    d_out = d_out.float().contiguous()
     d_gates, d_x = x.new_empty(gates.shape), x.new_empty(x.shape)  # in order, whatever the strides of x
-    right_x, right_h = laid_out(weight_x, x.shape[1] * block), laid_out(weight_h, x.shape[1])
+    if is_wide(x):
+        given = d_out, cell, is_first.contiguous(), _packed(weight_x), _packed(weight_h), gates, cells
+        whole_segment.backward(*given, d_gates, d_x, torch.get_num_threads())
+    else:
+        _by_steps_backward(d_out, cell, is_first, weight_x, weight_h, gates, cells, d_gates, d_x)
+    d_gates = d_gates.flatten(0, 1)
+    d_weight_x, d_weight_h = (product(d_gates.t(), other.flatten(0, 1)) for other in (x, befores))
+    return d_x, d_weight_x, d_weight_h, d_gates.sum(0, dtype=torch.float32)
+
+
+def _by_steps_backward(
+    d_out: Tensor,
+    cell: Tensor,
+    is_first: Tensor,
+    weight_x: Tensor,
+    weight_h: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    d_gates: Tensor,
+    d_x: Tensor,
+) -> None:
+    """Writes the gradients of the gates (T, B, 4 * H) and of x (T, B, input), as `_by_steps` went."""
+    block = _steps_at_once(d_x.shape[1])
+    keep, begins = _kept(is_first, cell)
+    right_x, right_h = laid_out(weight_x, d_x.shape[1] * block), laid_out(weight_h, d_x.shape[1])
     d_hidden, d_cell, precise = torch.zeros_like(cell), torch.zeros_like(cell), torch.empty_like(gates[0])
     for t in range(len(begins) - 1, -1, -1):
         before = cells[t - 1] if t else cell
         if begins[t]:
             before = before * keep[t]
-        step = d_gates[t] if x.dtype == precise.dtype else precise
+        step = d_gates[t] if d_x.dtype == precise.dtype else precise
         lstm_gates.backward(gates[t], before, cells[t], d_out[t], d_hidden, d_cell, step, torch.get_num_threads())
         if step is precise:
             d_gates[t] = step
@@ -280,10 +332,7 @@ def compiled_segment_backward(
             d_hidden, d_cell = d_hidden * keep[t], d_cell * keep[t]
         if t % block == 0:
             steps = slice(t, t + block)
-            product(d_gates[steps].flatten(0, 1), right_x, out=d_x[steps].view(-1, x.shape[2]))
-    d_gates = d_gates.flatten(0, 1)
-    d_weight_x, d_weight_h = (product(d_gates.t(), other.flatten(0, 1)) for other in (x, befores))
-    return d_x, d_weight_x, d_weight_h, d_gates.sum(0, dtype=torch.float32)
+            product(d_gates[steps].flatten(0, 1), right_x, out=d_x[steps].view(-1, d_x.shape[2]))
 
 
 @compiled_segment_backward.register_fake

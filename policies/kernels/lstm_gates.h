@@ -1,10 +1,6 @@
 /* What an LSTM does beside its matrix products: one step of the gates of one row, forwards and backwards. */
 #include "vector_math.h"
 
-PART lanes sigmoid(lanes x) { return 1.0f / (1.0f + exponential(-x)); }
-
-PART lanes hyperbolic_tangent(lanes x) { return 2.0f * sigmoid(2.0f * x) - 1.0f; }
-
 typedef struct {
     const float *given;      /* (4 * size,) of a row, given_stride floats apart: what the input gives the gates */
     const float *recurrent;  /* (rows, 4 * size): what the hidden state adds; NULL: nothing */

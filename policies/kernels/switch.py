@@ -19,9 +19,10 @@ from league.errors import UsageError
 
 SETTING = "LEAGUE_KERNELS"
 INTEL, AMD = "GenuineIntel", "AuthenticAMD"
-ONEDNN = ("_linear_pointwise", "_reorder_linear_weight")
-"""Of `torch.ops.mkldnn`."""
-PARTS = ("ring_attention", "segment_attention", "lstm_gates", "tile_products")
+PARTS = (
+    *("activations", "ring_attention", "segment_attention", "lstm_gates", "lstm_segment"),
+    *("tile_products", "wide_products"),
+)
 
 
 def vendor_of(cpuinfo: str) -> str:
@@ -54,22 +55,21 @@ def why_off(setting: str | None, vendor: str, missing: str) -> str:
     return f"compiled kernels are not measured on this processor ({SETTING}=on tries them)"
 
 
-def has_onednn(vendor: str) -> bool:
-    """Whether products of float32 are oneDNN's rather than torch's own: on AMD's processors, where MKL leaves AVX-512
-    unused, while torch has its private operators for them."""
-    return vendor == AMD and all(hasattr(torch.ops.mkldnn, name) for name in ONEDNN)
-
-
 def _load() -> tuple[dict[str, Any], str]:
     """The compiled modules by name, and why they are not there."""
     try:
+        import league.policies.kernels._activations as activations
         import league.policies.kernels._lstm_gates as lstm_gates
+        import league.policies.kernels._lstm_segment as lstm_segment
         import league.policies.kernels._ring_attention as ring_attention
         import league.policies.kernels._segment_attention as segment_attention
         import league.policies.kernels._tile_products as tile_products
+        import league.policies.kernels._wide_products as wide_products
     except ModuleNotFoundError:
         return dict.fromkeys(PARTS), "no compiled kernels"
-    return dict(zip(PARTS, (ring_attention, segment_attention, lstm_gates, tile_products), strict=True)), ""
+    attention, recurrent = (ring_attention, segment_attention), (lstm_gates, lstm_segment)
+    found = (activations, *attention, *recurrent, tile_products, wide_products)
+    return dict(zip(PARTS, found, strict=True)), ""
 
 
 def _cpuinfo() -> str:

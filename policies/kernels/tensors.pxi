@@ -42,6 +42,13 @@ cdef inline float* rows_of_floats(x, str name, tuple shape) except? NULL:
     return <float*>by_rows(x, name, FLOAT32, shape)
 
 
+cdef inline float* matrix(x, str name, tuple shape) except? NULL:
+    """The address of a tensor of which one of the last two axes is contiguous."""
+    if x.dtype is not FLOAT32 or not x.is_cpu or x.shape != shape or (x.stride(-2) != 1 and x.stride(-1) != 1):
+        refuse(x, name, FLOAT32, shape, "one of its last two axes contiguous")
+    return <float*><intptr_t>x.data_ptr()
+
+
 cdef inline int64_t* integers(x, str name, tuple shape) except? NULL:
     return <int64_t*>whole(x, name, INT64, shape)
 

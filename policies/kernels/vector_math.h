@@ -124,4 +124,8 @@ PART lanes exponential(lanes x) {
     return p * (lanes)((__builtin_convertvector(whole, whole_lanes) + 127) << 23);
 }
 
+PART lanes sigmoid(lanes x) { return 1.0f / (1.0f + exponential(-x)); }
+
+PART lanes hyperbolic_tangent(lanes x) { return 2.0f * sigmoid(2.0f * x) - 1.0f; }
+
 #endif

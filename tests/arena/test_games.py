@@ -724,7 +724,7 @@ def test_a_game_that_brings_nothing_gets_an_agent_of_its_size() -> None:
 
 
 def test_an_agent_is_sized_to_its_game() -> None:
-    """Over a wide range of games it can be built, grows with them, and is far from 7.5 million parameters."""
+    """Over a wide range of games it can be built, grows with them, and is far from 7.4 million parameters."""
     from league.arena.networks import architecture_of
     from league.policies.actor_critic import ActorCritic
 

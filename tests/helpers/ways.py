@@ -5,13 +5,14 @@ import torch
 
 import league.policies.kernels.linear as linear
 
-WAYS = ("MKL", "oneDNN", "tiles")
+WAYS = ("MKL", "wide", "tiles")
 
 
 def choose(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sends every such product this way; skips the test where this processor cannot."""
-    monkeypatch.setattr(linear, "USES_ONEDNN", way == "oneDNN")
-    monkeypatch.setattr(linear, "SMALLEST_ONEDNN", 1)
+    """Sends every such product this way; skips the test where this processor cannot. `wide` can without AVX-512."""
+    monkeypatch.setattr(linear, "USES_WIDE", way == "wide")
+    monkeypatch.setattr(linear, "FEWEST_ROWS_WIDE", 1)
+    monkeypatch.setattr(linear, "FEWEST_COLUMNS_WIDE", 1)
     if way == "tiles":
         if not linear.has_tiles():
             pytest.skip("this processor has no tile units for bf16")

@@ -91,7 +91,7 @@ def test_segment_attention_is_an_operator(num_queries: int) -> None:
     torch.library.opcheck(attend_segment, tuple(of_segment(num_queries).values()))
 
 
-@pytest.mark.parametrize("way", ["MKL", "oneDNN"])
+@pytest.mark.parametrize("way", ["MKL", "wide"])
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 def test_the_lstm_is_an_operator(way: str, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """So is a segment of the LSTM, in either type of its products."""

@@ -1,5 +1,7 @@
 """The fast linear layer against torch's own."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -38,31 +40,32 @@ def test_values_and_gradients_are_torchs(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_part_of_an_observation_is_multiplied_like_one_of_its_own(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its gaps change no number; and oneDNN, which takes a thousand times as long with gaps, is given none."""
+    """Its gaps change no number."""
     choose(way, monkeypatch)
-    given, ours = [], torch.ops.mkldnn._linear_pointwise
-    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", lambda *args: (given.append(args[1]), ours(*args))[1])
     whole = torch.randn(64, 245)
     weight = torch.randn(32, 99, requires_grad=True)
     found = [torch.autograd.grad(linear(x, weight).square().sum(), weight)[0] for x in _with_and_without_gaps(whole)]
     assert torch.equal(*found)
-    assert all(right.is_contiguous() or right.t().is_contiguous() for right in given)
-    assert way != "oneDNN" or len(given) == 4
 
 
-def test_only_larger_products_are_onednns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of `SMALLEST_ONEDNN` multiplications and more, of matrices; one net's stack is a matrix."""
-    monkeypatch.setattr(module, "USES_ONEDNN", True)
-    monkeypatch.setattr(module, "SMALLEST_ONEDNN", 8 * 16 * 32)
-    monkeypatch.setattr(module, "has_tiles", lambda: False)
-    given, ours = [], torch.ops.mkldnn._linear_pointwise
-    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", lambda *args: (given.append(args[0]), ours(*args))[1])
-    for rows, nets, is_onednns in ((7, 0, False), (8, 0, True), (8, 1, True), (8, 2, False)):
+def test_only_larger_products_are_by_avx_512(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of `FEWEST_ROWS_WIDE` rows a net and `FEWEST_COLUMNS_WIDE` columns, and more."""
+    monkeypatch.setattr(module, "USES_WIDE", True)
+    given, ours = [], module.wide_products.multiply
+    noted = SimpleNamespace(multiply=lambda *sides: (given.append(sides), ours(*sides)))
+    monkeypatch.setattr(module, "wide_products", noted)
+    for rows, nets, columns, is_wide in (
+        (15, 0, 32, 0),
+        (16, 0, 32, 1),
+        (16, 1, 32, 1),
+        (16, 2, 32, 1),
+        (16, 2, 15, 0),
+    ):
         given.clear()
-        x, weight, bias = torch.randn(max(nets, 1) * rows, 16), torch.randn(32, 16), torch.randn(32)
+        x, weight, bias = torch.randn(max(nets, 1) * rows, 16), torch.randn(columns, 16), torch.randn(columns)
         stacked = (weight.expand(nets, -1, -1), bias.expand(nets, -1)) if nets else (weight, bias)
         assert torch.allclose(linear(x, *stacked), x @ weight.T + bias, atol=1e-5)
-        assert [tuple(left.shape) for left in given] == [(rows, 16)] * is_onednns, (rows, nets)
+        assert len(given) == is_wide, (rows, nets, columns)
 
 
 def _with_and_without_gaps(whole: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -92,9 +95,10 @@ def test_layer_is_torchs_by_name_and_initial_value() -> None:
     assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in ours.state_dict().items())
 
 
-def test_stacked_nets_are_each_net_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the tile units too, a stack's rows get the very numbers of a net of its own."""
-    choose("tiles", monkeypatch)
+@pytest.mark.parametrize("way", ["wide", "tiles"])
+def test_stacked_nets_are_each_net_alone(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In compiled products too, a stack's rows get the very numbers of a net of its own."""
+    choose(way, monkeypatch)
     x, weights, bias = torch.randn(3 * 20, 40), torch.randn(3, 50, 40), torch.randn(3, 50)
     for stacked in (weights, weights.mT.contiguous().mT):
         out = linear(x, stacked, bias).view(3, 20, 50)
@@ -130,3 +134,25 @@ def test_a_right_side_laid_out_gives_the_same(way: str, monkeypatch: pytest.Monk
             out = given[:rows].clone()
             module.product(x, ready, out=out, adds=True)
             assert torch.allclose(out, given[:rows] + wanted, **tolerance)
+
+
+def test_weights_at_rest_are_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within `at_rest` and without a gradient, to the same numbers; after it a changed weight counts."""
+    choose("wide", monkeypatch)
+    layer, x = Linear(40, 50), torch.randn(20, 40)
+    packed, ours = [], module.wide_products.pack
+    noted = SimpleNamespace(
+        pack=lambda *sides: (packed.append(sides), ours(*sides)),
+        **{name: getattr(module.wide_products, name) for name in ("multiply", "packed_length")},
+    )
+    monkeypatch.setattr(module, "wide_products", noted)
+    with torch.no_grad():
+        wanted = layer(x)
+        with module.at_rest():
+            assert torch.equal(layer(x), wanted) and torch.equal(layer(x), wanted) and len(packed) == 1
+            with torch.enable_grad():
+                assert torch.equal(layer(x), wanted) and len(packed) == 1
+        layer.weight.mul_(2)
+        assert not torch.equal(layer(x), wanted)
+        with module.at_rest():
+            assert torch.allclose(layer(x), x @ layer.weight.t() + layer.bias, atol=1e-5) and len(packed) == 2

@@ -21,14 +21,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
-    ("cpuinfo", "is_on", "is_onednn"),
-    [(INTEL, True, False), (AMD, True, True), (HYGON, False, False), (ARM, False, False), (MACOS, False, False)],
+    ("cpuinfo", "is_on"), [(INTEL, True), (AMD, True), (HYGON, False), (ARM, False), (MACOS, False)]
 )
-def test_only_measured_processors_leave_torch(cpuinfo: str, is_on: bool, is_onednn: bool) -> None:
-    """Intel's and AMD's take the compiled forms, AMD's by name oneDNN; all others plain torch unless told."""
+def test_only_measured_processors_leave_torch(cpuinfo: str, is_on: bool) -> None:
+    """Intel's and AMD's take the compiled forms; all others plain torch unless told."""
     vendor = switch.vendor_of(cpuinfo)
     assert (switch.why_off(None, vendor, "") == "") == is_on
-    assert switch.has_onednn(vendor) == is_onednn
     assert switch.why_off("on", vendor, "") == ""
     assert switch.why_off("off", vendor, "") == "LEAGUE_KERNELS=off"
     assert switch.why_off(None, vendor, "no compiled kernels") == "no compiled kernels"
@@ -55,12 +53,12 @@ def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_off_means_plain_torch_everywhere() -> None:
-    """No compiled form and no oneDNN serves, whatever the processor."""
+    """No compiled form serves, whatever the processor."""
     code = (
         "import torch; from league.policies.kernels import linear, lstm, ring, segment, switch;"
         "m = ring.EncoderMemory(torch.zeros(2, 1, 2, 3, 8), torch.zeros(2, dtype=torch.int64));"
         "torch.set_grad_enabled(False); first = torch.zeros(2, 4, dtype=torch.bool);"
-        "print(switch.IS_ON, linear.USES_ONEDNN, linear.has_tiles(), switch.is_plain(m.keys),"
+        "print(switch.IS_ON, linear.USES_WIDE, linear.has_tiles(), switch.is_plain(m.keys),"
         "type(ring.ring_of(m, m.count, None, 2)).__name__, type(segment.segment_of(m, first, 2)).__name__)"
     )
     done = run(code, LEAGUE_KERNELS="off")
@@ -101,30 +99,8 @@ def test_training_without_kernels_says_so_and_learns(tmp_path: Path) -> None:
     assert any("float32 by plain torch" in text for text in texts)
 
 
-def test_torch_still_has_the_product_that_amd_plays_with() -> None:
-    """`torch.ops.mkldnn._linear_pointwise` and `_reorder_linear_weight` are private and may go.
-
-    What to do then: nothing breaks, `switch.has_onednn` says no and `F.linear` serves in `kernels/linear.py`; change
-    this test to expect that, measure "The faster of two libraries" of docs/performance.md again with
-    `python benchmarks/parts.py` on an AMD, and drop `USES_ONEDNN` if MKL has caught up.
-    """
-    advice = (
-        "torch's mkldnn._linear_pointwise or _reorder_linear_weight is gone or other: F.linear serves (USES_ONEDNN in "
-        "policies/kernels/linear.py); measure `The faster of two libraries` in docs/performance.md again with "
-        "benchmarks/parts.py on an AMD, then drop USES_ONEDNN or find its successor"
-    )
-    assert hasattr(torch.ops.mkldnn, "_linear_pointwise"), advice
-    x, weight, bias = torch.randn(5, 7), torch.randn(3, 7), torch.randn(3)
-    found = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    assert torch.allclose(found, torch.nn.functional.linear(x, weight, bias), atol=1e-5), advice
-    assert hasattr(torch.ops.mkldnn, "_reorder_linear_weight"), advice
-    reordered = torch.ops.mkldnn._reorder_linear_weight(weight, 5)
-    again = torch.ops.mkldnn._linear_pointwise(x, reordered, bias, "none", [], "")
-    assert torch.allclose(again, found, atol=1e-5), advice
-
-
-def test_what_has_no_onednn_multiplies_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where torch has lost it, or the processor is another's, a product is torch's own."""
-    monkeypatch.setattr(linear, "USES_ONEDNN", False)
+def test_what_has_no_product_of_its_own_multiplies_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the processor lacks AVX-512 or is another's, a product is torch's own."""
+    monkeypatch.setattr(linear, "USES_WIDE", False)
     x, weight = torch.randn(5, 7), torch.randn(3, 7)
     assert torch.equal(linear.linear(x, weight), torch.nn.functional.linear(x, weight))
