@@ -38,7 +38,7 @@ cdef int set_right(Product* p, right, tuple shape) except -1:
 
 
 def packed_length(int64_t depth, int64_t columns):
-    """Of a float32 tensor that holds a right side (depth, columns), packed: the columns are filled up to whole panels."""
+    """Of a float32 tensor that holds a right side (depth, columns), packed: the columns fill whole panels."""
     return packed_size(depth, columns)
 
 
