@@ -62,7 +62,8 @@ def measure(threads: int) -> dict[str, object]:
         for name, kind in (("torch", F.linear), ("league", linear)):
             us = median_us(functools.partial(sixteen, kind, x, weights)) / 16
             figures[f"linear_{rows}x256x1024_{name}"] = {"us": round(us, 1), "gflops": round(gflop / us * 1e6, 1)}
-    figures |= products_of_learning()
+    if torch.backends.mkldnn.is_available():
+        figures |= products_of_learning()
     net, x, zero = nn.LSTM(512, 512, batch_first=True), torch.randn(32, 512), torch.zeros(32, 512)
     figures["lstm_step_32_rows_nn_lstm_us"] = median_us(lambda: net(x[:, None], (zero[None], zero[None])))
     figures["lstm_step_32_rows_cell_us"] = median_us(lambda: lstm_cell(x, zero, zero, net))
@@ -183,7 +184,7 @@ def matrix_shares(precision: str, turns: int = 5) -> dict[str, float]:
         return run
 
     kernel = lstm.whole_segment
-    whole_segment = SimpleNamespace(
+    whole_segment = kernel and SimpleNamespace(  # without a compiler there is none
         forward=recorded("LSTM segment", kernel.forward), backward=recorded("LSTM segment", kernel.backward)
     )
 
