@@ -397,6 +397,37 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert [round(rate * 1e3, 3) for (rate,) in rates] == [1.0, 0.8, 0.6, 0.4, 0.2]
 
 
+def test_a_population_copies_the_winner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """examples/population.py: who loses a pair goes on with the winner's weights and figures 0.8 or 1.25 times its."""
+    example = runpy.run_path(str(ROOT / "examples/population.py"))
+    train_population = example["train_population"]
+    train_population.__globals__["CLEARLY"] = 0.5  # so that each pair has a loser
+    still, store = "learner.learning_rate", tmp_path / "league.duckdb"  # at such a rate weights remain what is copied
+    names = train_population(
+        "smoke", {still: 1e-12}, members=3, every=64, games=10, env="matrix", store=store,
+        overrides=(*SETS, f"{still}=1e-12"),
+    )  # fmt: skip
+    assert sorted(names) == ["matrix-1", "matrix-2", "matrix-3"]
+    became = {}
+    for line in capsys.readouterr().out.splitlines():
+        found = re.fullmatch(
+            r"64 steps: (matrix-\d)@64 goes on as (matrix-\d)@64, with learner.learning_rate=(.*)", line
+        )
+        assert found and float(found[3]) in (0.8e-12, 1.25e-12)
+        became[found[1]] = found[2]  # a member that loses two pairs goes on as the second winner
+    begun, ended = (
+        {name: league.load(f"{name}@{step}", store=store).policy.state_dict() for name in names} for step in (64, 128)
+    )
+
+    def apart(a: str, b: str) -> float:
+        return max(float((begun[a][key] - x).abs().max()) for key, x in ended[b].items())
+
+    assert became
+    for name in names:
+        assert apart(became.get(name, name), name) < 1e-6
+        assert name not in became or apart(name, name) > 1e-3
+
+
 @pytest.mark.slow
 def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop of docs/trainer.md, and the settings of a curriculum that it shows."""
