@@ -81,6 +81,8 @@ def test_settings_keep_their_schedules() -> None:
         ("learner.learning_rate={0='much'}", "at step 0 is 'much', no number"),
         ("learner.learning_rate={}", "has 0 points"),
         ("learner.epochs={0=1.5}", "at step 0 is 1.5, no whole number"),
+        ("pool.live_nets={0=2, 100=4}", r"pool.live_nets cannot move with the steps; of \[pool\] recent_window can"),
+        ("pool.recent_window={0=2, 100=0}", "pool.recent_window"),
         ("learner.rollout_steps={0=32, 100=64}", "rollout_steps cannot move with the steps; .* learning_rate"),
         ("learner.minibatches={0=4, 100=3}", r"=64 is not divisible by learner.minibatches=3 .*\(at step 100\)"),
         ("pool.mix.self_play={0=0.8, 100=0.5}", r"pool.mix sums to 0.7 .*\(at step 100\)"),

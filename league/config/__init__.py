@@ -22,7 +22,6 @@ from league.config.models import (
     SECTIONS,
     Config,
     EnvConfig,
-    LearnerConfig,
     Option,
     PartsConfig,
     mix_members,
@@ -528,17 +527,22 @@ def _numbers(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[SettingPath,
             name = ".".join([*path, key])
             if known is not None and key not in known:
                 raise ConfigError(f"{name} cannot move with the steps; of [{path[0]}] {', '.join(known)} can")
-            is_stepped = path == ("learner",) and LearnerConfig.model_fields[key].annotation is int
+            model = SECTIONS[path[0]] if len(path) == 1 else None
+            is_stepped = model is not None and model.model_fields[key].annotation is int
             found[*path, key] = read_schedule(name, value, is_stepped=is_stepped)
             numbers[key] = found[*path, key].at(0)
         return numbers
 
     plain = dict(data)
-    for section, known in (("learner", MOVING), ("rewards", None)):
+    for section, known in (("learner", MOVING["learner"]), ("rewards", None)):
         if section in data:
             plain[section] = first(data[section], (section,), known)
-    if isinstance(data.get("pool"), Mapping) and "mix" in data["pool"]:
-        plain["pool"] = {**data["pool"], "mix": first(data["pool"]["mix"], ("pool", "mix"))}
+    if isinstance(data.get("pool"), Mapping):
+        tables = {name: x for name, x in data["pool"].items() if name in ("mix", "groups", "agents")}
+        numbers = {name: x for name, x in data["pool"].items() if name not in tables}
+        if "mix" in tables:
+            tables["mix"] = first(tables["mix"], ("pool", "mix"))
+        plain["pool"] = first(numbers, ("pool",), MOVING["pool"]) | tables
     return plain, found
 
 

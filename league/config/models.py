@@ -372,7 +372,7 @@ class Config(Section):
             else:
                 tables.setdefault(section, {})[names[0]] = x
         if mix != self.pool.mix:
-            tables["pool"] = {"mix": mix}
+            tables.setdefault("pool", {})["mix"] = mix
         sections: dict[str, Any] = {}
         for section, table in tables.items():
             old = getattr(self, section)
@@ -402,11 +402,14 @@ SECTIONS: dict[str, type[Section] | None] = {
     "rewards": None,
     "run": RunConfig,
 }
-MOVING = (
-    *("learning_rate", "gamma", "gae_lambda", "clip", "value_coefficient", "entropy_coefficient", "max_gradient_norm"),
-    *("segments", "minibatches", "epochs"),
-)
-"""What of [learner] may move with the steps, beside every weight of [rewards] and share of `pool.mix`."""
+MOVING: dict[str, tuple[str, ...]] = {
+    "learner": (
+        *("learning_rate", "gamma", "gae_lambda", "clip", "value_coefficient", "entropy_coefficient"),
+        *("max_gradient_norm", "segments", "minibatches", "epochs"),
+    ),
+    "pool": ("recent_window",),
+}
+"""What of a section may move with the steps, beside every weight of [rewards] and share of `pool.mix`."""
 
 
 def mix_members(config: PoolConfig) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def _fields(model: type[BaseModel] | None) -> Iterator[tuple[str, dict[str, Any]
 
 
 def _setting(section: str, key: str, schema: Mapping[str, Any]) -> Setting:
-    moves = "; may move with the steps" if section == "learner" and key in MOVING else ""
+    moves = "; may move with the steps" if key in MOVING.get(section, ()) else ""
     meaning = " ".join(str(schema.get("description", "")).split())
     own = meaning if key in COMMON_ENV_KEYS or section != "env" else _sentence(meaning)
     return Setting(f"{section}.{key}", allowed(schema) + moves, own, tuple(_words(schema)))
