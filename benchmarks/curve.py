@@ -25,10 +25,10 @@ def recorded(store: Path, games: int) -> tuple[dict[str, Any], dict[str, float]]
     """A run's points (steps, rating, lower, upper), and the bots' ratings."""
     opened = Store.open(store)
     run = opened.runs()[0]
-    steps = {f"{run.run}@{x.step}": x.step for x in opened.snapshots(run.run)}
+    steps = {x.agent_id: x.step for x in opened.snapshots(run.run)}
     (board,) = league.leaderboard(run.run, store=store).boards
-    rated = [x for x in board.entries if x.name in steps and x.games >= games and x.lower is not None]
-    points = sorted([steps[x.name], *(round(float(y)) for y in (x.rating, x.lower, x.upper))] for x in rated)
+    rated = [x for x in board.entries if x.agent_id in steps and x.games >= games and x.lower is not None]
+    points = sorted([steps[x.agent_id], *(round(float(y)) for y in (x.rating, x.lower, x.upper))] for x in rated)
     bots = {x.name: float(x.rating) for x in board.entries if x.name.startswith(BOT_PREFIX)}
     return {"seed": run.seed, "points": points}, bots
 

@@ -72,11 +72,12 @@ def train(arguments: argparse.Namespace, seed: int, store: Path, found: dict[str
 def falls(run: str, marks: Sequence[int], store: Path) -> list[tuple[int, int, float]]:
     """(steps of a mark, steps of a later one, Elo points that it lost at least) where that is above 0, in 95 %."""
     found = []
+    agents = {snapshot.step: snapshot.agent_id for snapshot in Store.open(store).snapshots(run)}
     for i, mark in enumerate(marks):
         (board,) = league.leaderboard(run, against=f"{run}@{mark}", store=store).boards
-        than = {entry.name: entry.against for entry in board.entries}
+        than = {entry.agent_id: entry.against for entry in board.entries}  # rivals of another store may have its name
         for later in marks[i + 1 :]:
-            difference = than[f"{run}@{later}"]
+            difference = than[agents[later]]
             if difference is not None and difference.upper < 0:
                 found.append((mark, later, round(-difference.upper, 1)))
     return found
