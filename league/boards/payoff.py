@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.acts import act
-from league.boards.standings import SHORT_HASH, rate_counts
+from league.boards.standings import SHORT_HASH, named_agents, rate_counts
 from league.errors import UsageError
 from league.maths.metagame import (
     Crosstable,
@@ -155,7 +155,7 @@ def payoffs(store: Reader, run: str | None = None) -> tuple[Payoff, ...]:
         games = store.games()
         shown = games if run is None else [store.find_run(run).game_id]
         facts = [(g, store.payoff(g, run), store.pair_counts(g), store.lineages(g), store.game(g)) for g in shown]
-        names = {g: {agent.agent_id: agent.name for agent in store.agents(g)} for g in shown}
+        names = {g: {agent: name for agent, (name, _) in named_agents(store, g).items()} for g in shown}
         populations = {
             g: {r.run: [s.agent_id for s in store.snapshots(r.run)] for r in store.runs() if r.game_id == g}
             for g in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
@@ -24,7 +25,7 @@ from league.schema import check_number
 from league.store.aside import Reckoning
 from league.store.liveness import run_status
 from league.store.reading import Reader
-from league.store.rows import RatingRow, RunRow, Sampling, SnapshotRow
+from league.store.rows import AgentRow, RatingRow, RunRow, Sampling, SnapshotRow
 from league.store.store import Store
 from league.types import BOT_PREFIX
 from league.types.results import Grid, Result
@@ -358,7 +359,7 @@ def rate_evaluation(
 
     def read(reader: Reader) -> tuple[_Games, list[tuple[str, float]]]:
         steps.update((row.agent_id, row.step) for row in reader.snapshots(run))
-        names.update((row.agent_id, row.name) for row in reader.agents(game_id))
+        names.update((agent, name) for agent, (name, _) in named_agents(reader, game_id).items())
         return _games_of(reader, game_id, "sample"), reader.training_games(run)
 
     def work_out(found: tuple[_Games, list[tuple[str, float]]]) -> list[RatingRow]:
@@ -514,25 +515,46 @@ def find_rated(store: Reader, name: str) -> tuple[str, str]:
     if name.startswith(BOT_PREFIX):
         return name, name
     with store.reading():
-        runs = {row.run for row in store.runs()}
-        if name.partition("@")[0] not in runs:
-            name = unicodedata.normalize("NFC", name)
-            agents = [agent for game_id in store.games() for agent in store.agents(game_id)]
-            found = {
-                agent.agent_id: agent.name
-                for agent in agents
-                if name == unicodedata.normalize("NFC", agent.name)
-                or (len(name) >= LEAST_PREFIX and agent.agent_id.startswith(name))
-            }
-            if len(found) == 1:
-                return found.popitem()
-            names = {agent.name for agent in agents if agent.kind == "import"}
-            if not found and get_close_matches(name, names, n=1):
+        shown = {agent: called for g in store.games() for agent, (called, _) in named_agents(store, g).items()}
+        is_run = name.partition("@")[0] in {row.run for row in store.runs()}
+        composed = unicodedata.normalize("NFC", name)
+        found = {
+            agent: called
+            for agent, called in shown.items()
+            if composed == unicodedata.normalize("NFC", called)
+            or (not is_run and len(name) >= LEAST_PREFIX and agent.startswith(name))
+        }
+        if len(found) == 1:
+            return found.popitem()
+        if not is_run:
+            namesakes = sorted(called for called in shown.values() if called.startswith(f"{composed} ("))
+            if namesakes:
+                raise UsageError(f"agent {name!r}: {len(namesakes)} have this name; pass one of {', '.join(namesakes)}")
+            if not found and get_close_matches(name, shown.values(), n=1):
                 raise UsageError(
-                    f"agent {name!r}: no run `{name}` and no agent of that name in {store.path}{nearest(name, names)}"
+                    f"agent {name!r}: no run `{name}` and no agent of that name in {store.path}"
+                    f"{nearest(name, shown.values())}"
                 )
         row = find_named(store, name)
     return row.agent_id, f"{row.run}@{row.step}"
+
+
+def named_agents(store: Reader, game_id: str) -> dict[str, tuple[str, str]]:
+    """Agent id -> name and kind, of those that were introduced.
+
+    The name of an agent from elsewhere ends with the beginning of its id where it would be another's, too: `RUN@STEP`
+    where this store has such a run, or what two of them are called.
+    """
+    rows = store.agents(game_id)
+    runs = {row.run for row in store.runs()}
+    own = {agent for lineage in store.lineages(game_id) for agent in lineage}
+    others = Counter(row.name for row in rows if row.agent_id not in own)
+
+    def called(row: AgentRow) -> str:
+        is_taken = others[row.name] > 1 or row.name.partition("@")[0] in runs
+        return f"{row.name} ({row.agent_id[:LEAST_PREFIX]})" if row.agent_id not in own and is_taken else row.name
+
+    return {row.agent_id: (called(row), str(row.kind)) for row in rows}
 
 
 def _game_of(store: Reader, run: str, game_id: str | None) -> str:
@@ -564,7 +586,7 @@ class _Facts:
 
 
 def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sampling) -> _Facts:
-    known = {agent.agent_id: (agent.name, str(agent.kind)) for agent in store.agents(game_id)}
+    known = named_agents(store, game_id)
     own = {} if run is None else {row.agent_id: f"{run}@{row.step}" for row in store.snapshots(run)}
     runs = [row for row in store.runs() if row.game_id == game_id and run in (None, row.run)]
     return _Facts(

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from league.boards.headtohead import matchup
+from league.boards.payoff import payoffs
 from league.boards.standings import best_snapshot, find_rated, leaderboard, rate_evaluation
 from league.errors import StoreError, UsageError
 from league.maths.ratings import bradley_terry, elo_series
@@ -360,6 +361,31 @@ def test_agents_are_found_by_name_or_id(store: Store) -> None:
     for name in ("abcdef01", "abcdef0", "away"):
         with pytest.raises(UsageError, match=f"agent '{name}': no run `{name}`"):
             find_rated(store, name)
+
+
+def test_names_that_two_agents_have_are_told_apart(store: Store) -> None:
+    """Guests of other stores whose name is a snapshot's here, or another guest's, end with the beginning of their id.
+
+    Each goes by what the board and the payoffs call it; `RUN@STEP` is this store's own.
+    """
+    begin(store, "r")
+    guests = {"abcdef0123456789": "r@100", "0123456789abcdef": "s@5", "fedcba9876543210": "s@5", "aaaabbbbcccc": "t@1"}
+    for agent_id, name in guests.items():
+        store.add_agent(AgentRow(agent_id, "snapshot", name, "g"))
+        play(store, "r1", agent_id, 3, 0, 1)
+    store.add_agent(AgentRow("r1", "snapshot", "r@100", "g"))
+    store.flush(force=True)
+    called = {"r1": "r@100", "aaaabbbbcccc": "t@1"} | {
+        agent_id: f"{guests[agent_id]} ({agent_id[:8]})" for agent_id in list(guests)[:3]
+    }
+    (board,) = leaderboard(store, against="r@100 (abcdef01)").boards
+    assert {e.agent_id: e.name for e in board.entries} == called and board.against == "r@100 (abcdef01)"
+    (table,) = payoffs(store)
+    assert {row.agent_id: row.name for row in table.rows} == called
+    for agent_id, name in called.items():
+        assert find_rated(store, name) == (agent_id, name)
+    with pytest.raises(UsageError, match=r"'s@5': 2 have this name; pass one of s@5 \(01234567\), s@5 \(fedcba98\)"):
+        find_rated(store, "s@5")
 
 
 def results(agents: tuple[str, str], winners: Sequence[int], run: str = "e", row: int = 0) -> list[MatchResult]:
