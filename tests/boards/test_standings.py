@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.curve import recorded
+from benchmarks.strength import falls
 from league.boards.headtohead import matchup
 from league.boards.payoff import payoffs
 from league.boards.standings import best_snapshot, find_rated, leaderboard, rate_evaluation
@@ -386,6 +388,22 @@ def test_names_that_two_agents_have_are_told_apart(store: Store) -> None:
         assert find_rated(store, name) == (agent_id, name)
     with pytest.raises(UsageError, match=r"'s@5': 2 have this name; pass one of s@5 \(01234567\), s@5 \(fedcba98\)"):
         find_rated(store, "s@5")
+
+
+def test_falls_and_curves_are_of_the_runs_own_snapshots(store: Store) -> None:
+    """What a run lost on the way, and its curve, leave out a guest whose name is a snapshot's here."""
+    begin(store, "r")
+    store.add_agent(AgentRow("abcdef0123456789", "snapshot", "r@200", "g"))
+    store.flush(force=True)
+    for agent, wins in {"r0": 150, "r1": 160, "r2": 40, "abcdef0123456789": 155}.items():
+        play(store, agent, "bot:based", wins, 0, 200 - wins)
+    play(store, "r2", "abcdef0123456789", 20, 0, 80)
+    fallen = falls("r", [0, 100, 200], store.path)
+    assert [(mark, later) for mark, later, _ in fallen] == [(0, 200), (100, 200)]
+    assert all(300 < lost < 500 for _, _, lost in fallen)
+    curve, bots = recorded(store.path, 200)
+    assert [point[0] for point in curve["points"]] == [0, 100, 200] and bots == {"bot:based": 1000.0}
+    assert curve["points"][2][3] < 1000 < curve["points"][0][2]
 
 
 def results(agents: tuple[str, str], winners: Sequence[int], run: str = "e", row: int = 0) -> list[MatchResult]:
