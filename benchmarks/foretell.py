@@ -37,8 +37,10 @@ from league.maths.record import wilson
 from league.store.store import Store
 
 SHORT = 50_000
+POOL = "pool.recent_window=10"
+"""Brawl's default when these settings were chosen, and that of every run whose setting says nothing else."""
 STRONG = 0.85
-"""A strength, somewhat below what the default's two seeds come to at three million steps (0.91, 0.89)."""
+"""A strength, somewhat below what two seeds of `unchanged` come to at three million steps (0.91, 0.89)."""
 SHAPING = {
     **{"damage_dealt": 2.0, "damage_taken": -1.0, "approach": 0.1, "danger_zone": -0.1, "weapon_taken": 0.2},
     **{"weapon_lost": -0.2, "combo": 0.1},
@@ -51,7 +53,7 @@ def fading(first: int, last: int) -> tuple[str, ...]:
 
 
 SETTINGS: dict[str, tuple[str, ...]] = {
-    "default": (),
+    "unchanged": (),
     "entropy-02": ("learner.entropy_coefficient=0.02",),
     "entropy-003": ("learner.entropy_coefficient=0.003",),
     "gamma-995": ("learner.gamma=0.995",),
@@ -92,6 +94,7 @@ SICK: dict[str, tuple[str, ...]] = {
 }
 """Settings that were meant to have something wrong with them."""
 LATER: dict[str, tuple[str, ...]] = {
+    "newest-later": ("pool.recent_window={ 0 = 10, 50_000 = 1 }",),
     "fresher": ("pool.snapshot_every_after=25_000",),
     "damage-fades": ("rewards.damage_dealt={ 50_000 = 2.0, 500_000 = 0.0 }",),
     "shaping-fades": fading(50_000, 500_000),
@@ -106,7 +109,7 @@ LATER: dict[str, tuple[str, ...]] = {
     "fades-but-combo": fading(50_000, 500_000)[:-1],
     "fades-but-damage": fading(50_000, 500_000)[2:],
 }
-"""Settings that are the default's up to step 50,000, so that no reading tells them from it; run by name only."""
+"""Settings that are `unchanged` up to step 50,000, so that no reading tells them from it; run by name only."""
 
 
 class Call(NamedTuple):
@@ -122,7 +125,7 @@ class Call(NamedTuple):
 def measure(name: str, seed: int, sets: Sequence[str], call: Call, home: Path) -> dict[str, Any]:
     """Trains and judges one setting's seed in `home`; its line. Scores are in %."""
     store = home / "league.duckdb"
-    overrides = [*COMMON, "env.threads=1", f"run.total_steps={call.steps}", "run.allow_short=true", *sets]
+    overrides = [*COMMON, "env.threads=1", f"run.total_steps={call.steps}", "run.allow_short=true", POOL, *sets]
     began = time.perf_counter()
     result = league.train("10m", agent="small", seed=seed, overrides=overrides, fresh=True, store=store)
     if result.signal:

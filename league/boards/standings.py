@@ -515,25 +515,25 @@ def find_rated(store: Reader, name: str) -> tuple[str, str]:
     if name.startswith(BOT_PREFIX):
         return name, name
     with store.reading():
-        shown = {agent: called for g in store.games() for agent, (called, _) in named_agents(store, g).items()}
+        agents = {agent: found for game_id in store.games() for agent, found in named_agents(store, game_id).items()}
         is_run = name.partition("@")[0] in {row.run for row in store.runs()}
         composed = unicodedata.normalize("NFC", name)
-        found = {
+        meant = {
             agent: called
-            for agent, called in shown.items()
+            for agent, (called, _) in agents.items()
             if composed == unicodedata.normalize("NFC", called)
             or (not is_run and len(name) >= LEAST_PREFIX and agent.startswith(name))
         }
-        if len(found) == 1:
-            return found.popitem()
+        if len(meant) == 1:
+            return meant.popitem()
         if not is_run:
-            namesakes = sorted(called for called in shown.values() if called.startswith(f"{composed} ("))
+            namesakes = sorted(called for called, _ in agents.values() if called.startswith(f"{composed} ("))
             if namesakes:
                 raise UsageError(f"agent {name!r}: {len(namesakes)} have this name; pass one of {', '.join(namesakes)}")
-            if not found and get_close_matches(name, shown.values(), n=1):
+            imports = [called for called, kind in agents.values() if kind == "import"]
+            if not meant and get_close_matches(name, imports, n=1):
                 raise UsageError(
-                    f"agent {name!r}: no run `{name}` and no agent of that name in {store.path}"
-                    f"{nearest(name, shown.values())}"
+                    f"agent {name!r}: no run `{name}` and no agent of that name in {store.path}{nearest(name, imports)}"
                 )
         row = find_named(store, name)
     return row.agent_id, f"{row.run}@{row.step}"
