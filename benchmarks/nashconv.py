@@ -4,7 +4,9 @@
 
 trains leagues with PSRO (sampler `nash`, payoffs between snapshots played out) through `league.train`, reads every
 snapshot's behaviour strategy out of its network, and works out the NashConv of the newest snapshot, of the Nash mixture
-of all snapshots so far, and of their uniform mixture. 0 is an equilibrium. One JSON line a run.
+of all snapshots so far, and of their uniform mixture. 0 is an equilibrium. One JSON line a run; `gain` and `best` are
+means over the second half of it: what a snapshot gains on the Nash mixture that it was trained against, and what a best
+response would.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from league.maths.metagame import nash
 from league.maths.nashconv import margins, mixture, nash_conv
 from league.snapshots.agent import load_policy
 from league.store.store import Store
-from league.types import GameTree
+from league.types import SEATS, GameTree
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -88,7 +90,15 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
         "kuhn",
         (*KUHN, "run.total_steps=1228800", "learner.learning_rate={ 200_000 = 3e-3, 1_000_000 = 5e-4 }"),
     ),
-    "leduc": ("leduc", (*KUHN, "pool.snapshot_every=32768", "run.total_steps=1638400")),
+    "leduc": (
+        "leduc",
+        (
+            *KUHN,
+            "pool.snapshot_every=32768",
+            "run.total_steps=3276800",
+            "learner.learning_rate={ 400_000 = 3e-3, 3_000_000 = 3e-4 }",
+        ),
+    ),
     "OpenSpiel's kuhn": (
         "openspiel:kuhn_poker",
         (*KUHN, *SAME_AGENT, "learner.gamma=1.0", "rewards.payoff=1.0", "learner.entropy_coefficient=0.2"),
@@ -112,6 +122,8 @@ class Point(NamedTuple):
     uniform: float
     support: int
     """Snapshots of more than 1 % in the Nash mixture."""
+    gain: float = 0.0
+    """What the newest snapshot gains a match on the Nash mixture before it, the roles being drawn by lot."""
 
 
 def train(game: str, seed: int, store: Path, overrides: Sequence[str] = ()) -> str:
@@ -135,12 +147,15 @@ def behaviours(store: Path, run: str) -> tuple[list[int], npt.NDArray[np.float64
 def curve(steps: Sequence[int], strategies: npt.NDArray[np.float64], tree: GameTree) -> list[Point]:
     """NashConv after each snapshot; the Nash mixture is that of the snapshots' exact payoffs."""
     gains = margins(tree, strategies)
-    points = []
+    points: list[Point] = []
+    before = np.zeros(0)
     for k in range(1, len(steps) + 1):
-        weights = nash(gains[:k, :k]).rows
+        gain = float(gains[k - 1, : k - 1] @ before)
+        weights = before = nash(gains[:k, :k]).rows
         mixed = (mixture(tree, strategies[:k], w) for w in (weights, np.full(k, 1.0 / k)))
         values = (nash_conv(tree, strategy).total for strategy in (strategies[k - 1], *mixed))
-        points.append(Point(steps[k - 1], *(round(v, 5) + 0.0 for v in values), int((weights > 0.01).sum())))
+        support = int((weights > 0.01).sum())
+        points.append(Point(steps[k - 1], *(round(v, 5) + 0.0 for v in values), support, round(gain, 5)))
     return points
 
 
@@ -213,7 +228,11 @@ def main() -> None:
                 store = Path(folder) / "league.duckdb"
                 points = curve(*behaviours(store, train(game, seed, store, arguments.sets)))
             runs.append({"game": game, "seed": seed, "curve": points})
-            print(json.dumps({"game": game, "seed": seed, "first": points[0], "last": points[-1]}), flush=True)
+            late = range(len(points) // 2, len(points))
+            gain = float(np.mean([points[i].gain for i in late]))
+            best = float(np.mean([points[i - 1].nash / SEATS for i in late]))
+            line = {"game": game, "seed": seed, "first": points[0], "last": points[-1], "gain": gain, "best": best}
+            print(json.dumps(line), flush=True)
             if arguments.out:
                 arguments.out.write_text(json.dumps(runs) + "\n")
     if arguments.png:
