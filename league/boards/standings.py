@@ -526,16 +526,20 @@ def find_rated(store: Reader, name: str) -> tuple[str, str]:
         }
         if len(meant) == 1:
             return meant.popitem()
-        if not is_run:
+        imports = [called for called, kind in agents.values() if kind == "import"]
+        if not is_run and not meant and get_close_matches(name, imports, n=1):
+            raise UsageError(
+                f"agent {name!r}: no run `{name}` and no agent of that name in {store.path}{nearest(name, imports)}"
+            )
+        try:
+            row = find_named(store, name)
+        except UsageError:
             namesakes = sorted(called for called, _ in agents.values() if called.startswith(f"{composed} ("))
-            if namesakes:
-                raise UsageError(f"agent {name!r}: {len(namesakes)} have this name; pass one of {', '.join(namesakes)}")
-            imports = [called for called, kind in agents.values() if kind == "import"]
-            if not meant and get_close_matches(name, imports, n=1):
-                raise UsageError(
-                    f"agent {name!r}: no run `{name}` and no agent of that name in {store.path}{nearest(name, imports)}"
-                )
-        row = find_named(store, name)
+            if not namesakes:
+                raise
+            raise UsageError(
+                f"agent {name!r} is no snapshot of this store; pass {' or '.join(map(repr, namesakes))}"
+            ) from None
     return row.agent_id, f"{row.run}@{row.step}"
 
 

@@ -386,8 +386,12 @@ def test_names_that_two_agents_have_are_told_apart(store: Store) -> None:
     assert {row.agent_id: row.name for row in table.rows} == called
     for agent_id, name in called.items():
         assert find_rated(store, name) == (agent_id, name)
-    with pytest.raises(UsageError, match=r"'s@5': 2 have this name; pass one of s@5 \(01234567\), s@5 \(fedcba98\)"):
+    with pytest.raises(UsageError, match=r"'s@5' is no snapshot .* pass 's@5 \(01234567\)' or 's@5 \(fedcba98\)'"):
         find_rated(store, "s@5")
+    store.add_agent(AgentRow("bbbbccccdddd", "snapshot", "r@7", "g"))
+    store.flush(force=True)
+    with pytest.raises(UsageError, match=r"'r@7' is no snapshot of this store; pass 'r@7 \(bbbbcccc\)'"):
+        find_rated(store, "r@7")
 
 
 def test_falls_and_curves_are_of_the_runs_own_snapshots(store: Store) -> None:
