@@ -355,11 +355,12 @@ def rate_evaluation(
     taken: agent id -> steps of the run's snapshots that the store may not know yet.
     """
     steps = dict(taken)
-    names = {agent: f"{run}@{step}" for agent, step in taken.items()}
+    names: dict[str, str] = {}
 
     def read(reader: Reader) -> tuple[_Games, list[tuple[str, float]]]:
         steps.update((row.agent_id, row.step) for row in reader.snapshots(run))
         names.update((agent, name) for agent, (name, _) in named_agents(reader, game_id).items())
+        names.update((agent, f"{run}@{step}") for agent, step in taken.items())
         return _games_of(reader, game_id, "sample"), reader.training_games(run)
 
     def work_out(found: tuple[_Games, list[tuple[str, float]]]) -> list[RatingRow]:

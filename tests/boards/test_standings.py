@@ -394,6 +394,20 @@ def test_names_that_two_agents_have_are_told_apart(store: Store) -> None:
         find_rated(store, "r@7")
 
 
+def test_a_snapshot_that_the_store_does_not_know_yet_is_the_runs_own(store: Store) -> None:
+    """The ladder calls it `RUN@STEP`, though its agent was introduced before it."""
+    begin(store, "r")
+    store.add_agent(AgentRow("abcdef0123456789", "snapshot", "r@300", "g"))
+    play(store, "abcdef0123456789", "bot:based", 3, 0, 1)
+    told: list[str] = []
+    agents = {"abcdef0123456789", "bot:based"}
+    rate_evaluation(
+        store, "r", "g", 3, agents, lambda _, rated: told.extend(x.name for x in rated), {"abcdef0123456789": 300}
+    )
+    store.flush(force=True)
+    assert sorted(told) == ["bot:based", "r@300"]
+
+
 def test_falls_and_curves_are_of_the_runs_own_snapshots(store: Store) -> None:
     """What a run lost on the way, and its curve, leave out a guest whose name is a snapshot's here."""
     begin(store, "r")
