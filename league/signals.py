@@ -76,13 +76,14 @@ def put_off() -> Iterator[None]:
     """Within it the first ending signal waits for the end, and then does what it would have done.
 
     So what belongs together, as a batch of matches in the store and in the count, is there whole or not at all. A
-    second signal ends the process at once.
+    second signal ends the process at once. One that came before, and whose error was swallowed, counts like one that
+    comes now.
     """
     with on_signal(lambda number: None) as received:
-        before = len(received)
         yield
-    if received[before:]:
-        signal.raise_signal(received[before])
+    if received:
+        _innermost.clear()
+        signal.raise_signal(received[0])
 
 
 def interrupt(number: int) -> None:

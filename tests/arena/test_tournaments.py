@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections import Counter
 from dataclasses import replace
@@ -154,6 +155,26 @@ def test_a_batch_is_stored_and_counted_or_neither(store: Store, monkeypatch: pyt
         result = hold(store, games=20)
     assert (result.ended, result.games, received) == ("interrupted", 18, [signal.SIGTERM])
     assert len(rows(store)) == 18
+
+
+def test_a_signal_whose_error_was_swallowed_ends_it_after_the_batch(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python drops an error that is raised while an object is deleted: the batch is played, kept, and the last."""
+    monkeypatch.setattr(tournaments, "BATCH_PAIRS", 3)
+    played = agents_module.play_pairings
+
+    def swallow(*arguments: Any, **options: Any) -> Any:
+        if options["update"] == 1:
+            with contextlib.suppress(Interrupted):
+                signal.raise_signal(signal.SIGTERM)
+        return played(*arguments, **options)
+
+    monkeypatch.setattr(tournaments, "play_pairings", swallow)
+    with on_signal(interrupt) as received:
+        result = hold(store, games=20)
+    assert (result.ended, result.signal, result.games) == ("interrupted", signal.SIGTERM, 12)
+    assert received == [signal.SIGTERM] and len(rows(store)) == 12
 
 
 def test_the_adaptive_one_ends_when_it_knows(store: Store) -> None:
