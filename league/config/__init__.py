@@ -56,6 +56,7 @@ CHANGEABLE = (
     ),
     *("learner.overlap", "learner.compile"),
     *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
+    "learner.adaptive_kl",
     *("run.total_steps", "run.rewind_every", "run.rewind_states"),
     *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.replays"),
     *("run.verbosity", "run.on_alarm"),
@@ -66,7 +67,7 @@ looks at it."""
 LATER: dict[str, dict[str, Any]] = {
     "agent": {"policy": "", "skip_connection": False},
     "env": {"curriculum": [], "workers": 0},
-    "learner": {"accumulate": 1, "segments": 1, "opponent_prediction": 0.0},
+    "learner": {"accumulate": 1, "segments": 1, "opponent_prediction": 0.0, "adaptive_kl": 0.0},
     "pool": {"agents": {}, "bots": []},
     "run": {
         "anchor_games": 0,

@@ -164,6 +164,9 @@ class LearnerConfig(Section):
     target_kl: Annotated[Positive | None, BeforeValidator(_off_as_none)]
     """An update's epochs stop when the approximate KL, in nats, its mean over the minibatches of an epoch, passes 1.5
     times this; "off" never stops them."""
+    adaptive_kl: NotNegative
+    """The approximate KL of an update, in nats, above which the learning rate is divided by 1.5; below half of it the
+    rate is multiplied by 1.5, up to learning_rate. 0: the rate is learning_rate."""
     precision: Literal["float32", "highest", "bf16"]
     """Number format of matrix products: float32 at torch's precision "high", that is TF32 on CUDA and two bf16 a number
     on a CPU with AMX; float32 throughout ("highest"); or bf16."""
@@ -405,7 +408,7 @@ SECTIONS: dict[str, type[Section] | None] = {
 MOVING: dict[str, tuple[str, ...]] = {
     "learner": (
         *("learning_rate", "gamma", "gae_lambda", "clip", "value_coefficient", "entropy_coefficient"),
-        *("max_gradient_norm", "segments", "minibatches", "epochs"),
+        *("max_gradient_norm", "adaptive_kl", "segments", "minibatches", "epochs"),
     ),
     "pool": ("recent_window",),
 }

@@ -25,6 +25,8 @@ from league.types import Policy, Rollout
 
 PARTS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_share", "gradient_norm")
 """What each minibatch tells, in this order."""
+RATE_FACTOR = 1.5
+"""How much one update's KL moves the learning rate, as in RSL-RL (Rudin et al. 2021, arXiv:2109.11978)."""
 FORETOLD = "opponent_explained"
 """Share of the change in what shows the opponent, until the next step, that the encoder predicts; with
 `learner.opponent_prediction` the last that a minibatch tells."""
@@ -54,6 +56,8 @@ class Learner:
             self._parameters, lr=config.learning_rate, eps=config.adam_epsilon, fused=is_fused
         )
         self._scheduled = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty((), device=device))
+        self._rate_share = 1.0
+        """Of the configured learning rate, which `learner.adaptive_kl` steers."""
         self._kept = Kept(self._parameters, self.optimizer)
         self._graphs: StepGraphs[Minibatch, Tensor] | None = None
 
@@ -69,15 +73,33 @@ class Learner:
     def reconfigure(self, config: LearnerConfig) -> None:
         """Makes its next update by other figures; moments and weights go on."""
         self.config = config
+        if not config.adaptive_kl:
+            self._rate_share = 1.0
         given = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty(()))
         for there, now in zip(self._scheduled, given, strict=True):
             there.copy_(now)
         for group in self.optimizer.param_groups:
             group["eps"] = config.adam_epsilon
+        self._set_rate()
+
+    def _set_rate(self) -> None:
+        for group in self.optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(config.learning_rate)
+                group["lr"].fill_(self._rate)
             else:
-                group["lr"] = config.learning_rate
+                group["lr"] = self._rate
+
+    @property
+    def _rate(self) -> float:
+        return self._rate_share * self.config.learning_rate
+
+    def _steer(self, kl: float, most: float) -> None:
+        """Lowers the learning rate after an update whose KL was above `most`, and raises it below half of that."""
+        if kl > most:
+            self._rate_share /= RATE_FACTOR
+        elif kl < 0.5 * most:
+            self._rate_share = min(1.0, RATE_FACTOR * self._rate_share)
+        self._set_rate()
 
     @act("learn")
     def update(self, rollout: Rollout) -> dict[str, float]:
@@ -117,7 +139,11 @@ class Learner:
             self._kept.restore()
             self._rng.bit_generator.state = drawn
             raise
-        return means | _told(rollout, targets)
+        told = means | _told(rollout, targets)
+        if config.adaptive_kl:
+            told["learning_rate"] = self._rate
+            self._steer(means["approx_kl"], config.adaptive_kl)
+        return told
 
     def _epochs(self, lesson: Lesson, *, is_watched: bool) -> dict[str, float]:
         """All minibatches of an update; `is_watched`: each waits for its gradient's norm, and stops before a bad step.
@@ -254,6 +280,7 @@ class Learner:
             "policy": self.policy.state_dict(),
             **foresight,
             "optimizer": {str(index): dict(values) for index, values in moments.items()},
+            "rate_share": self._rate_share,
             "rng": self._rng.bit_generator.state,
         }
 
@@ -265,6 +292,8 @@ class Learner:
         groups = self.optimizer.state_dict()["param_groups"]
         moments = {int(index): values for index, values in state["optimizer"].items()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self._rate_share = state.get("rate_share", 1.0)  # states of before have none
+        self._set_rate()
         self._rng.bit_generator.state = state["rng"]
 
 

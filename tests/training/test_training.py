@@ -327,3 +327,48 @@ def test_epochs_stop_by_the_kl_of_all_their_minibatches(
 
     monkeypatch.setattr(learner, "_minibatch", minibatch)
     assert learner.update(rollout)["minibatches"] == 3 * epochs
+
+
+def test_the_rate_follows_the_kl_and_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above `adaptive_kl` the next rate is two thirds; below half of it, half as much again, up to the configured one.
+
+    What it has come to is in the state; it holds while a schedule moves the configured rate; 0 gives that one back.
+    """
+    learner, rollout = learner_and_rollout()
+    figures = {"epochs": 1, "minibatches": 1, "learning_rate": 1e-3, "adaptive_kl": 0.01}
+    learner.reconfigure(learner.config.model_copy(update=figures))
+    kls = [0.011, 0.02, 0.006, 0.004, 0.004, 0.004, 0.05]
+    given = iter([*kls, 0.0])
+
+    def minibatch(*_: Any, **more: Any) -> torch.Tensor:
+        kl = next(given)
+        return torch.tensor([kl if part == "approx_kl" else 0.0 for part in PARTS])
+
+    monkeypatch.setattr(learner, "_minibatch", minibatch)
+    rates = [learner.update(rollout)["learning_rate"] for _ in kls]
+    assert rates == pytest.approx([1e-3 * (2 / 3) ** lowered for lowered in (0, 1, 2, 2, 1, 0, 0)])
+
+    def rate(learner: Learner) -> float:
+        return float(learner.optimizer.param_groups[0]["lr"])
+
+    other, _ = learner_and_rollout()
+    other.reconfigure(learner.config)
+    other.load_state_dict(learner.state_dict())
+    assert rate(other) == rate(learner) == pytest.approx(1e-3 * 2 / 3)
+    other.reconfigure(learner.config.model_copy(update={"learning_rate": 3e-4}))
+    assert rate(other) == pytest.approx(2e-4)
+    other.reconfigure(learner.config.model_copy(update={"adaptive_kl": 0.0}))
+    assert rate(other) == 1e-3
+    assert "learning_rate" not in other.update(rollout)
+
+
+def test_a_refused_update_leaves_the_rate() -> None:
+    """It steers nothing."""
+    learner, rollout = learner_and_rollout()
+    learner.reconfigure(learner.config.model_copy(update={"adaptive_kl": 1e-9}))
+    before = learner.optimizer.param_groups[0]["lr"]
+    with pytest.raises(GuardError):
+        learner.update(dataclasses.replace(rollout, reward=rollout.reward * torch.nan))
+    assert learner.optimizer.param_groups[0]["lr"] == before
+    learner.update(rollout)
+    assert learner.optimizer.param_groups[0]["lr"] < before
