@@ -22,7 +22,8 @@ from league.arena.parts import enter as enter_parts
 from league.boards import plots
 from league.boards.headtohead import Matchup
 from league.boards.headtohead import matchup as compare
-from league.boards.standings import Leaderboard, find_named
+from league.boards.naming import find_named
+from league.boards.standings import Leaderboard
 from league.boards.standings import leaderboard as rank
 from league.device import choose_device, read_memory
 from league.envs import registry

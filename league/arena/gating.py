@@ -26,7 +26,7 @@ from league.arena.agents import (
 )
 from league.arena.parts import enter as enter_parts
 from league.boards import plots
-from league.boards.standings import best_rated, find_named
+from league.boards.naming import best_rated, find_named
 from league.errors import DEFAULT_STORE, StoreError, UsageError
 from league.maths.sprt import Sprt, elo_interval, pair_counts
 from league.play.evaluation import check_games

@@ -26,7 +26,7 @@ from league.arena.agents import (
 )
 from league.arena.parts import enter as enter_parts
 from league.boards import plots
-from league.boards.standings import rate_counts
+from league.boards.rating import rate_counts
 from league.errors import DEFAULT_STORE, UsageError, nearest
 from league.maths.davidson import ELO_SCALE, Ints
 from league.maths.ratings import Difference, PairCounts, Ratings

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from league.boards import plots
-from league.boards.standings import find_rated, rate
+from league.boards.naming import find_rated
+from league.boards.rating import rate
 from league.errors import UsageError
 from league.maths.ratings import Difference, PairCounts, Probabilities
 from league.maths.record import Record
@@ -68,7 +69,7 @@ def matchup(store: Reader, a: str, b: str, *, sampling: Sampling = "sample") -> 
 
     Args:
         store: the match store.
-        a, b: agents, by the names that `league.boards.standings.find_rated` takes.
+        a, b: agents, by the names that `league.boards.naming.find_rated` takes.
         sampling: how the nets chose in the games that count.
 
     Raises:

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from league.acts import act
-from league.boards.standings import SHORT_HASH, named_agents, rate_counts
+from league.boards.naming import SHORT_HASH, named_agents
+from league.boards.rating import rate_counts
 from league.errors import UsageError
 from league.maths.metagame import (
     Crosstable,

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
-from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import chdtrc
 
-from league.acts import act
 from league.boards import plots
 from league.boards.brief import choose
-from league.errors import StoreError, UsageError, nearest
+from league.boards.naming import SHORT_HASH, find_rated, named_agents, unknown
+from league.boards.rating import Games, games_of, rate_counts
+from league.errors import UsageError, nearest
 from league.maths.davidson import Prior
-from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, bradley_terry, elo_series
+from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, elo_series
 from league.schema import check_number
 from league.store.aside import Reckoning
 from league.store.liveness import run_status
 from league.store.reading import Reader
-from league.store.rows import AgentRow, RatingRow, RunRow, Sampling, SnapshotRow
+from league.store.rows import RatingRow, RunRow, Sampling
 from league.store.store import Store
 from league.types import BOT_PREFIX
 from league.types.results import Grid, Result
@@ -33,9 +30,6 @@ from league.types.results import Grid, Result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHORT_HASH = 12
-LEAST_PREFIX = 8
-"""Letters of an agent's id that may stand for it."""
 UNLIKELY = 1e-3
 """The chance below which a dispersion is no longer taken for luck."""
 SAME_RATING = 0.01
@@ -45,9 +39,6 @@ LEAST_PRIOR, MAX_PRIOR = 1e-3, 1e6
 second are ever played."""
 NUM_SURPRISES = 10
 """The most surprising pairs that a board lists."""
-
-_Games = tuple[PairCounts, list[list[str]], str | None]
-"""Counts of games, lineages and the anchor, as `rate_counts` takes them."""
 
 
 @dataclass(frozen=True)
@@ -318,24 +309,6 @@ def _prior(draws: float | None) -> Prior:
     return Prior(draws=draws, lineage=draws)
 
 
-def rate(store: Reader, game_id: str, sampling: Sampling = "sample") -> Ratings:
-    """The ratings of one game: Bradley-Terry's over all its evaluation games whose nets chose by `sampling`.
-
-    Each snapshot is believed to be like the one before it that has games; the game's anchor is held at 1000.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
-    return rate_counts(*_games_of(store, game_id, sampling))
-
-
-def _games_of(store: Reader, game_id: str, sampling: Sampling) -> _Games:
-    """What the ratings of a game are worked out from."""
-    with store.reading():
-        counts, lineages = store.pair_counts(game_id, sampling=sampling), store.lineages(game_id)
-        return counts, lineages, store.game(game_id).anchor
-
-
 def rate_evaluation(
     store: Store,
     run: str,
@@ -357,13 +330,13 @@ def rate_evaluation(
     steps = dict(taken)
     names: dict[str, str] = {}
 
-    def read(reader: Reader) -> tuple[_Games, list[tuple[str, float]]]:
+    def read(reader: Reader) -> tuple[Games, list[tuple[str, float]]]:
         steps.update((row.agent_id, row.step) for row in reader.snapshots(run))
         names.update((agent, name) for agent, (name, _) in named_agents(reader, game_id).items())
         names.update((agent, f"{run}@{step}") for agent, step in taken.items())
-        return _games_of(reader, game_id, "sample"), reader.training_games(run)
+        return games_of(reader, game_id, "sample"), reader.training_games(run)
 
-    def work_out(found: tuple[_Games, list[tuple[str, float]]]) -> list[RatingRow]:
+    def work_out(found: tuple[Games, list[tuple[str, float]]]) -> list[RatingRow]:
         ratings, games = rate_counts(*found[0]), found[1]
         elo = elo_series((run, opponent, score) for opponent, score in games)[0].get(run, ELO_START)
         rows = [row for row in _rating_rows(ratings, game_id, "sample") if row.agent_id in agents]
@@ -376,7 +349,7 @@ def rate_evaluation(
             newest,
             [
                 Rated(
-                    name=names.get(row.agent_id) or _unknown(row.agent_id)[0],
+                    name=names.get(row.agent_id) or unknown(row.agent_id)[0],
                     rating=row.rating,
                     lower=row.rating if row.lower is None else row.lower,
                     upper=row.rating if row.upper is None else row.upper,
@@ -444,124 +417,6 @@ def curves(store: Store, runs: Sequence[str], title: str, metric: str = "") -> F
     return plots.progress(title, points, (metric.replace("_", " "), told) if metric else None)
 
 
-def best_snapshot(store: Reader, run: str) -> str:
-    """The agent id of RUN@best: the run's champion, else `best_rated`.
-
-    Raises:
-        UsageError: no such run.
-        StoreError: the run has no snapshot, or the store cannot be read.
-    """
-    with store.reading():
-        store.find_run(run)
-        return store.champion(run) or best_rated(store, run)
-
-
-def best_rated(store: Reader, run: str, but: str | None = None) -> str:
-    """The agent id of the run's snapshot with the highest lower 95 % bound, else its latest; never `but`.
-
-    A snapshot whose files were pruned cannot be played, so it is not the best.
-
-    Raises:
-        UsageError: no such run.
-        StoreError: the run has no other snapshot with its files, or the store cannot be read.
-    """
-    with store.reading():
-        ratings = rate(store, store.find_run(run).game_id)
-        snapshots = [row for row in store.snapshots(run) if row.agent_id != but and row.pruned_at is None]
-    if not snapshots:
-        raise StoreError(f"run `{run}` in {store.path} has no {'other ' if but else ''}snapshot yet; train it further")
-    lower = dict(zip(ratings.agents, ratings.lower, strict=True))
-    group = dict(zip(ratings.agents, ratings.group, strict=True))
-    rated = [snapshot for snapshot in snapshots if snapshot.agent_id in group]
-    if not rated:
-        return snapshots[-1].agent_id
-    return max(rated, key=lambda row: (-group[row.agent_id], lower[row.agent_id], row.step)).agent_id
-
-
-def find_named(store: Reader, name: str) -> SnapshotRow:
-    """The snapshot called `RUN` (its newest), `RUN@STEP` or `RUN@best`.
-
-    Raises:
-        UsageError: there is none.
-    """
-    run, at, which = name.partition("@")
-    with store.reading():
-        runs = [row.run for row in store.runs()]
-        if run not in runs:
-            raise UsageError(
-                f"agent {name!r}: no run `{run}` in {store.path}{nearest(run, runs)};"
-                f" name RUN, RUN@STEP, RUN@best, bot:NAME or an exported folder"
-            )
-        snapshots = store.snapshots(run)
-        if not snapshots:
-            raise UsageError(f"agent {name!r}: run {run} has no snapshot yet; train it further")
-        if which == "best":
-            best = best_snapshot(store, run)
-            return next(row for row in snapshots if row.agent_id == best and row.pruned_at is None)
-    steps = {str(row.step): row for row in snapshots}
-    if at and which not in steps:
-        raise UsageError(
-            f"agent {name!r}: run {run} has no snapshot at step {which or '(none given)'}"
-            f"{nearest(which, [*steps, 'best'])}"
-        )
-    return steps[which] if at else max(snapshots, key=lambda row: row.step)
-
-
-def find_rated(store: Reader, name: str) -> tuple[str, str]:
-    """Id and name of the agent called `bot:NAME`, as in `find_named`, or as a board calls it, or whose id begins so.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if name.startswith(BOT_PREFIX):
-        return name, name
-    with store.reading():
-        agents = {agent: found for game_id in store.games() for agent, found in named_agents(store, game_id).items()}
-        is_run = name.partition("@")[0] in {row.run for row in store.runs()}
-        composed = unicodedata.normalize("NFC", name)
-        meant = {
-            agent: called
-            for agent, (called, _) in agents.items()
-            if composed == unicodedata.normalize("NFC", called)
-            or (not is_run and len(name) >= LEAST_PREFIX and agent.startswith(name))
-        }
-        if len(meant) == 1:
-            return meant.popitem()
-        imports = [called for called, kind in agents.values() if kind == "import"]
-        if not is_run and not meant and get_close_matches(name, imports, n=1):
-            raise UsageError(
-                f"agent {name!r}: no run `{name}` and no agent of that name in {store.path}{nearest(name, imports)}"
-            )
-        try:
-            row = find_named(store, name)
-        except UsageError:
-            namesakes = sorted(called for called, _ in agents.values() if called.startswith(f"{composed} ("))
-            if not namesakes:
-                raise
-            raise UsageError(
-                f"agent {name!r} is no snapshot of this store; pass {' or '.join(map(repr, namesakes))}"
-            ) from None
-    return row.agent_id, f"{row.run}@{row.step}"
-
-
-def named_agents(store: Reader, game_id: str) -> dict[str, tuple[str, str]]:
-    """Agent id -> name and kind, of those that were introduced.
-
-    The name of an agent from elsewhere ends with the beginning of its id where it would be another's, too: `RUN@STEP`
-    where this store has such a run, or what two of them are called.
-    """
-    rows = store.agents(game_id)
-    runs = {row.run for row in store.runs()}
-    own = {agent for lineage in store.lineages(game_id) for agent in lineage}
-    others = Counter(row.name for row in rows if row.agent_id not in own)
-
-    def called(row: AgentRow) -> str:
-        is_taken = others[row.name] > 1 or row.name.partition("@")[0] in runs
-        return f"{row.name} ({row.agent_id[:LEAST_PREFIX]})" if row.agent_id not in own and is_taken else row.name
-
-    return {row.agent_id: (called(row), str(row.kind)) for row in rows}
-
-
 def _game_of(store: Reader, run: str, game_id: str | None) -> str:
     found = store.find_run(run).game_id
     if game_id not in (None, found):
@@ -609,30 +464,12 @@ def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sam
     )
 
 
-def rate_counts(
-    counts: PairCounts,
-    lineages: Sequence[Sequence[str]],
-    anchor: str | None,
-    also: Sequence[str] = (),
-    prior: Prior = DEFAULT_PRIOR,
-) -> Ratings:
-    """The ratings of one game from its counts and its lineages of snapshots, oldest first.
-
-    anchor: the agent held at 1000 where it has played; None: the mean is.
-    also: agents that are rated even without a game.
-    """
-    played = {*counts.seat0, *counts.seat1, *also}
-    neighbours = [pair for lineage in lineages for pair in pairwise(agent for agent in lineage if agent in played)]
-    with act("rate"):
-        return bradley_terry(counts, anchor, lineage=neighbours, agents=also, prior=prior)
-
-
 def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None, is_brief: bool) -> Board:
     shown = {*facts.counts.seat0, *facts.counts.seat1} if facts.own is None else _company(facts.counts, facts.own)
     against = other[0] if other is not None and other[0] in ratings.agents else None
 
     def name(agent_id: str) -> str:
-        return (facts.known.get(agent_id) or _unknown(agent_id))[0]
+        return (facts.known.get(agent_id) or unknown(agent_id))[0]
 
     entries = whole = _entries(ratings, shown, facts, against)
     if is_brief and len(chosen := choose(whole, against)) < len(whole):
@@ -741,7 +578,7 @@ def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | No
     for place, i in enumerate(order):
         agent_id, group = ratings.agents[i], ratings.group[i]
         rank = rank + 1 if place and ratings.group[order[place - 1]] == group else 1
-        name, kind = facts.known.get(agent_id) or _unknown(agent_id)
+        name, kind = facts.known.get(agent_id) or unknown(agent_id)
         wins, draws, losses = int(ratings.wins[i]), int(ratings.draws[i]), int(ratings.losses[i])
         entries.append(
             Entry(
@@ -763,11 +600,6 @@ def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | No
             )
         )
     return tuple(entries)
-
-
-def _unknown(agent_id: str) -> tuple[str, str]:
-    """Name and kind of an agent that only match rows know."""
-    return (agent_id, "bot") if agent_id.startswith(BOT_PREFIX) else (agent_id[:SHORT_HASH], "unknown")
 
 
 def _learner(run: RunRow, status: str, games: Sequence[tuple[str, float]]) -> TrainingEntry:

@@ -9,7 +9,8 @@ from itertools import groupby
 from league.acts import act
 from league.boards.alarms import Finding, look
 from league.boards.brief import choose
-from league.boards.standings import SHORT_HASH, Board, Entry, read_leaderboard
+from league.boards.naming import SHORT_HASH
+from league.boards.standings import Board, Entry, read_leaderboard
 from league.errors import UsageError, command_line, nearest
 from league.faces.kept import Films, key_of
 from league.faces.provenance import provenance

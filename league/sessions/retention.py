@@ -20,7 +20,7 @@ from pathlib import Path
 
 from league import config as settings
 from league.acts import act
-from league.boards.standings import best_rated
+from league.boards.naming import best_rated
 from league.errors import StoreError, UsageError
 from league.sessions.folders import check_folder
 from league.store.liveness import gate_lock

@@ -18,8 +18,9 @@ import pytest
 from benchmarks.curve import recorded
 from benchmarks.strength import falls
 from league.boards.headtohead import matchup
+from league.boards.naming import best_snapshot, find_rated
 from league.boards.payoff import payoffs
-from league.boards.standings import best_snapshot, find_rated, leaderboard, rate_evaluation
+from league.boards.standings import leaderboard, rate_evaluation
 from league.errors import StoreError, UsageError
 from league.maths.ratings import bradley_terry, elo_series
 from league.store.exchange import import_matches

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import league
 from league.arena.agents import find_agent
-from league.boards.standings import best_snapshot
+from league.boards.naming import best_snapshot
 from league.errors import LeagueError, StoreError, UsageError
 from league.sessions import retention
 from league.sessions.retention import holdings, milestones, prune, reasons_to_stay

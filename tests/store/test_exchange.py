@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import league
-from league.boards.standings import find_rated, leaderboard
+from league.boards.naming import find_rated
+from league.boards.standings import leaderboard
 from league.cli import app
 from league.errors import LeagueError, UsageError
 from league.store import exchange, formats
