@@ -242,7 +242,7 @@ def _signs(row: dict[str, Any]) -> tuple[str, ...]:
 
 def table(rows: list[dict[str, Any]], game_id: str, steps: int) -> str:
     """The runs as `league.boards.verdict` reads them."""
-    facts = {"name": "brawl with `--agent small`", "game_id": game_id, "agent": config.agents()["small"]}
+    facts = {"name": "brawl with `--agent small`", "game_id": game_id, "agent": config.agents()["small"]["agent"]}
     lines = ",\n  ".join(json.dumps(row) for row in rows if row["name"] not in LATER)
     head = json.dumps(facts | {"short": SHORT, "steps": steps, "strong": STRONG})
     return f'{head[:-1]}, "runs": [\n  {lines}\n]}}'

@@ -86,23 +86,23 @@ def test_every_config_is_what_it_was() -> None:
 
 def test_a_run_from_before_a_setting_has_the_constant_that_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read with it, under the fingerprint that it was stored with; another value is another fingerprint."""
-    older = to_json(load("smoke", "heavy"))
+    older = to_json(load("smoke", "heavy", "matrix"))
     for section, table in LATER.items():
         for key in table:
             del older[section][key]
-    assert from_json(older) == load("smoke", "heavy")
+    assert from_json(older) == load("smoke", "heavy", "matrix")
     del older["learner"]["clip"]
     with pytest.raises(ConfigError, match=r"learner\.clip has no value"):
         from_json(older)
     monkeypatch.setattr(config_module, "LATER", {**LATER, "learner": {**LATER["learner"], "clip": 0.2}})
-    assert from_json(older) == load("smoke", "heavy")
+    assert from_json(older) == load("smoke", "heavy", "matrix")
     for part, keys in {"env": ("threads", "strict_masks"), "learner": ("device",)}.items():
         for key in keys:
             del older[part][key]
     del older["run"]
     text = json.dumps(older, sort_keys=True, separators=(",", ":"))
-    assert fingerprint(load("smoke", "heavy")) == hashlib.sha256(text.encode()).hexdigest()
-    assert fingerprint(load("smoke", "heavy", overrides=["learner.clip=0.3"])) != fingerprint(load("smoke", "heavy"))
+    assert fingerprint(load("smoke", "heavy", "matrix")) == hashlib.sha256(text.encode()).hexdigest()
+    assert fingerprint(load("smoke", "heavy", overrides=["learner.clip=0.3"])) != fingerprint(load("smoke", "heavy", "matrix"))
 
 
 def test_games_and_presets_inherit_key_by_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

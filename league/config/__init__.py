@@ -270,8 +270,8 @@ def presets() -> tuple[str, ...]:
     return tuple(read_toml(SOURCE, "the hyperparameter source")["preset"])
 
 
-def agents() -> dict[str, dict[str, Any]]:
-    """Name of an agent's size -> the settings of [agent] that it is."""
+def agents() -> dict[str, dict[str, dict[str, Any]]]:
+    """Name of an agent's size -> section -> key -> value, of what it sets."""
     return dict(read_toml(SOURCE, "the hyperparameter source")["agents"])
 
 

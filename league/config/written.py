@@ -50,7 +50,7 @@ def _agent_words(name: str) -> list[str]:
     known = agents()
     if name not in known:
         raise ConfigError(f"agent={name} is not an agent's size{nearest(name, known)}")
-    return [f"agent.{key}={toml(value)}" for key, value in known[name].items()]
+    return [f"{section}.{key}={toml(value)}" for section, own in known[name].items() for key, value in own.items()]
 
 
 def toml(value: Any) -> str:

@@ -110,7 +110,7 @@ def test_the_measured_runs_are_of_todays_game() -> None:
     """The table is of the game, the agent and the readings that the library has; else it has to be made again."""
     found = measured()
     assert found["game_id"] == registry.game_id("brawl", config.load("10m").env.options)
-    assert found["agent"] == config.agents()["small"]
+    assert found["agent"] == config.agents()["small"]["agent"]
     names = [(run["name"], run["seed"]) for run in found["runs"]]
     assert len(set(names)) == len(names) and all(0.0 <= run["strength"] <= 1.0 for run in found["runs"])
     words = {bool(signs_of(Readings(**run["readings"]))) for run in found["runs"]}
