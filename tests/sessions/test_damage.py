@@ -35,7 +35,7 @@ from league.sessions import settling, sizing
 from league.sessions.recovery import lost_rows
 from league.snapshots.files import INDEX, PREVIOUS, WEIGHTS
 from league.snapshots.state import load_state, save_state
-from league.store import connection, writing
+from league.store import connection, flushing, writing
 from league.store import rows as records
 from league.store.keeping import kept_files
 from league.store.store import Store
@@ -704,7 +704,7 @@ def test_a_store_held_for_long_stops_no_training(
     monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.01)
     monkeypatch.setattr(connection, "LOCK_SECONDS", 0.02)
     clock = [0.0]
-    for module in (connection, writing):
+    for module in (connection, flushing):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
 
     class Meddler(Notes):

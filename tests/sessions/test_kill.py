@@ -182,7 +182,7 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "phase",
-    cases("play", slow=["wire", "save the state", "write the run", "snapshot", "learn", "write rows"]),
+    cases("play", slow=["wire", "save the state", "write the run", "snapshot", "learn"]),
 )
 def test_a_run_killed_before_its_first_state(phase: str, tmp_path: Path) -> None:
     """`runs` says that it died and `resume` begins it at step 0; where no row tells of it another run is begun."""
