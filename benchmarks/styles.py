@@ -109,7 +109,7 @@ TRIALS = {
             "agent.encoder_feedforward=128",
             "agent.history_frames=90",
             "agent.latents=4",
-            "learner.adaptive_kl=0.0",
+            "learner.rate_share=1.0",
             "pool.mix={self_play=0.2, " + ", ".join(f'"{bot}"={0.8 / len(STYLED):.2f}' for bot in STYLED) + "}",
         ),
         options={"held_out": {"bot_styles": "held_out"}},

@@ -4,13 +4,14 @@ import hashlib
 import json
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from league import config as config_module
-from league.config import LATER, SOURCE, fingerprint, from_json, load, presets, stages, to_json, with_options
+from league.config import LATER, SOURCE, agents, fingerprint, from_json, load, presets, stages, to_json, with_options
 from league.config.models import Config
 from league.config.updates import (
     check,
@@ -125,6 +126,35 @@ def test_games_and_presets_inherit_key_by_key(monkeypatch: pytest.MonkeyPatch, t
     assert "wide" in presets()
 
 
+def test_a_game_has_settings_of_its_own_for_an_agents_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They lie over the game's, below the preset and --set; a game that inherits has them, another has not."""
+    extra = """
+    [game.shy]
+    inherits = "_small"
+    learner.clip = 0.3
+    learner.epochs = 9
+    [game.shy.agents.small]
+    learner.clip = 0.1
+    learner.epochs = 5
+    agent.lstm_size = 16
+    [game.sly]
+    inherits = "shy"
+    """
+    with_source(monkeypatch, tmp_path, extra)
+    small = agents()["small"]["agent"]
+    for game in ("shy", "sly"):
+        plain, own = load(env=game), load(env=game, overrides=["agent=small"])
+        assert (plain.learner.clip, own.learner.clip) == (0.3, 0.1)
+        assert own.agent.lstm_size == small["lstm_size"] and plain.agent.lstm_size == 32
+        assert own.learner.epochs == plain.learner.epochs == load().learner.epochs  # the preset's
+        assert load(env=game, overrides=["agent=small", "learner.clip=0.2"]).learner.clip == 0.2
+    assert load(env="kuhn", overrides=["agent=small"]).learner == load(env="kuhn").learner
+    with_source(monkeypatch, tmp_path, "[game.shy.agents.smal]\nlearner.clip = 0.1")
+    assert "game.shy.agents: [smal] cannot be set here; did you mean `small`?" in refusal(env="shy")
+    with_source(monkeypatch, tmp_path, "[preset.wide.agents.small]\nlearner.clip = 0.1")
+    assert "preset.wide: [agents] cannot be set here" in refusal(preset="wide")
+
+
 @pytest.mark.parametrize(
     ("extra", "parts"),
     [
@@ -161,9 +191,9 @@ def test_starting_figures_are_the_designs() -> None:
 
 
 def test_short_stage_is_the_start_of_the_long_one() -> None:
-    """test50k and 10m resolve equal outside [run] and env.strict_masks, in every preset."""
-    for preset in presets():
-        short, long = (to_json(load(stage=stage, preset=preset)) for stage in ("test50k", "10m"))
+    """test50k and 10m resolve equal outside [run] and env.strict_masks, in every preset, for every agent's size."""
+    for preset, sets in product(presets(), ([], *([f"agent={name}"] for name in agents()))):
+        short, long = (to_json(load(stage=stage, preset=preset, overrides=sets)) for stage in ("test50k", "10m"))
         for data in (short, long):
             del data["run"], data["env"]["strict_masks"]
         assert short == long
@@ -249,6 +279,7 @@ def test_mix_is_replaced_as_a_table_and_changed_by_member(tmp_path: Path) -> Non
         ("learnr.gamma=0.9", ("learnr", "did you mean `learner`")),
         ("gamma=0.9", ("gamma", "section.key=value")),
         ("learner.epochs", ("learner.epochs", "section.key=value")),
+        ("agent=smal", ("smal", "not an agent's size", "did you mean `small`")),
         ("learner.epochs='3'", ("learner.epochs='3'", "integer", "--set learner.epochs")),
         ("learner.epochs=true", ("learner.epochs=True", "integer")),
         ("learner.epochs=1.0", ("learner.epochs=1.0", "integer")),

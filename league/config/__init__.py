@@ -56,7 +56,7 @@ CHANGEABLE = (
     ),
     *("learner.overlap", "learner.compile"),
     *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
-    "learner.adaptive_kl",
+    *("learner.rate_share", "learner.adaptive_kl"),
     *("run.total_steps", "run.rewind_every", "run.rewind_states"),
     *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.replays"),
     *("run.verbosity", "run.on_alarm"),
@@ -67,7 +67,7 @@ looks at it."""
 LATER: dict[str, dict[str, Any]] = {
     "agent": {"policy": "", "skip_connection": False},
     "env": {"curriculum": [], "workers": 0},
-    "learner": {"accumulate": 1, "segments": 1, "opponent_prediction": 0.0, "adaptive_kl": 0.0},
+    "learner": {"accumulate": 1, "segments": 1, "opponent_prediction": 0.0, "rate_share": 1.0, "adaptive_kl": 0.0},
     "pool": {"agents": {}, "bots": []},
     "run": {
         "anchor_games": 0,
@@ -84,6 +84,8 @@ LATER: dict[str, dict[str, Any]] = {
 }
 """Settings that the first release did not have, as the constants that they were: an older run is read with these, and
 the fingerprint leaves one out that is still what it was, so that what learned the same before is called the same."""
+AN_AGENT = "agent", ""
+"""Section and key of the override `agent=NAME`."""
 COMMON_ENV_KEYS = tuple(key for key in EnvConfig.model_fields if key != "options")
 """The keys of [env] that every game has; the others are the game's own."""
 
@@ -106,7 +108,8 @@ def load(
         preset: How wide, one of `presets()`.
         env: The game, the same as the override `env.name=...`.
         config_file: A TOML file with any of the six sections.
-        overrides: `section.key=value`; a value is a TOML literal, else a string.
+        overrides: `section.key=value`; a value is a TOML literal, else a string. `agent=NAME` stands for the settings
+            of [agents.NAME]; what the game has of its own for that agent is laid over [game.NAME].
         sizes: Laid over the preset: what `league.sessions.sizing` makes of `auto` on a device.
         layer: Laid over the stage: what a league's file says of a learner.
         defaults: Laid below [game.NAME]: what the game itself brings, section by section.
@@ -123,7 +126,8 @@ def load(
     merged: Layer = {}
     _merge(merged, base)
     _merge(merged, _brought(defaults or {}))
-    for table in _lineage(source, "game", game) if game in source["game"] else ():
+    agent = next((value for section, key, value in reversed(sets) if (section, key) == AN_AGENT), "")
+    for table in _lineage(source, "game", game, agent) if game in source["game"] else ():
         _merge(merged, table)
     for table in _lineage(source, "preset", preset):
         _merge(merged, table)
@@ -132,7 +136,10 @@ def load(
     _merge(merged, layer)
     _merge(merged, file_layer)
     for section, key, value in sets:
-        _set(merged, section, key, value)
+        if (section, key) == AN_AGENT:
+            _merge(merged, _sections(_pick(source, "agents", value), f"agents.{value}"))
+        else:
+            _set(merged, section, key, value)
     return _validate(_nest_env(merged))
 
 
@@ -271,7 +278,7 @@ def presets() -> tuple[str, ...]:
 
 
 def agents() -> dict[str, dict[str, dict[str, Any]]]:
-    """Name of an agent's size -> section -> key -> value, of what it sets."""
+    """Name of an agent's size -> section -> key -> value, of what it sets in every game."""
     return dict(read_toml(SOURCE, "the hyperparameter source")["agents"])
 
 
@@ -325,9 +332,10 @@ def changed(config: Config, overrides: Iterable[str]) -> Config:
     data = to_json(config)
     for text in overrides:
         section, key, value = _parse_override(text)
-        if f"{section}.{key}" not in CHANGEABLE:
+        name = f"{section}.{key}".rstrip(".")  # of `AN_AGENT` the section alone
+        if name not in CHANGEABLE:
             raise ConfigError(
-                f"--set {section}.{key}: a run keeps this setting; those that may change when it is resumed are"
+                f"--set {name}: a run keeps this setting; those that may change when it is resumed are"
                 f" {', '.join(CHANGEABLE)}"
             )
         if (section, key, value) == ("learner", "accumulate", AUTO):
@@ -397,23 +405,31 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 
 def _pick(source: Mapping[str, Any], kind: str, name: str) -> Any:
     if name not in source[kind]:
-        raise ConfigError(f"--{kind} {name!r} is not a {kind}{nearest(name, source[kind])}")
+        what = f"agent={name} is not an agent's size" if kind == "agents" else f"--{kind} {name!r} is not a {kind}"
+        raise ConfigError(f"{what}{nearest(name, source[kind])}")
     return source[kind][name]
 
 
-def _lineage(source: Mapping[str, Any], kind: str, name: str) -> list[Layer]:
+def _lineage(source: Mapping[str, Any], kind: str, name: str, agent: str = "") -> list[Layer]:
     """The layer of a game or preset after those that it inherits from, the farthest first; [run] is no part of them.
 
+    agent: name of an agent's size; what a game has for it alone is laid over the game's own.
+
     Raises:
-        ConfigError: it inherits from one that there is not, or from itself.
+        ConfigError: it inherits from one that there is not, or from itself, or names an agent's size that there is not.
     """
-    layers: dict[str, Layer] = {}
+    layers: dict[str, list[Layer]] = {}
     while True:
         table = dict(_pick(source, kind, name))
         parent = table.pop("inherits", None)
-        layers[name] = _sections(table, f"{kind}.{name}", known=set(SECTIONS) - {"run"})
+        where, sections = f"{kind}.{name}", set(SECTIONS) - {"run"}
+        sizes = table.pop("agents", {}) if kind == "game" else {}
+        by_agent = _sections(sizes, f"{where}.agents", known=source["agents"])
+        layers[name] = [_sections(table, where, known=sections)]
+        if agent in by_agent:
+            layers[name].append(_sections(by_agent[agent], f"{where}.agents.{agent}", known=sections))
         if parent is None:
-            return list(reversed(layers.values()))
+            return [layer for own in reversed(layers.values()) for layer in own]
         if not isinstance(parent, str) or parent not in source[kind]:
             known = nearest(str(parent), source[kind])
             raise ConfigError(f"{kind}.{name}.inherits={parent!r} is not a {kind} of the source{known}")
@@ -450,9 +466,11 @@ def _stage_layer(source: Mapping[str, Any], stage: str) -> Layer:
 
 
 def _parse_override(text: str) -> tuple[str, str, Any]:
-    """`section.key=value` as (section, key, value); a role of a league is a section, too."""
+    """`section.key=value` as (section, key, value); a league's role is a section, too; `agent=NAME` is `AN_AGENT`."""
     path, equals, literal = text.partition("=")
     section, dot, key = path.strip().partition(".")
+    if equals and (section, dot) == AN_AGENT:
+        return *AN_AGENT, literal.strip().strip("\"'")
     if not equals or not dot or not key:
         raise ConfigError(f"--set {text!r} is not section.key=value; write it like --set learner.gamma=0.995")
     if section not in (*SECTIONS, ROLE):

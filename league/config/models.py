@@ -133,7 +133,9 @@ class LearnerConfig(Section):
     """PPO."""
 
     learning_rate: Positive
-    """Adam's step size."""
+    """Adam's step size, before rate_share."""
+    rate_share: Annotated[float, Field(gt=0, le=1)]
+    """Share of learning_rate that the network takes: a wide one bears less, whatever a game or a preset sets."""
     adam_epsilon: Positive
     """Adam's epsilon."""
     gamma: Share
@@ -166,7 +168,7 @@ class LearnerConfig(Section):
     times this; "off" never stops them."""
     adaptive_kl: NotNegative
     """The approximate KL of an update, in nats, above which the learning rate is divided by 1.5; below half of it the
-    rate is multiplied by 1.5, up to learning_rate. 0: the rate is learning_rate."""
+    rate is multiplied by 1.5, up to rate_share of learning_rate. 0: the rate is that."""
     precision: Literal["float32", "highest", "bf16"]
     """Number format of matrix products: float32 at torch's precision "high", that is TF32 on CUDA and two bf16 a number
     on a CPU with AMX; float32 throughout ("highest"); or bf16."""
@@ -407,7 +409,7 @@ SECTIONS: dict[str, type[Section] | None] = {
 }
 MOVING: dict[str, tuple[str, ...]] = {
     "learner": (
-        *("learning_rate", "gamma", "gae_lambda", "clip", "value_coefficient", "entropy_coefficient"),
+        *("learning_rate", "rate_share", "gamma", "gae_lambda", "clip", "value_coefficient", "entropy_coefficient"),
         *("max_gradient_norm", "adaptive_kl", "segments", "minibatches", "epochs"),
     ),
     "pool": ("recent_window",),

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from league.config import ROLE, agents, to_json
+from league.config import ROLE, to_json
 from league.config.models import SECTIONS, Config
 from league.config.schedules import Schedule
-from league.errors import ConfigError, nearest
+from league.errors import ConfigError
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 BARS = "▁▂▃▄▅▆▇█"
@@ -23,12 +23,12 @@ Overrides = Sequence[str] | Mapping[str, Any]
 
 
 def as_words(overrides: Overrides, agent: str | None = None) -> list[str]:
-    """Each setting as `section.key=value`; those of the agent's size come first, so that the others win.
+    """Each setting as `section.key=value`; the agent's size comes first, as `agent=NAME`, so that the others win.
 
     Raises:
-        ConfigError: no agent of that name, a section that is no dict, or a value that no setting has.
+        ConfigError: a section that is no dict, or a value that no setting has.
     """
-    words = [] if agent is None else _agent_words(agent)
+    words = [] if agent is None else [f"agent={agent}"]
     if not isinstance(overrides, Mapping):
         return [*words, *overrides]
     for section, table in overrides.items():
@@ -44,13 +44,6 @@ def as_words(overrides: Overrides, agent: str | None = None) -> list[str]:
             except (TypeError, ValueError) as error:
                 raise ConfigError(f"overrides: {section}.{key}={value!r} cannot be a setting: {error}") from None
     return words
-
-
-def _agent_words(name: str) -> list[str]:
-    known = agents()
-    if name not in known:
-        raise ConfigError(f"agent={name} is not an agent's size{nearest(name, known)}")
-    return [f"{section}.{key}={toml(value)}" for section, own in known[name].items() for key, value in own.items()]
 
 
 def toml(value: Any) -> str:

@@ -21,8 +21,10 @@ MOST_PARTS = 10
 """Of a whole; what is smaller is put together."""
 LEARNING = (
     *("policy_loss", "value_loss", "approx_kl", "entropy", "clip_share", "explained_variance", "gradient_norm"),
-    *("reward_per_step", "schedule/learner.learning_rate", "schedule/learner.entropy_coefficient"),
+    *("reward_per_step", "learning_rate", "schedule/learner.entropy_coefficient"),
 )
+STEADY = {"learning_rate", "schedule/learner.entropy_coefficient"}
+"""What is drawn where it moves only."""
 TITLES = {
     **FIGURES,
     "policy_loss": "policy loss",
@@ -165,7 +167,7 @@ def _learning(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
     panels = []
     for name in LEARNING:
         series = _drawn(lines, _metric(facts, name))
-        if series and (not name.startswith("schedule/") or _moves(series)):
+        if series and (name not in STEADY or _moves(series)):
             seen = [y for x in series for y in x.y if y is not None]
             title = TITLES.get(name, name.rpartition(".")[2].replace("_", " "))
             panels.append(Panel(title, series, healthy=healthy(name, seen)))

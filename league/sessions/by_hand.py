@@ -18,7 +18,7 @@ from league.types import Rollout
 
 LIVE = (
     *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
-    "learner.adaptive_kl",
+    *("learner.rate_share", "learner.adaptive_kl"),
     *(name for name in CHANGEABLE if name.startswith("run.")),
 )
 """What of `league.config.CHANGEABLE` may change between two updates of one process: nothing that play is made of."""

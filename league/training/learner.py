@@ -53,11 +53,11 @@ class Learner:
         self._parameters = [parameter for _, parameter in self._named_parameters()]
         is_fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(
-            self._parameters, lr=config.learning_rate, eps=config.adam_epsilon, fused=is_fused
+            self._parameters, lr=config.rate_share * config.learning_rate, eps=config.adam_epsilon, fused=is_fused
         )
         self._scheduled = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty((), device=device))
-        self._rate_share = 1.0
-        """Of the configured learning rate, which `learner.adaptive_kl` steers."""
+        self._steered = 1.0
+        """Share of the configured rate that `learner.adaptive_kl` has come to."""
         self._kept = Kept(self._parameters, self.optimizer)
         self._graphs: StepGraphs[Minibatch, Tensor] | None = None
 
@@ -74,7 +74,7 @@ class Learner:
         """Makes its next update by other figures; moments and weights go on."""
         self.config = config
         if not config.adaptive_kl:
-            self._rate_share = 1.0
+            self._steered = 1.0
         given = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty(()))
         for there, now in zip(self._scheduled, given, strict=True):
             there.copy_(now)
@@ -91,14 +91,14 @@ class Learner:
 
     @property
     def _rate(self) -> float:
-        return self._rate_share * self.config.learning_rate
+        return self._steered * self.config.rate_share * self.config.learning_rate
 
     def _steer(self, kl: float, most: float) -> None:
         """Lowers the learning rate after an update whose KL was above `most`, and raises it below half of that."""
         if kl > most:
-            self._rate_share /= RATE_FACTOR
+            self._steered /= RATE_FACTOR
         elif kl < 0.5 * most:
-            self._rate_share = min(1.0, RATE_FACTOR * self._rate_share)
+            self._steered = min(1.0, RATE_FACTOR * self._steered)
         self._set_rate()
 
     @act("learn")
@@ -140,8 +140,8 @@ class Learner:
             self._rng.bit_generator.state = drawn
             raise
         told = means | _told(rollout, targets)
+        told["learning_rate"] = self._rate
         if config.adaptive_kl:
-            told["learning_rate"] = self._rate
             self._steer(means["approx_kl"], config.adaptive_kl)
         return told
 
@@ -280,7 +280,7 @@ class Learner:
             "policy": self.policy.state_dict(),
             **foresight,
             "optimizer": {str(index): dict(values) for index, values in moments.items()},
-            "rate_share": self._rate_share,
+            "rate_share": self._steered,
             "rng": self._rng.bit_generator.state,
         }
 
@@ -292,7 +292,7 @@ class Learner:
         groups = self.optimizer.state_dict()["param_groups"]
         moments = {int(index): values for index, values in state["optimizer"].items()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        self._rate_share = state.get("rate_share", 1.0)  # states of before have none
+        self._steered = state.get("rate_share", 1.0)  # states of before have none
         self._set_rate()
         self._rng.bit_generator.state = state["rng"]
 

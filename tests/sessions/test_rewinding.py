@@ -116,6 +116,7 @@ def test_more_steps_are_those_from_the_start(parent: Path, tmp_path: Path) -> No
         (100, [], "kept: 512, 1,024, 1,280"),
         (512, ["run.total_steps=400"], "has made 512 steps"),
         (512, ["agent.lstm_size=8"], "a run keeps this setting"),
+        (512, ["agent=small"], "--set agent: a run keeps this setting"),
         (1_280, [], "it is finished at step 1,280"),
     ],
 )

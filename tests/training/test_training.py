@@ -361,7 +361,22 @@ def test_the_rate_follows_the_kl_and_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     assert rate(other) == 3e-4  # a state from before
     other.reconfigure(learner.config.model_copy(update={"adaptive_kl": 0.0}))
     assert rate(other) == 1e-3
-    assert "learning_rate" not in other.update(rollout)
+
+
+def test_the_network_takes_a_share_of_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever sets the rate, and whatever the KL asks for below that; a learner begins by it."""
+    learner, rollout = learner_and_rollout()
+    config = learner.config.model_copy(update={"learning_rate": 1e-3, "rate_share": 0.25})
+    fresh = Learner(learner.policy, config, np.random.default_rng(0), learner.device)
+    assert fresh.optimizer.param_groups[0]["lr"] == 2.5e-4
+    told = torch.tensor([0.02 if part == "approx_kl" else 0.0 for part in PARTS])
+    monkeypatch.setattr(learner, "_minibatch", lambda *_, **more: told)
+    rates = []
+    for update in ({}, {"learning_rate": 4e-4}, {"rate_share": 1.0}, {"adaptive_kl": 0.01}, {}):
+        config = config.model_copy(update=update)
+        learner.reconfigure(config)
+        rates.append(learner.update(rollout)["learning_rate"])
+    assert rates == pytest.approx([2.5e-4, 1e-4, 4e-4, 4e-4, 4e-4 * 2 / 3])
 
 
 def test_a_refused_update_leaves_the_rate() -> None:
