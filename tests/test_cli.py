@@ -167,7 +167,7 @@ def test_an_agents_size_is_short_for_its_settings(call: Call, tmp_path: Path) ->
     found = call("settings", *given, "--set", "agent.observation_width=32", "--json", cwd=tmp_path).json["agent"]
     small = config.agents()["small"]["agent"]
     assert found == found | small | {"observation_width": 32} and small["lstm_size"] != 8
-    need_refusal(call("train", "--agent", "smal", cwd=tmp_path), 2, "agent=smal", "did you mean `small`?")
+    need_refusal(call("train", "--agent", "smal", cwd=tmp_path), 2, "agent='smal'", "did you mean `small`?")
     loaded = config.load(overrides=as_words({"learner": {"gamma": 0.9}}, "small"))
     assert words_for(loaded, "10m", "fast") == ["--agent", "small", "--set", "learner.gamma=0.9"]
 

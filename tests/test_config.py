@@ -280,6 +280,7 @@ def test_mix_is_replaced_as_a_table_and_changed_by_member(tmp_path: Path) -> Non
         ("gamma=0.9", ("gamma", "section.key=value")),
         ("learner.epochs", ("learner.epochs", "section.key=value")),
         ("agent=smal", ("smal", "not an agent's size", "did you mean `small`")),
+        ("agent=a\n\x1b", (r"agent='a\n\x1b'", "known: small")),
         ("learner.epochs='3'", ("learner.epochs='3'", "integer", "--set learner.epochs")),
         ("learner.epochs=true", ("learner.epochs=True", "integer")),
         ("learner.epochs=1.0", ("learner.epochs=1.0", "integer")),

@@ -405,7 +405,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 
 def _pick(source: Mapping[str, Any], kind: str, name: str) -> Any:
     if name not in source[kind]:
-        what = f"agent={name} is not an agent's size" if kind == "agents" else f"--{kind} {name!r} is not a {kind}"
+        what = f"agent={name!r} is not an agent's size" if kind == "agents" else f"--{kind} {name!r} is not a {kind}"
         raise ConfigError(f"{what}{nearest(name, source[kind])}")
     return source[kind][name]
 
