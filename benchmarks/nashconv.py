@@ -4,9 +4,9 @@
 
 trains leagues with PSRO (sampler `nash`, payoffs between snapshots played out) through `league.train`, reads every
 snapshot's behaviour strategy out of its network, and works out the NashConv of the newest snapshot, of the Nash mixture
-of all snapshots so far, and of their uniform mixture. 0 is an equilibrium. One JSON line a run; `gain` and `best` are
-means over the second half of it: what a snapshot gains on the Nash mixture that it was trained against, and what a best
-response would.
+of all snapshots so far, of the mean of such mixtures over the second half of the snapshots so far, and of all
+snapshots alike. 0 is an equilibrium. One JSON line a run; `gain` and `best` are means over the second half of it: what
+a snapshot gains on the Nash mixture that it was trained against, and what a best response would.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
         "leduc",
         (
             *KUHN,
-            "pool.snapshot_every=32768",
-            "run.total_steps=3276800",
-            "learner.learning_rate={ 400_000 = 3e-3, 3_000_000 = 3e-4 }",
+            "pool.snapshot_every=131072",
+            "pool.payoff_games=512",
+            "run.total_steps=5242880",
         ),
     ),
     "OpenSpiel's kuhn": (
@@ -107,8 +107,13 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
 """Name -> game and settings. Biased: Nash (1/16, 10/16, 5/16), OpenSpiel's `lp_solver_test.py`, payoffs over 50."""
 USUAL = ["rock-paper-scissors", "biased rock-paper-scissors", "kuhn"]
 """What needs nothing installed beside the library, and minutes."""
-CURVES = {"newest": (165, 30, 45), "nash": (25, 85, 155), "uniform": (120, 120, 120)}
-LABELS = {"newest": "newest snapshot", "nash": "Nash mixture of all snapshots", "uniform": "uniform mixture"}
+CURVES = {"newest": (165, 30, 45), "uniform": (120, 120, 120), "nash": (25, 85, 155), "average": (225, 135, 0)}
+LABELS = {
+    "newest": "newest snapshot",
+    "uniform": "uniform mixture",
+    "nash": "Nash mixture of all snapshots",
+    "average": "mean of the last half of these mixtures",
+}
 INK, PAPER, GRID = (25, 25, 25), (255, 255, 255), (222, 222, 222)
 PANEL, GAP = (380, 300), 70
 
@@ -120,6 +125,9 @@ class Point(NamedTuple):
     newest: float
     nash: float
     uniform: float
+    average: float
+    """Of the mean of the Nash mixtures at the second half of the snapshots so far. NashConv is convex in the mixture
+    (two players, zero sum), so it is at most the mean of theirs."""
     support: int
     """Snapshots of more than 1 % in the Nash mixture."""
     gain: float = 0.0
@@ -148,30 +156,33 @@ def curve(steps: Sequence[int], strategies: npt.NDArray[np.float64], tree: GameT
     """NashConv after each snapshot; the Nash mixture is that of the snapshots' exact payoffs."""
     gains = margins(tree, strategies)
     points: list[Point] = []
-    before = np.zeros(0)
+    mixtures = np.zeros((len(steps) + 1, len(steps)))
     for k in range(1, len(steps) + 1):
-        gain = float(gains[k - 1, : k - 1] @ before)
-        weights = before = nash(gains[:k, :k]).rows
-        mixed = (mixture(tree, strategies[:k], w) for w in (weights, np.full(k, 1.0 / k)))
-        values = (nash_conv(tree, strategy).total for strategy in (strategies[k - 1], *mixed))
-        support = int((weights > 0.01).sum())
+        gain = float(gains[k - 1] @ mixtures[k - 1])
+        mixtures[k, :k] = nash(gains[:k, :k]).rows
+        alike = (np.arange(len(steps)) < k) / k
+        kinds = mixtures[k], alike, mixtures[k // 2 + 1 : k + 1].mean(axis=0)
+        values = (nash_conv(tree, s).total for s in (strategies[k - 1], *(mixture(tree, strategies, w) for w in kinds)))
+        support = int((mixtures[k] > 0.01).sum())
         points.append(Point(steps[k - 1], *(round(v, 5) + 0.0 for v in values), support, round(gain, 5)))
     return points
 
 
 def draw(runs: Sequence[dict[str, object]]) -> Image:
-    """A panel a game: NashConv over steps, a line a seed and kind."""
+    """A panel a game, two side by side: NashConv over steps, a line a seed and kind."""
     from PIL import Image, ImageDraw
 
     games = [game for game in GAMES if any(run["game"] == game for run in runs)]
-    width = len(games) * (PANEL[0] + GAP) + 60
-    image = Image.new("RGB", (width, PANEL[1] + 130), PAPER)
+    corners = [(GAP + i % 2 * (PANEL[0] + GAP), 105 + i // 2 * (PANEL[1] + 105)) for i in range(max(2, len(games)))]
+    right, bottom = (max(axis) + size for axis, size in zip(zip(*corners, strict=True), PANEL, strict=True))
+    image = Image.new("RGB", (right + 60, bottom + 55), PAPER)
     pen = ImageDraw.Draw(image)
     for i, (kind, colour) in enumerate(CURVES.items()):
-        pen.line((GAP + 260 * i, 22, GAP + 260 * i + 30, 22), colour, width=3)
-        pen.text((GAP + 260 * i + 38, 22), LABELS[kind], INK, font=_font(15), anchor="lm")
-    for i, game in enumerate(games):
-        _panel(pen, game, [run for run in runs if run["game"] == game], (GAP + i * (PANEL[0] + GAP), 75))
+        x, y = corners[i % 2][0], 22 + 26 * (i // 2)
+        pen.line((x, y, x + 30, y), colour, width=3)
+        pen.text((x + 38, y), LABELS[kind], INK, font=_font(15), anchor="lm")
+    for game, corner in zip(games, corners, strict=False):
+        _panel(pen, game, [run for run in runs if run["game"] == game], corner)
     return image
 
 

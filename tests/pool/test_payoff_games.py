@@ -12,6 +12,7 @@ import torch
 
 from league.config import load
 from league.config.models import PoolConfig
+from league.envs.classic import matrix
 from league.maths.nashconv import margins, payoffs
 from league.pool import payoff_games as psro
 from league.pool.payoff_games import mean_margins
@@ -113,6 +114,27 @@ def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(pool.results.measured[pool.snapshots[-1]]) == pool.snapshots[:-1]
 
 
+def test_curve_of_snapshots_known_by_hand(bench: ModuleType) -> None:
+    """Rock, paper and scissors join in turn: the Nash mixture is the newest until all are there. The mean of the last
+    half of the mixtures is then of paper and the equilibrium. In a matrix game NashConv is 2 max(A x)."""
+    payoff = np.array([[0.0, -0.5, 1.0], [0.5, 0.0, -0.1], [-1.0, 0.1, 0.0]])
+    tree = matrix.tree(matrix.Options(payoff=payoff.tolist(), rounds=1))
+    points = bench.curve([0, 10, 20], np.repeat(np.eye(3)[:, None], 2, axis=1), tree)
+    rock, paper, scissors = np.eye(3)
+    equilibrium = np.array([1.0, 10.0, 5.0]) / 16
+    expected = {
+        "newest": [rock, paper, scissors],
+        "nash": [rock, paper, equilibrium],
+        "uniform": [rock, (rock + paper) / 2, np.full(3, 1 / 3)],
+        "average": [rock, paper, (paper + equilibrium) / 2],
+    }
+    for kind, strategies in expected.items():
+        values = [2 * (payoff @ strategy).max() for strategy in strategies]
+        assert [getattr(point, kind) for point in points] == pytest.approx(values, abs=1e-4), kind
+    assert [point.support for point in points] == [1, 1, 3]
+    assert [point.gain for point in points] == pytest.approx([0.0, 0.5, 0.1])
+
+
 @pytest.mark.slow
 def test_league_finds_the_equilibrium_of_biased_rock_paper_scissors(bench: ModuleType, tmp_path: Path) -> None:
     """PSRO ends below a NashConv of 0.02, from 1/3 uniform (0.2 is where plain best responses to paper stop)."""
@@ -133,10 +155,13 @@ def test_league_comes_near_an_equilibrium_of_kuhn_poker(bench: ModuleType, tmp_p
 
 
 def test_picture_of_curves(bench: ModuleType) -> None:
-    """Every kind of curve is drawn in its colour, a panel a game."""
-    points = [(0, 0.9, 0.9, 0.9, 1), (100, 0.5, 0.1, 0.3, 2)]
+    """Every kind of curve is drawn in its colour, a panel a game, two side by side."""
+    points = [(0, 0.9, 0.9, 0.9, 0.9, 1), (100, 0.5, 0.1, 0.3, 0.2, 2)]
     one = bench.draw([{"game": "kuhn", "seed": 0, "curve": points}])
-    two = bench.draw([{"game": game, "seed": 0, "curve": points} for game in ("kuhn", "rock-paper-scissors")])
-    assert two.width > 1.8 * (one.width - 60)
-    drawn = {colour for _, colour in one.crop((0, 60, *one.size)).getcolors(1 << 20)}
-    assert set(bench.CURVES.values()) <= drawn
+    games = ("kuhn", "rock-paper-scissors", "leduc")
+    three = bench.draw([{"game": game, "seed": 0, "curve": points} for game in games])
+    assert three.width == one.width and three.height > one.height + bench.PANEL[1]
+    for left, top in ((0, 60), (one.width // 2, 60), (0, one.height)):
+        panel = three.crop((left, top, left + one.width // 2, top + one.height - 60))
+        drawn = {colour for _, colour in panel.getcolors(1 << 20)}
+        assert set(bench.CURVES.values()) <= drawn
