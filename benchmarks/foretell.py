@@ -37,8 +37,12 @@ from league.maths.record import wilson
 from league.store.store import Store
 
 SHORT = 50_000
-POOL = "pool.recent_window=10"
-"""Brawl's default when these settings were chosen, and that of every run whose setting says nothing else."""
+THEN = (
+    "pool.recent_window=10",
+    "learner.epochs={ 0 = 6, 200_000 = 4 }",
+    "learner.learning_rate={ 50_000 = 1e-3, 500_000 = 4e-4 }",
+)
+"""Brawl's defaults when these settings were chosen, and those of every run whose setting says nothing else."""
 STRONG = 0.85
 """A strength, somewhat below what two seeds of `unchanged` come to at three million steps (0.91, 0.89)."""
 SHAPING = {
@@ -125,7 +129,7 @@ class Call(NamedTuple):
 def measure(name: str, seed: int, sets: Sequence[str], call: Call, home: Path) -> dict[str, Any]:
     """Trains and judges one setting's seed in `home`; its line. Scores are in %."""
     store = home / "league.duckdb"
-    overrides = [*COMMON, "env.threads=1", f"run.total_steps={call.steps}", "run.allow_short=true", POOL, *sets]
+    overrides = [*COMMON, "env.threads=1", f"run.total_steps={call.steps}", "run.allow_short=true", *THEN, *sets]
     began = time.perf_counter()
     result = league.train("10m", agent="small", seed=seed, overrides=overrides, fresh=True, store=store)
     if result.signal:
