@@ -68,7 +68,9 @@ def test_a_trial_judges_each_mark(tmp_path: Path) -> None:
     arguments = argparse.Namespace(steps=4096, mark=2048, games=40, preset="fast", sets=sets)
     found = measure(TRIAL, "neither", 0, tmp_path, arguments)
     assert list(found["curve"]) == [2048, 4096] and found["steps"] == 4096
+    minutes = [at["minutes"] for at in found["curve"].values()]
+    assert 0 <= minutes[0] <= minutes[1], "rounded, so 0.0 on a fast machine"
     for at in found["curve"].values():
-        assert at["minutes"] > 0 and set(at) == {"minutes", "seen", "held_out"}
+        assert set(at) == {"minutes", "seen", "held_out"}
         assert set(at["seen"]) == set(TRIAL.readings) and "likes riposte" not in at["seen"]["score"]
         assert "likes riposte" in at["held_out"]["score"] and 0 <= at["held_out"]["score"]["all"][0] <= 100
