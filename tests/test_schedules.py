@@ -54,18 +54,18 @@ def test_a_setting_moves_where_a_table_stands_for_its_number() -> None:
     assert config.at(500).pool.mix == {"self_play": 0.7, "bot:based": 0.3}
     assert config.at(0) is config and config.at(2_000_000).at(0) == config
     assert config.scheduled()[("learner", "learning_rate")] == 1e-3
-    plain = load("10m", "heavy", "matrix")
+    plain = load("10m", "beast", "matrix")
     assert plain.at(10**6) is plain and not plain.schedules
 
 
 def test_settings_keep_their_schedules() -> None:
     """As JSON and back, at whatever step they stand; they count for the fingerprint, and a number alone is a number."""
-    plain, config = (load("10m", "heavy", "matrix", overrides=sets) for sets in ([], [FALLING]))
+    plain, config = (load("10m", "beast", "matrix", overrides=sets) for sets in ([], [FALLING]))
     for now in (config, config.at(700_000)):
         assert from_json(json.loads(json.dumps(to_json(now)))) == config
         assert fingerprint(now) == fingerprint(config)
-    other = load("10m", "heavy", "matrix", overrides=["learner.learning_rate={50_000=1e-3, 1_000_000=2e-4}"])
-    alone = load("10m", "heavy", "matrix", overrides=["learner.learning_rate=1e-3", "learner.segments=1"])
+    other = load("10m", "beast", "matrix", overrides=["learner.learning_rate={50_000=1e-3, 1_000_000=2e-4}"])
+    alone = load("10m", "beast", "matrix", overrides=["learner.learning_rate=2e-3", "learner.segments=1"])
     assert len({fingerprint(x) for x in (plain, config, other)}) == 3 and fingerprint(alone) == fingerprint(plain)
     assert settings.changed(config, ["learner.learning_rate=1e-4"]).schedules == {}
     assert settings.changed(plain, [FALLING]) == config

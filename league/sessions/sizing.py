@@ -27,7 +27,6 @@ from league.types import SEATS, GameSpec, Policy
 
 MINIBATCH = 8_192
 """Samples that `auto` learns from at once, where rollouts are long enough for several such minibatches."""
-MIN_EPOCHS = 2
 MIN_ROWS, MAX_ROWS = 32, 2_048
 """Fewer would leave a group of the mix without a row, more would make fewer than 150 updates of ten million steps."""
 ROWS_A_CORE = 8
@@ -35,6 +34,8 @@ ROWS_A_CORE = 8
 ROWS_A_NET, MAX_NETS = 16, 16
 SIZED = {"env": ("rows",), "learner": ("segments", "minibatches", "epochs", "learning_rate"), "pool": ("live_nets",)}
 """What `auto` chooses."""
+COUNTS = ("segments", "minibatches", "epochs")
+"""What the gradient steps a sample depend on."""
 OVERHEAD = 128 * 2**20
 """Bytes that the store, the libraries' workspaces and what allocators do not give back take at any width."""
 WORKER = 48 * 2**20
@@ -411,8 +412,8 @@ def auto(
 
     On CUDA: as many rows as half of the memory holds. On a CPU: those that `auto` starts from, more where there are
     many cores. The rollout is learned from in minibatches near `MINIBATCH`, but never in fewer than `auto` starts
-    from, over as many epochs as leave the number of gradient steps about the same, and at least `MIN_EPOCHS`; where
-    that makes more gradient steps, the learning rate is lowered in proportion.
+    from. At every step of the run there are about as many gradient steps a sample as there, and at most as many an
+    update as there in the beginning; where one epoch makes more, the learning rate is lowered in proportion.
 
     Args:
         load: the settings with a layer of sizes over the preset; what a user has set is above both.
@@ -468,15 +469,21 @@ def _sizes(start: Config, rows: int) -> Layer:
     steps = learner.minibatches * learner.epochs
     wanted = max(learner.minibatches, _power_of_two(rows * learner.rollout_steps // MINIBATCH))
     minibatches = next(n for n in range(wanted, 0, -1) if rows % n == 0)
-    epochs = max(MIN_EPOCHS, min(learner.epochs, steps // minibatches))
-    factor = min(1.0, steps / (minibatches * epochs))
+    epochs = {}
+    counts = [x for (section, key, *_), x in start.schedules.items() if section == "learner" and key in COUNTS]
+    for mark in marks(counts):
+        now = start.at(mark)
+        a_sample = now.learner.minibatches * now.learner.epochs / steps_per_update(now)
+        wanted = min(steps, a_sample * rows * learner.rollout_steps)
+        epochs[mark] = max(1, min(learner.epochs, round(wanted / minibatches)))
+    factor = min(1.0, steps / (minibatches * epochs[0]))
     moving = start.schedules.get(("learner", "learning_rate"))
     return {
         "env": {"rows": rows},
         "learner": {
             "segments": 1,
             "minibatches": minibatches,
-            "epochs": epochs,
+            "epochs": {str(mark): number for mark, number in epochs.items()},
             "learning_rate": moving.scaled(factor).to_json() if moving else learner.learning_rate * factor,
         },
         "pool": {"live_nets": live_nets},

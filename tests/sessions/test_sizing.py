@@ -226,7 +226,7 @@ def test_auto_on_a_small_machine_is_fast() -> None:
     [(CPU, 64, 16), (CPU, 64, 48), (CPU, 512, 192), (CPU, 3, 64), *((GPU, n, 4) for n in (3, 6, 12, 24, 80, 140))],
 )
 def test_auto_keeps_every_rule_on_every_device(device: torch.device, total: float, cores: int) -> None:
-    """It passes the checks of 10m, takes at most half of the memory, and learns by the rule of 8,192 and two epochs."""
+    """It passes the checks of 10m, takes at most half of the memory, and makes `fast`'s gradient steps a sample."""
     config, line = chosen(device, total, cores)
     updates.check(config)
     spec = registry.spec("brawl", config.env.options)
@@ -235,7 +235,13 @@ def test_auto_keeps_every_rule_on_every_device(device: torch.device, total: floa
     samples, steps = updates.steps_per_update(config), learner.minibatches * learner.epochs
     minibatch = samples // learner.minibatches
     assert minibatch <= sizing.MINIBATCH and (learner.minibatches == 4 or minibatch == sizing.MINIBATCH)
-    assert learner.epochs >= 2 and learner.learning_rate == pytest.approx(1e-3 * min(1, 24 / steps))
+    assert learner.learning_rate == pytest.approx(1e-3 * min(1, 24 / steps))
+    fast = settings.load(preset="fast")
+    for later in (0, 199_999, 200_000, 500_000, 10_000_000):
+        now, theirs = config.at(later), fast.at(later)
+        a_sample = theirs.learner.minibatches * theirs.learner.epochs / updates.steps_per_update(theirs)
+        wanted = min(24, a_sample * updates.steps_per_update(now)) / now.learner.minibatches
+        assert now.learner.epochs in (1, int(wanted), int(wanted) + 1) and now.learner.epochs <= 6
     assert f"{config.env.rows} rows x 32 steps" in line and f"{learner.learning_rate:g} for {steps} gradient" in line
     assert "\n" not in line
 
@@ -250,10 +256,10 @@ def test_auto_grows_with_the_device() -> None:
 
 
 def test_many_minibatches_lower_the_learning_rate() -> None:
-    """Where two epochs make more gradient steps than `auto` starts from, the learning rate falls in proportion."""
+    """Where one epoch makes more gradient steps than `auto` starts from, the learning rate falls in proportion."""
     config, _ = chosen(GPU, 140, 4, "learner.rollout_steps=128")
-    assert (config.env.rows, config.learner.minibatches, config.learner.epochs) == (2_048, 32, 2)
-    assert config.learner.learning_rate == pytest.approx(1e-3 * 24 / 64)
+    assert (config.env.rows, config.learner.minibatches, config.learner.epochs) == (2_048, 32, 1)
+    assert config.learner.learning_rate == pytest.approx(1e-3 * 24 / 32)
 
 
 def test_auto_decides_by_the_device_and_not_by_the_stage() -> None:
