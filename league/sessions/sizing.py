@@ -474,8 +474,8 @@ def _sizes(start: Config, rows: int) -> Layer:
     for mark in marks(counts):
         now = start.at(mark)
         a_sample = now.learner.minibatches * now.learner.epochs / steps_per_update(now)
-        wanted = min(steps, a_sample * rows * learner.rollout_steps)
-        epochs[mark] = max(1, min(learner.epochs, round(wanted / minibatches)))
+        most = min(steps, a_sample * rows * learner.rollout_steps)
+        epochs[mark] = max(1, min(learner.epochs, round(most / minibatches)))
     factor = min(1.0, steps / (minibatches * epochs[0]))
     moving = start.schedules.get(("learner", "learning_rate"))
     return {
