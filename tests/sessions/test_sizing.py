@@ -241,7 +241,7 @@ def test_auto_keeps_every_rule_on_every_device(device: torch.device, total: floa
         now, theirs = config.at(later), fast.at(later)
         a_sample = theirs.learner.minibatches * theirs.learner.epochs / updates.steps_per_update(theirs)
         wanted = min(24, a_sample * updates.steps_per_update(now)) / now.learner.minibatches
-        assert now.learner.epochs in (1, int(wanted), int(wanted) + 1) and now.learner.epochs <= 6
+        assert abs(now.learner.epochs - max(1, min(wanted, 6))) <= 0.5
     assert f"{config.env.rows} rows x 32 steps" in line and f"{learner.learning_rate:g} for {steps} gradient" in line
     assert "\n" not in line
 
