@@ -39,9 +39,12 @@ def curve(out: Path) -> None:
         axes.fill_between(millions, lower, upper, color=colour, alpha=0.18, linewidth=0)
         axes.plot(millions, rating, color=colour, marker="o", markersize=3.5, label=f"seed {run['seed']}")
     last = data["runs"][0]["points"][-1][0] / 1e6
-    for bot in SHOWN_BOTS:
-        axes.axhline(data["bots"][bot], color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-        axes.text(last, data["bots"][bot] + 12, bot, color=MUTED, fontsize=8, ha="right", va="bottom")
+    ratings = {bot: data["bots"][bot] for bot in SHOWN_BOTS}
+    for bot, rating in ratings.items():
+        axes.axhline(rating, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+        below = any(0 < other - rating < 90 for other in ratings.values())  # there is no room for its name above
+        height, side = (rating - 12, "top") if below else (rating + 12, "bottom")
+        axes.text(last, height, bot, color=MUTED, fontsize=8, ha="right", va=side)
     axes.set_xlabel("million steps")
     axes.set_ylabel("Elo rating")
     axes.spines[["top", "right"]].set_visible(False)
