@@ -41,6 +41,7 @@ THEN = (
     "pool.recent_window=10",
     "learner.epochs={ 0 = 6, 200_000 = 4 }",
     "learner.learning_rate={ 50_000 = 1e-3, 500_000 = 4e-4 }",
+    *("rewards.approach=0.1", "rewards.hit=0.0", "rewards.combo=0.1"),
 )
 """Brawl's defaults when these settings were chosen, and those of every run whose setting says nothing else."""
 STRONG = 0.85

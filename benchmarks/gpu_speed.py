@@ -34,7 +34,7 @@ from league.sessions import sizing
 from league.sessions.settling import ROOM, footprint, settle
 
 LATER_OF_FAST = ("learner.segments=4", "learner.minibatches=8", "learner.epochs=1")
-"""`fast` from 500,000 steps on, which is most of ten million."""
+"""`fast` from a million steps on, which is most of ten million."""
 LEFT_OUT = ("bench", "env", "preset", "device", "torch", "cores", "repeats")
 """Of what `league bench learner` tells: what the page's head or the section has."""
 ROWS = (256, 512, 1024, 2048, 4096)

@@ -133,7 +133,7 @@ def test_completion_is_silent_and_light(
 
 def test_settings_are_explained_with_bounds(call: Call, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A section, one setting, a game's options and reward terms, a run's values; what there is not is named."""
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "240")
     section = call("settings", "learner", "--set", "learner.clip=0.3", cwd=copied)
     assert "clip" in section.out and "0.3" in section.out
     assert "PPO's clip range of the probability ratio. [a number above 0 and below 1; may move" in section.out

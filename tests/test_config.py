@@ -146,7 +146,10 @@ def test_a_game_has_settings_of_its_own_for_an_agents_size(monkeypatch: pytest.M
         plain, own = load(env=game), load(env=game, overrides=["agent=small"])
         assert (plain.learner.clip, own.learner.clip) == (0.3, 0.1)
         assert own.agent.lstm_size == small["lstm_size"] and plain.agent.lstm_size == 32
-        assert own.learner.epochs == plain.learner.epochs == load().learner.epochs  # the preset's
+        assert (plain.learner.epochs, own.learner.epochs) == (9, 5)  # `fast` leaves them to the game
+        for preset in ("heavy", "beast"):
+            wide = load(preset=preset, env=game, overrides=["agent=small"])
+            assert wide.learner.epochs == load(preset=preset).learner.epochs
         assert load(env=game, overrides=["agent=small", "learner.clip=0.2"]).learner.clip == 0.2
     assert load(env="kuhn", overrides=["agent=small"]).learner == load(env="kuhn").learner
     with_source(monkeypatch, tmp_path, "[game.shy.agents.smal]\nlearner.clip = 0.1")

@@ -237,7 +237,7 @@ def test_auto_keeps_every_rule_on_every_device(device: torch.device, total: floa
     assert minibatch <= sizing.MINIBATCH and (learner.minibatches == 4 or minibatch == sizing.MINIBATCH)
     assert learner.learning_rate == pytest.approx(1e-3 * min(1, 24 / steps))
     fast = settings.load(preset="fast")
-    for later in (0, 199_999, 200_000, 500_000, 10_000_000):
+    for later in (0, 49_999, 50_000, 200_000, 499_999, 500_000, 1_000_000, 10_000_000):
         now, theirs = config.at(later), fast.at(later)
         a_sample = theirs.learner.minibatches * theirs.learner.epochs / updates.steps_per_update(theirs)
         wanted = min(24, a_sample * updates.steps_per_update(now)) / now.learner.minibatches
