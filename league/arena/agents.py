@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -317,7 +317,8 @@ def gather(
     game = _common_game([manifest for manifest, _ in nets.values()], env, say)
     spec = registry.spec(game.name, game.options)
     for manifest, _ in nets.values():
-        if game.game_id != registry.game_id(game.name, game.options) or spec_from_json(manifest.spec) != spec:
+        theirs = replace(spec_from_json(manifest.spec), bots=spec.bots)  # a game that has gained a bot is the same game
+        if game.game_id != registry.game_id(game.name, game.options) or theirs != spec:
             raise UsageError(
                 f"agent {manifest.run}@{manifest.step} plays {game.name} version {manifest.game.version}, which is not"
                 f" the one of this league (version {spec.version}); play it with the league that it came from"

@@ -120,6 +120,21 @@ def test_another_game_of_the_name_does_not_go_on(user: Path) -> None:
     assert "it was trained on game" in refusal(lambda: league.resume("r", env="game.py"))
 
 
+def test_a_game_that_has_gained_a_bot_is_the_same_game(user: Path) -> None:
+    """Who was trained before plays the new bot, and the run goes on."""
+    now = user.read_text()
+    user.write_text(now.replace("name=NAME)", "name=NAME, bots=_matrix.spec(options).bots[:-1])"))
+    with stopping(1):
+        league.train("smoke", env="game.py", run="r", overrides=SETS)
+    user.write_text(now)
+    forget()
+    bot = f"bot:{registry.spec('matrix', {}).bots[-1]}"
+    assert league.evaluate("r", bot, games=2, env="game.py").summary.games == 2
+    forget()
+    with stopping(2):
+        assert league.resume("r", env="game.py").steps > 0
+
+
 @pytest.mark.slow
 def test_a_stage_that_carries_a_run_on_tells_what_changed(user: Path, tmp_path: Path) -> None:
     """Its fingerprint and game id are the same, so it is carried on; the event says that its file is another."""
