@@ -21,6 +21,7 @@ from benchmarks import opponents
 from benchmarks.gpu_bench import NO_CUDA, TINY, Bench, Figures, Pairs
 from benchmarks.gpu_checks import Watch, precisions
 from league import config as settings
+from league.acts import listening
 from league.arena.networks import architecture_of
 from league.bench import bench_env, bench_learner, parts_of
 from league.bench.tune import tune as find_settings
@@ -30,8 +31,10 @@ from league.config.updates import steps_per_update
 from league.device import Memory, products
 from league.envs import registry
 from league.policies.actor_critic import Architecture
+from league.printing.sampling import Meter
 from league.sessions import sizing
 from league.sessions.settling import ROOM, footprint, settle
+from league.store.store import Store
 
 LATER_OF_FAST = ("learner.segments=4", "learner.minibatches=8", "learner.epochs=1")
 """`fast` from a million steps on, which is most of ten million."""
@@ -193,9 +196,13 @@ def training(bench: Bench) -> Pairs:
         sets += ["run.total_steps=512", "run.evaluate_games=2"]
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder) / "league.duckdb"
-        done = league.train("10m", preset="beast", fresh=True, overrides=bench.sizes(*sets), store=store, watcher=watch)
+        store, meter = Path(folder) / "league.duckdb", Meter()
+        sizes = bench.sizes(*sets)
+        with listening(meter):
+            done = league.train("10m", preset="beast", fresh=True, overrides=sizes, store=store, watcher=watch)
         yield "seconds", round(time.monotonic() - started, 1)
+        yield "where_they_go", {kind: round(share, 3) for kind, share in meter.shares().items()}
+        yield "seconds_on_the_ladder", round(_spent(store, done.run, "ladder_seconds"), 1)
         yield "status", done.status
         yield "steps", done.steps
         yield "updates", done.updates
@@ -211,6 +218,11 @@ def training(bench: Bench) -> Pairs:
             score = {"score": found.score, "lower": found.lower, "upper": found.upper, "games": found.games}
             yield f"against_{bot.removeprefix('bot:')}", score
         yield "said", watch.said[-6:]
+
+
+def _spent(store: Path, run: str, name: str) -> float:
+    """The sum of one of a run's metrics."""
+    return sum(value or 0.0 for *_, found, value in Store.open(store).metrics(run) if found == name)
 
 
 def threads(bench: Bench) -> Pairs:

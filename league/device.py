@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,10 +42,12 @@ def choose_device(name: str) -> torch.device:
 
 
 def prepare_training(device: torch.device) -> None:
-    """What training changes of its process, for good: on CUDA, cuDNN's autotuning is on; on a CPU, what the process
-    frees it keeps (`keep_freed_memory`)."""
+    """What training changes of its process, for good: on CUDA, cuDNN's autotuning is on, and torch does not warn that
+    its thread of backward passes begins without a context; on a CPU, what the process frees it keeps
+    (`keep_freed_memory`)."""
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = True
+        warnings.filterwarnings("ignore", "Attempting to run cuBLAS, but there was no current CUDA context")
     if device.type == "cpu":
         keep_freed_memory()
 
