@@ -406,6 +406,10 @@ def test_stage_that_could_not_learn_is_refused_with_the_numbers() -> None:
     assert "4 snapshots" in snapshots and "12000" in snapshots
     rows = check_refusal(load(overrides=("env.rows=16", "learner.rollout_steps=32")))
     assert "bot:constant 0.05 of env.rows=16" in rows and "at least 20" in rows
+    later = 'pool.mix={self_play={0=1.0, 100_000=0.95}, "bot:based"={0=0.0, 100_000=0.05}}'
+    assert "bot:based 0.05 of env.rows=16" in check_refusal(
+        load(overrides=("env.rows=16", "learner.rollout_steps=32", later))
+    )
 
 
 def test_smoke_is_exempt_from_the_counts_only() -> None:

@@ -202,6 +202,28 @@ cdef int32_t punisher_keys(const Fighter* me, const Fighter* other, uint64_t luc
     return seek_keys(me, other.x - sign_of(dx) * reach * 0.9, dx, style, g)
 
 
+cdef int32_t charger_keys(const Fighter* me, const Fighter* other, uint64_t luck, const Style* style,
+                          const Game* g) noexcept nogil:
+    """Stands on its ground and charges heavy attacks, which who comes near runs into."""
+    cdef double dx = other.x - me.x
+    cdef double home = sign_of(me.x) * g.rules.spawn_x
+    if in_danger(me, g):
+        return return_keys(me, True, style, g)
+    if me.support == AIR:
+        return walk_keys(me, home, g)
+    if me.move >= 0 and g.strikes[me.move].charges and me.move_tick < g.strikes[me.move].startup:
+        return 0 if luck & 7 == 0 and is_near(me, other, reach_of(me, style, g), g) else HEAVY
+    if other.respawn > 0:
+        return walk_keys(me, home, g)
+    if fabs(dx) > (6.0 if (luck >> 4) & 3 > 0 else 2.0):
+        return seek_keys(me, other.x - sign_of(dx), dx, style, g)
+    if other.y - me.y > 1.2:
+        return UP | HEAVY
+    if (luck >> 8) & 3 == 0 and has_room(me, dx, 1.2, g):
+        return toward_x(dx) | HEAVY
+    return DOWN | HEAVY
+
+
 cdef int32_t bot_keys(Match* m, int seat, const Game* g) noexcept nogil:
     """The keys of a bot that has a style."""
     cdef Fighter* f = &m.fighters[seat]
@@ -221,8 +243,10 @@ cdef int32_t bot_keys(Match* m, int seat, const Game* g) noexcept nogil:
         keys = zoner_keys(f, other, luck, m, &style, g)
     elif controller == EDGE_GUARDER:
         keys = edge_guarder_keys(f, other, luck, &style, g)
-    else:
+    elif controller == PUNISHER:
         keys = punisher_keys(f, other, luck, &style, g)
+    else:
+        keys = charger_keys(f, other, luck, &style, g)
     if in_danger(f, g):
         return keys
     return in_style(f, other, keys, mix(luck), reach_of(f, &style, g), &style, g)

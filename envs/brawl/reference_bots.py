@@ -125,6 +125,27 @@ def punisher(me: Fighter, other: Fighter, stage: Stage, style: Style) -> Pressed
     return _seek(me, other.x - _sign(across) * reach * 0.9, other, style, r)
 
 
+def charger(me: Fighter, other: Fighter, stage: Stage, style: Style) -> Pressed:
+    """Stands on its ground and charges heavy attacks, which who comes near runs into."""
+    luck, r = me.rng.draw(), stage.rules
+    across, home = other.x - me.x, _sign(me.x) * r.spawn_x
+    if _in_danger(me, r):
+        return _return(me, stage, style, knows_recovery=True)
+    if me.in_air:
+        return _walk(me, home, r)
+    if me.strike is not None and me.strike.charges and me.move_tick < me.strike.startup:
+        return set() if luck % 8 == 0 and _is_near(me, other, _reach(me, style, r), r) else {"heavy"}
+    if not other.present:
+        return _walk(me, home, r)
+    if abs(across) > (6.0 if (luck >> 4) % 4 > 0 else 2.0):
+        return _seek(me, other.x - _sign(across), other, style, r)
+    if other.y - me.y > 1.2:
+        return {"up", "heavy"}
+    if (luck >> 8) % 4 == 0 and _has_room(me, across, 1.2, stage):
+        return {_way(across), "heavy"}
+    return {"down", "heavy"}
+
+
 PRESSED: dict[str, Callable[[Fighter, Fighter, Stage, Style], Pressed]] = {
     "constant": constant,
     "random": random,
@@ -133,6 +154,7 @@ PRESSED: dict[str, Callable[[Fighter, Fighter, Stage, Style], Pressed]] = {
     "zoner": zoner,
     "edge_guarder": edge_guarder,
     "punisher": punisher,
+    "charger": charger,
 }
 """By the names of `rules.BOTS`."""
 

@@ -45,7 +45,7 @@ METRICS = (
 
 air_time in seconds; survival in seconds on the field for each stock used; hit_share is hits / attacks."""
 END_REASONS = ("knock_out", "time_limit")
-BOTS = ("constant", "random", "based", "rusher", "zoner", "edge_guarder", "punisher")
+BOTS = ("constant", "random", "based", "rusher", "zoner", "edge_guarder", "punisher", "charger")
 TICK_RATE = 30.0
 
 

@@ -4,7 +4,7 @@ cdef enum:
     NUM_KEYS = 10
     NUM_TERMS = 12
     NUM_METRICS = 13
-    NUM_BOTS = 7
+    NUM_BOTS = 8
     NUM_WEAPONS = 3
     NUM_KINDS = 11
     NUM_STYLE = 12
@@ -71,6 +71,7 @@ cdef enum:  # the order of rules.BOTS
     ZONER = 4
     EDGE_GUARDER = 5
     PUNISHER = 6
+    CHARGER = 7
 
 cdef enum:  # the order of rules.END_REASONS, after "goes on"
     ONGOING = -1

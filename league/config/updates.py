@@ -152,7 +152,9 @@ def check(config: Config) -> None:
             f"snapshots, fewer than {MIN_SNAPSHOTS}; lower pool.snapshot_every or take a longer --stage"
         )
     for name, share in config.pool.mix.items():
-        if 0 < share * rows < 1 and ("pool", "mix", name) not in config.schedules:
+        if ("pool", "mix", name) in config.schedules:  # what it comes to at most
+            share = max(value for _, value in config.schedules["pool", "mix", name].points)
+        if 0 < share * rows < 1:
             raise ConfigError(
                 f"pool.mix gives {name} {share:g} of env.rows={rows}, which is {share * rows:g} rows, less than one; "
                 f"set env.rows to at least {math.ceil(1 / share)}, or that share to 0"

@@ -51,7 +51,7 @@ def test_the_spec_fits_the_field_table():
     assert len(FIELDS) == len({name for name, *_ in FIELDS}) == 32
     assert SPEC.obs_size == 64 and SPEC.opponent_slice == (32, 64)
     assert SPEC.action.mask_size == len(KEYS) == 10
-    assert SPEC.bots == BOTS and BOTS[:3] == ("constant", "random", "based") and len(BOTS) == 7
+    assert SPEC.bots == BOTS and BOTS[:3] == ("constant", "random", "based") and len(BOTS) == 8
 
 
 @pytest.mark.parametrize("value", [2, -1, 1 << 20])
@@ -67,7 +67,7 @@ def test_a_key_outside_0_and_1_is_refused(value):
     batch.step()
 
 
-@pytest.mark.parametrize("value", [-2, 7, 300])
+@pytest.mark.parametrize("value", [-2, 8, 300])
 def test_an_unknown_controller_is_refused(value):
     """A controller that is no bot's id raises, naming the place and the value."""
     batch = make(3, 1, Options())

@@ -84,6 +84,18 @@ def test_the_ladder_uses_the_game():
     assert np.argmax(used["dodges"]) == LADDER.index("punisher")
 
 
+def test_the_charger_beats_who_comes_near():
+    """Most of its heavy attacks are charged: one hit of it does more than two of the others'. `punisher` waits."""
+    for bot in ("based", "rusher", "edge_guarder"):
+        assert score("charger", bot) > 0.85
+    assert score("punisher", "charger") > 0.4
+    results = played("charger", "based")
+    hard = [metric(results, place, "damage_dealt") / metric(results, place, "hits") for place in (0, 1)]
+    assert hard[0] > 2 * hard[1]
+    assert metric(results, 0, "self_destructs") < 0.15
+    assert metric(results, 0, "air_time") < metric(results, 1, "air_time")
+
+
 def test_random_lasts_a_while_on_a_stock():
     """`random` destroys itself now and then, but keeps a stock for more than 4 seconds on average."""
     results = played("random", "constant")
