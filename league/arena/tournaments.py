@@ -401,8 +401,10 @@ def _play_for(played: _Played, pairs: Ints, objective: Objective, say: Callable[
     while True:
         ratings = played.ratings()
         wanted = contrasts(objective.want, ratings, played.ids, objective.between)
-        weights = np.array([contrast.weights for contrast in wanted]).reshape(len(wanted), -1)
-        widest = float(widths(ratings.model.covariance, weights).max()) if wanted else 0.0
+        widest = 0.0
+        if wanted:
+            weights = np.array([contrast.weights for contrast in wanted])
+            widest = float(widths(ratings.model.covariance, weights).max())
         is_linked = all(contrast.is_linked for contrast in wanted)
         if say is not None:
             say(f"{played.games:,} games: " + _progress(wanted, widest, is_linked, objective))

@@ -190,6 +190,14 @@ def test_the_adaptive_one_ends_when_it_knows(store: Store) -> None:
     assert (more.ended, more.games, len(more.wanted)) == ("max-games", 10, 2)
 
 
+def test_the_adaptive_one_ends_when_one_is_the_best(store: Store) -> None:
+    """`top` is reached once nobody else may be as good, whatever `until` says; nothing is wanted any more."""
+    options: dict[str, Any] = {"env": "brawl", "device": "cpu", "store": store.path, "format": "adaptive"}
+    result = tournament(["bot:constant", "bot:zoner", "bot:random"], **options, want="top", until=0.1, max_games=1000)
+    assert (result.ended, result.standings[0].agent_id, result.wanted) == ("reached", "bot:zoner", ())
+    assert result.games < 1000
+
+
 def test_the_adaptive_one_plays_the_two_that_are_compared(store: Store) -> None:
     """For the difference of two agents they alone play while nobody else can tell of it."""
     result = hold(store, format="adaptive", between=("bot:random", "bot:biased"), max_games=24)
