@@ -204,7 +204,7 @@ cdef int32_t punisher_keys(const Fighter* me, const Fighter* other, uint64_t luc
 
 cdef int32_t charger_keys(const Fighter* me, const Fighter* other, uint64_t luck, const Style* style,
                           const Game* g) noexcept nogil:
-    """Stands on its ground and charges heavy attacks, which who comes near runs into."""
+    """Stands on its ground and holds heavy attacks until somebody comes near."""
     cdef double dx = other.x - me.x
     cdef double home = sign_of(me.x) * g.rules.spawn_x
     if in_danger(me, g):

@@ -133,7 +133,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "zoner": "fetches weapons and keeps at the end of their reach",
         "edge_guarder": "meets who is off the stage at the edge, or from above",
         "punisher": "stays out of reach, dodges, and strikes into the recovery of a miss",
-        "charger": "stands on its ground and charges heavy attacks, which who comes near runs into",
+        "charger": "stands on its ground and holds heavy attacks until somebody comes near",
     },
 }
 """Names of the spec -> what they mean; `docs/brawl.md` shows them."""

@@ -126,7 +126,7 @@ def punisher(me: Fighter, other: Fighter, stage: Stage, style: Style) -> Pressed
 
 
 def charger(me: Fighter, other: Fighter, stage: Stage, style: Style) -> Pressed:
-    """Stands on its ground and charges heavy attacks, which who comes near runs into."""
+    """Stands on its ground and holds heavy attacks until somebody comes near."""
     luck, r = me.rng.draw(), stage.rules
     across, home = other.x - me.x, _sign(me.x) * r.spawn_x
     if _in_danger(me, r):

@@ -156,7 +156,7 @@ def test_mirror_matches_are_even(bot):
     if BOTS[bot] == "constant":
         assert not decided.any()
         return
-    assert decided.mean() > 0.4  # two of `charger` wait for each other now and then
+    assert decided.mean() > (0.4 if BOTS[bot] == "charger" else 0.5)  # two of it often wait for each other
     for first in (winner == 0, (winner == 0) == side):
         assert abs(first[decided].mean() - 0.5) < 4 * 0.5 / np.sqrt(decided.sum())
 
