@@ -253,8 +253,22 @@ def gate(
             autocompletion=completion.agents,
         ),
     ] = None,
-    elo0: Annotated[float, typer.Option(metavar="X", help="H0: A is this many points stronger than B.")] = 0.0,
-    elo1: Annotated[float, typer.Option(metavar="X", help="H1: A is this many points stronger than B.")] = 35.0,
+    elo0: Annotated[
+        float | None, typer.Option(metavar="X", help="H0: A is this many points stronger than B; 0 if not given.")
+    ] = None,
+    elo1: Annotated[
+        float | None, typer.Option(metavar="X", help="H1: A is this many points stronger than B; 35 if not given.")
+    ] = None,
+    payoff0: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="H0, in a game with a utility: A's payoff a match; else 0."),
+    ] = None,
+    payoff1: Annotated[
+        float | None, typer.Option(metavar="X", help="H1: A's payoff a match; a twentieth of the bound if not given.")
+    ] = None,
+    payoff_bound: Annotated[
+        float | None, typer.Option(metavar="X", help="Largest payoff of a match, where the game does not say.")
+    ] = None,
     alpha: Annotated[
         float, typer.Option(metavar="P", help="Largest probability of accepting H1 when H0 is true.")
     ] = 0.05,
@@ -262,19 +276,21 @@ def gate(
         float, typer.Option(metavar="P", help="Largest probability of accepting H0 when H1 is true.")
     ] = 0.05,
     elo_model: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="MODEL",
-            help="Scale of the points: logistic or normalised.",
+            help="Scale of the points: logistic (if not given) or normalised.",
             autocompletion=completion.words("logistic", "normalised"),
         ),
-    ] = "logistic",
+    ] = None,
     max_games: Annotated[int, count_option("--max-games", help="Most games to play, an even number.")] = 1000,
     seed: SeedOption = 0,
 ) -> None:
-    """Test by SPRT whether A is stronger; exit code 0: yes, 3: no, 4: undecided. A run's winner is its new champion."""
-    from league.arena.gating import gate
-    from league.maths.sprt import Sprt
+    """Test whether A is stronger, game by game; exit code 0: yes, 3: no, 4: undecided.
+
+    Wins, draws and losses are tested by SPRT, payoffs by betting. A run's winner is its new champion.
+    """
+    from league.arena.gating import GateTest, gate
     from league.printing.answers import print_gate
     from league.printing.bars import Bar
 
@@ -282,7 +298,7 @@ def gate(
         result = gate(
             a,
             b,
-            test=Sprt(elo0, elo1, alpha, beta, elo_model),  # type: ignore[arg-type]  # Sprt refuses other words
+            test=GateTest(elo0, elo1, elo_model, payoff0, payoff1, payoff_bound, alpha, beta),
             max_games=max_games,
             seed=seed,
             **play.as_keywords(),

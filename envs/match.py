@@ -19,7 +19,7 @@ from league.envs.mixtures import choices_of
 from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
 from league.envs.rows import make_batch
 from league.errors import UsageError
-from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart
+from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart, Utility
 
 
 class Match:
@@ -76,7 +76,8 @@ class Match:
     anchor: str | None = None
     floor: str | None = RANDOM
     activity: str | None = None
-    """As in `league.types.GameSpec`, like `anchor` and `floor`."""
+    utility: Utility | None = None
+    """As in `league.types.GameSpec`, like `anchor`, `floor` and `activity`."""
     keys: Sequence[str] = ()
     """Names of the keys, where the action is keys."""
     defaults: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
@@ -294,6 +295,7 @@ def spec_of(match: Match) -> GameSpec:
             anchor=match.anchor,
             floor=match.floor,
             activity=match.activity,
+            utility=match.utility,
             observation=parts or None,
             public_actions=match.public_actions,
         )

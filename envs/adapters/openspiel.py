@@ -22,7 +22,7 @@ from league.envs.adapters.spieltrees import grow
 from league.envs.match import Match, MatchGame
 from league.envs.row import MatchError
 from league.errors import ConfigError, nearest
-from league.types import BOT_PREFIX, SEATS, GameTree
+from league.types import BOT_PREFIX, SEATS, GameTree, Utility
 
 PAYOFF = "payoff"
 """The reward term of what the game pays."""
@@ -176,6 +176,7 @@ def open(rest: str) -> MatchGame:
         "obs_size": 2 * THROWS if is_rps else int(np.prod(shape)) + SEATS,
         "action": game.num_distinct_actions(),
         "players": players,
+        "utility": _utility(game, kind),
         "defaults": _rps_defaults(players) if is_rps else _defaults(game, players),
         **_without(game, kind),
     }
@@ -201,6 +202,13 @@ def _defaults(game: Any, players: Mapping[str, Any]) -> dict[str, Any]:
         "rewards": {PAYOFF: 1.0 / highest, "win": 0.0},
         "agent": {"opponent_encoder": False},
     }
+
+
+def _utility(game: Any, kind: Any) -> Utility | None:
+    """What the game pays; None where that is 1 for a win and -1 for a loss."""
+    least, most = float(game.min_utility()), float(game.max_utility())
+    is_won = kind.utility == pyspiel.GameType.Utility.ZERO_SUM and (least, most) == (-1.0, 1.0)
+    return None if is_won else Utility(PAYOFF, (most - least) / 2.0 or None)
 
 
 def _rps_defaults(players: Mapping[str, Any]) -> dict[str, Any]:

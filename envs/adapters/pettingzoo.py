@@ -35,7 +35,7 @@ from league.envs.match import Match, MatchGame
 from league.envs.mixtures import choices_of
 from league.envs.row import MatchError, Rules
 from league.errors import ConfigError, nearest
-from league.types import SEATS, FloatArray
+from league.types import SEATS, FloatArray, Utility
 
 REWARD = "reward"
 """The reward term of what the environment pays."""
@@ -195,6 +195,8 @@ def open(rest: str) -> MatchGame:
         "source": source,
         "defaults": {"rewards": {REWARD: facts.weight, "win": 0.0}, "agent": {"opponent_encoder": False}},
     }
+    if not facts.is_won:
+        body["utility"] = Utility(REWARD)
     if facts.has_mask or facts.num_actions is not None:
         body["legal"] = _legal
     if "rgb_array" not in (source.metadata.get("render_modes") or ()):

@@ -67,6 +67,8 @@ class Found:
     drawn: Drawn
     weight: float
     """Of its rewards: 1, or 0.1, 0.01, ... where discounted returns of random play are large."""
+    is_won: bool
+    """Whether every episode paid a player the same amount, the negative of that or nothing, as wins and losses do."""
 
 
 def probe(make: Callable[[], Played]) -> Found:
@@ -77,6 +79,7 @@ def probe(make: Callable[[], Played]) -> Found:
     one, two = make(), make()
     drawn = Drawn(*(any(pair) for pair in zip(one.drawn_since(0), two.drawn_since(0), strict=True)))
     opening, sums, problem, seed, is_new = list[npt.NDArray[Any]](), [0.0], "", 1, True
+    returns = [0.0]
     rngs = [np.random.default_rng(0) for _ in range(2)]
     for step in range(STEPS):
         if is_new:
@@ -92,12 +95,15 @@ def probe(make: Callable[[], Played]) -> Found:
             opening.append(views[0].copy())
         paid = [each.act_at_random(rng) for each, rng in zip((one, two), rngs, strict=True)]
         sums.append(GAMMA * sums[-1] + paid[0])
+        returns[-1] += paid[0]
         if one.is_over or two.is_over:
             drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
             seed, is_new = seed + 1, True
+            returns.append(0.0)
     drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
     remembers = not problem and not _plays_again(one, opening)
-    return Found(problem, remembers, drawn, weight_of(max(map(abs, sums))))
+    is_won = len({abs(amount) for amount in returns[:-1]} - {0.0}) == 1
+    return Found(problem, remembers, drawn, weight_of(max(map(abs, sums))), is_won)
 
 
 def examined(
@@ -127,7 +133,9 @@ def examined(
     if found.problem:
         raise ConfigError(f"env={where}: {found.problem}, so a match could not be played again; {hint}")
     remembers = found.remembers or remembers
-    return replace(facts, drawn=found.drawn, weight=found.weight, remembers=remembers, has_mask=tried.has_mask)
+    return replace(
+        facts, drawn=found.drawn, weight=found.weight, remembers=remembers, has_mask=tried.has_mask, is_won=found.is_won
+    )
 
 
 def has_box2d(env: Any) -> bool:

@@ -49,6 +49,8 @@ class Facts:
     drawn: Drawn = BOTH
     weight: float = 1.0
     """Of the rewards, by which returns come to 1 to 10."""
+    is_won: bool = False
+    """As `probing.Found.is_won`."""
 
 
 class Copy:

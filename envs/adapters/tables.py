@@ -40,6 +40,8 @@ class Facts:
     """As `solo.Facts.remembers`."""
     drawn: Drawn = BOTH
     weight: float = 1.0
+    is_won: bool = False
+    """As `probing.Found.is_won`."""
 
     @property
     def size(self) -> int:

@@ -56,8 +56,7 @@ class Options(BaseModel):
 
 def spec(options: Options) -> GameSpec:
     """The game's figures."""
-    del options
-    return make_spec(RULES, BOTS)
+    return make_spec(RULES, BOTS, options.deals)
 
 
 def make(rows: int, threads: int, options: Options) -> PokerBatch:

@@ -28,7 +28,7 @@ from league.envs.classic.shared import (
     unpack,
 )
 from league.envs.drawing import Drawing
-from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, GameTree, result_dtype
+from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, GameTree, Utility, result_dtype
 
 BOTS = ("constant", "random", "biased")
 CONSTANT, RANDOM, BIASED = range(len(BOTS))
@@ -112,6 +112,7 @@ def spec(options: Options) -> GameSpec:
         bots=BOTS,
         tick_rate=1.0,
         floor="random",
+        utility=Utility("payoff", options.rounds * float(np.abs(options.payoff).max()) or None),
     )
 
 

@@ -34,7 +34,7 @@ from league.envs.classic.shared import (
     unpack,
 )
 from league.envs.drawing import Drawing
-from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, GameTree, result_dtype
+from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, FloatArray, GameSpec, GameTree, Utility, result_dtype
 
 ACTIONS = ("wait", "fold", "call", "raise")
 WAIT, FOLD, CALL, RAISE = range(len(ACTIONS))
@@ -279,8 +279,8 @@ def _calls(legal: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return np.where(legal[:, CALL] > 0, CALL, legal.argmax(axis=1))
 
 
-def make_spec(rules: Rules, bots: tuple[str, ...]) -> GameSpec:
-    """The game's figures; `view` says what is observed."""
+def make_spec(rules: Rules, bots: tuple[str, ...], deals: int) -> GameSpec:
+    """The figures of a match of `deals` deals; `view` says what is observed."""
     return GameSpec(
         name=rules.name,
         version=1,
@@ -294,6 +294,7 @@ def make_spec(rules: Rules, bots: tuple[str, ...]) -> GameSpec:
         bots=bots,
         tick_rate=1.0,
         floor="random",
+        utility=Utility("payoff", float(deals * betting(rules).stakes.max())),
     )
 
 
@@ -314,7 +315,7 @@ class PokerBatch:
     """
 
     def __init__(self, rows: int, rules: Rules, bots: dict[str, Strategy], options: BaseModel, deals: int) -> None:
-        self.spec = make_spec(rules, tuple(bots))
+        self.spec = make_spec(rules, tuple(bots), deals)
         self.num_rows = rows
         self._rules, self._table, self._deals = rules, betting(rules), deals
         self._bots = np.cumsum(np.stack(list(bots.values())), axis=-1)

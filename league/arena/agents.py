@@ -62,8 +62,8 @@ class Evaluation(Result):
     def grids(self) -> list[Grid]:
         """The record, then how both behaved."""
         s = self.summary
-        columns = ("agent", "against", "games", "wins", "draws", "losses", "score", "lower", "upper", "run")
-        row = (self.a, self.b, s.games, s.wins, s.draws, s.losses, s.score, s.lower, s.upper, self.run)
+        columns = ("agent", "against", "games", "wins", "draws", "losses", *s.measured._fields, "run")
+        row = (self.a, self.b, s.games, s.wins, s.draws, s.losses, *s.measured, self.run)
         behaviour = [(name, *means) for name, means in s.metrics.items()]
         return [Grid(columns, [row]), Grid(("mean a match", self.a, self.b), behaviour)]
 
@@ -218,7 +218,7 @@ def evaluate(
     if opened is not None:
         opened.add_matches(results)
         opened.flush_or_keep()
-    summary = summarise(results, first.agent_id)
+    summary = summarise(results, first.agent_id, meeting.spec.payoff_bound)
     seeds = tuple(result.seed for result in results)
     return Evaluation(name if opened else None, first.label, second.label, seed, summary, seeds)
 

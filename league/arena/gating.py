@@ -28,14 +28,15 @@ from league.arena.parts import enter as enter_parts
 from league.boards import plots
 from league.boards.naming import best_rated, find_named
 from league.errors import DEFAULT_STORE, StoreError, UsageError
+from league.maths.means import Mean, MeanTest
 from league.maths.sprt import Sprt, elo_interval, pair_counts
-from league.play.evaluation import check_games
+from league.play.evaluation import check_games, summarise
 from league.signals import put_off
 from league.store.liveness import gate_lock
 from league.store.locks import held, is_held
 from league.store.rows import Decision, GateRow, SnapshotRow, unique_name
 from league.store.store import Store
-from league.types import BOT_PREFIX, SEATS, MatchResult
+from league.types import BOT_PREFIX, SEATS, GameSpec, MatchResult
 from league.types.results import Result
 
 if TYPE_CHECKING:
@@ -51,8 +52,10 @@ class GateResult(Result):
     """What a gate came to; `gate` is the name of its matches in the store, None where there is no store.
 
     decision: `passed`, A is stronger (H1 of `test`); `failed`, it is not (H0); `undecided`, the games were used up.
+    llr: what `test` decides by: the log-likelihood ratio, of payoffs the logarithm of a bet's capital (`MeanTest`).
     pairs: how many pairs made each score of A, both lost to both won. elo: logistic points of A over B as these games
-    alone have them, with a 95 % interval; None where it is not finite. champion: the run whose champion's title was at
+    alone have them, with a 95 % interval; None where it is not finite, or payoffs are tested. payoff: A's mean payoff a
+    match; None in a game of wins, draws and losses. champion: the run whose champion's title was at
     stake. attempt: how often that was tried since the last promotion, this time included; it sets `test.alpha`.
     """
 
@@ -61,7 +64,7 @@ class GateResult(Result):
     b: str
     decision: Decision
     is_promoted: bool
-    test: Sprt
+    test: Sprt | MeanTest
     llr: float
     lower: float
     upper: float
@@ -70,6 +73,7 @@ class GateResult(Result):
     pairs: tuple[int, int, int, int, int]
     score: float
     elo: tuple[float, float, float] | None
+    payoff: Mean | None
     champion: str | None
     attempt: int
     seed: int
@@ -77,7 +81,55 @@ class GateResult(Result):
     def plot(self) -> Figure:
         """How many pairs of games made each score of A."""
         labels = ("both lost", "", "even", "", "both won")
-        return plots.counts(f"{self.a} against {self.b}: {self.decision}, LLR {self.llr:.2f}", labels, self.pairs)
+        evidence = "LLR" if self.payoff is None else "log capital"
+        return plots.counts(
+            f"{self.a} against {self.b}: {self.decision}, {evidence} {self.llr:.2f}", labels, self.pairs
+        )
+
+
+@dataclass(frozen=True)
+class GateTest:
+    """What a gate is to test; None: the default of the game's kind.
+
+    elo0, elo1, elo_model: of an `Sprt`, in games of wins, draws and losses. payoff0, payoff1, payoff_bound: of a
+    `MeanTest`, in games with a utility. alpha, beta: of either.
+    """
+
+    elo0: float | None = None
+    elo1: float | None = None
+    elo_model: str | None = None
+    payoff0: float | None = None
+    payoff1: float | None = None
+    payoff_bound: float | None = None
+    alpha: float = 0.05
+    beta: float = 0.05
+
+    def of(self, spec: GameSpec) -> Sprt | MeanTest:
+        """The test of a game.
+
+        Raises:
+            UsageError: an option of the other kind, no bound of payoffs, or what the tests refuse.
+        """
+        utility = spec.utility
+        others = ("payoff0", "payoff1", "payoff_bound") if utility is None else ("elo0", "elo1", "elo_model")
+        for name in others:
+            if (value := getattr(self, name)) is not None:
+                what = "pays nothing beside the win" if utility is None else f"pays {utility.term}, which is tested"
+                instead = "--elo0, --elo1" if utility is None else "--payoff0, --payoff1"
+                raise UsageError(f"{name}={value}: {spec.name} {what}; pass {instead}")
+        if utility is None:
+            points = 0.0 if self.elo0 is None else self.elo0, 35.0 if self.elo1 is None else self.elo1
+            return Sprt(*points, self.alpha, self.beta, self.elo_model or "logistic")  # type: ignore[arg-type]
+        bound = self.payoff_bound or utility.bound
+        if bound is None:
+            raise UsageError(
+                f"payoff_bound: {spec.name} does not say how much a match can pay, which the test needs; pass"
+                f" --payoff-bound X"
+            )
+        payoff0 = self.payoff0 or 0.0
+        return MeanTest(
+            payoff0, payoff0 + bound / 20.0 if self.payoff1 is None else self.payoff1, bound, self.alpha, self.beta
+        )
 
 
 def spent_alpha(alpha: float, attempt: int) -> float:
@@ -93,7 +145,7 @@ def gate(
     a: str,
     b: str | None = None,
     *,
-    test: Sprt | None = None,
+    test: GateTest | None = None,
     max_games: int = MAX_GAMES,
     seed: int = 0,
     greedy: bool = False,
@@ -115,17 +167,18 @@ def gate(
 
     Args:
         a, b: names of agents (see `league.arena.agents.find_agent`).
-        test: the hypotheses and errors; 0 against 35 logistic points and 5 % each if not given.
+        test: the hypotheses and errors. In a game with a utility the payoff is tested (0 against a twentieth of the
+            most that a match can pay, and 5 % each, if not given), in others Elo points (0 against 35 logistic ones).
         max_games: an even number.
         seed: of the matches and of the actions drawn, together with the attempt's number.
         greedy, env, bots, policy, device, store: as for `league.arena.agents.evaluate`.
         say: is told of the beginning and of every batch.
 
     Raises:
-        UsageError: as `league.arena.agents.evaluate`; or without B, an A that is no run's snapshot, or is the champion.
+        UsageError: as `league.arena.agents.evaluate`; or without B, an A that is no run's snapshot, or is the champion;
+            or a test of the other kind of game.
         StoreError, SnapshotError: as `league.arena.agents.evaluate`.
     """
-    test = test or Sprt()
     check_games(max_games, "max_games")
     check_seed(seed)
     opened = store_for(store, a, *([] if b is None else [b]), say=say)
@@ -137,9 +190,10 @@ def gate(
         b = _opponent(opened, a, snapshot, incumbent)
     meeting = meet(opened, a, b, env, device, say, enter_parts(bots, policy=policy, say=say))
     check_different(a, b, meeting)
+    chosen = (test or GateTest()).of(meeting.spec)
     is_at_stake = incumbent is not None and meeting.sides[1].agent_id == incumbent.agent_id
-    row = _first_row(meeting, snapshot.run if snapshot and is_at_stake else None, test, seed, greedy)
-    return _run(opened, meeting, _Trial(row, test), max_games, say)
+    row = _first_row(meeting, snapshot.run if snapshot and is_at_stake else None, chosen, seed, greedy)
+    return _run(opened, meeting, _Trial(row, chosen), max_games, say)
 
 
 def _run(
@@ -166,8 +220,12 @@ def _run(
     return trial.result(meeting, row, max_games, is_stored=store is not None)
 
 
-def _first_row(meeting: Meeting, run: str | None, test: Sprt, seed: int, greedy: bool) -> GateRow:
+def _first_row(meeting: Meeting, run: str | None, test: Sprt | MeanTest, seed: int, greedy: bool) -> GateRow:
     first, second = meeting.sides
+    if isinstance(test, MeanTest):
+        elo0, elo1, elo_model, bound = test.payoff0, test.payoff1, "payoff", test.bound
+    else:
+        elo0, elo1, elo_model, bound = test.elo0, test.elo1, test.elo_model, None
     return GateRow(
         gate=unique_name("gate"),
         game_id=meeting.game.game_id,
@@ -175,9 +233,10 @@ def _first_row(meeting: Meeting, run: str | None, test: Sprt, seed: int, greedy:
         challenger=first.agent_id,
         opponent=second.agent_id,
         attempt=1,
-        elo0=test.elo0,
-        elo1=test.elo1,
-        elo_model=test.elo_model,
+        elo0=elo0,
+        elo1=elo1,
+        elo_model=elo_model,
+        bound=bound,
         alpha=test.alpha,
         beta=test.beta,
         seed=seed,
@@ -186,10 +245,11 @@ def _first_row(meeting: Meeting, run: str | None, test: Sprt, seed: int, greedy:
 
 
 class _Trial:
-    """A gate's test as far as it has come: the pairs of games by score, and their log-likelihood ratio."""
+    """A gate's test as far as it has come: its games, the pairs of them by score, and the test's evidence."""
 
-    def __init__(self, row: GateRow, test: Sprt) -> None:
+    def __init__(self, row: GateRow, test: Sprt | MeanTest) -> None:
         self.row, self.test = row, test
+        self.games: list[MatchResult] = []
         self.pairs, self.llr = np.zeros(5, np.int64), 0.0
 
     def begin(self, store: Store) -> None:
@@ -212,12 +272,14 @@ class _Trial:
             advance("games", 2 * int(self.pairs.sum()), max_games)
             results = play_meeting(meeting, games, seed=int(drawn >> 1), run=row.gate, update=batch, greedy=is_greedy)
             with put_off():  # what is stored is what is counted
+                self.games += results
                 self.pairs += pair_counts(_pairs(results, first.agent_id))
-                self.llr = test.llr(self.pairs.tolist())
+                self.llr = _evidence(test, self.games, first.agent_id)
                 if store is not None:
                     store.add_matches(results)
                     store.flush()
-            say(f"{2 * self.pairs.sum():,} games: LLR {self.llr:.2f} of {test.lower:.2f} to {test.upper:.2f}")
+            told = "LLR" if isinstance(test, Sprt) else "log capital"
+            say(f"{2 * self.pairs.sum():,} games: {told} {self.llr:.2f} of {test.lower:.2f} to {test.upper:.2f}")
             if decision := test.decide(self.llr):
                 return decision
         return None
@@ -244,7 +306,8 @@ class _Trial:
             max_games=max_games,
             pairs=(lost, one, two, three, won),
             score=(one + 2 * two + 3 * three + 4 * won) / (4 * sum(counts)),
-            elo=elo_interval(counts),
+            elo=elo_interval(counts) if isinstance(test, Sprt) else None,
+            payoff=summarise(self.games, first.agent_id, meeting.spec.payoff_bound).payoff,
             champion=row.run,
             attempt=row.attempt,
             seed=row.seed,
@@ -273,8 +336,12 @@ def _end_broken_off(store: Store, gate: str) -> None:
             continue
         games = store.matches(row.gate, "evaluation")
         pairs = np.array(pair_counts(_pairs(games, row.challenger)))
-        test = Sprt(row.elo0, row.elo1, row.alpha, row.beta, row.elo_model)  # type: ignore[arg-type]  # as it was begun
-        store.end_gate(_came_to(row, pairs, test.llr(pairs.tolist()), "broken off"), None)
+        test: Sprt | MeanTest
+        if row.bound is not None:
+            test = MeanTest(row.elo0, row.elo1, row.bound, row.alpha, row.beta)
+        else:
+            test = Sprt(row.elo0, row.elo1, row.alpha, row.beta, row.elo_model)  # type: ignore[arg-type]  # as begun
+        store.end_gate(_came_to(row, pairs, _evidence(test, games, row.challenger), "broken off"), None)
 
 
 @contextmanager
@@ -337,12 +404,22 @@ def _batches(max_games: int) -> Sequence[int]:
 
 
 def _pairs(results: Sequence[MatchResult], agent_id: str) -> list[tuple[float, float]]:
-    """The agent's scores in the two games of each pair: those of two neighbouring rows with one ordinal."""
+    """The agent's scores in the two games of each pair."""
+    return [(one.score_of(agent_id), two.score_of(agent_id)) for one, two in _paired(results)]
 
-    def key(result: MatchResult) -> tuple[int, int]:
-        return result.row // SEATS, result.ordinal
 
-    pairs = []
-    for _, (first, second) in groupby(sorted(results, key=key), key):
-        pairs.append((first.score_of(agent_id), second.score_of(agent_id)))
-    return pairs
+def _paired(results: Sequence[MatchResult]) -> list[tuple[MatchResult, MatchResult]]:
+    """The two games of each pair, those of two neighbouring rows with one ordinal, in the order of play."""
+
+    def key(result: MatchResult) -> tuple[int, int, int]:
+        return result.update, result.row // SEATS, result.ordinal
+
+    return [(one, two) for _, (one, two) in groupby(sorted(results, key=key), key)]
+
+
+def _evidence(test: Sprt | MeanTest, results: Sequence[MatchResult], agent_id: str) -> float:
+    """What a test decides by, after these games."""
+    if isinstance(test, Sprt):
+        return test.llr(pair_counts(_pairs(results, agent_id)))
+    paid = [[game.payoff_of(agent_id) or 0.0 for game in pair] for pair in _paired(results)]
+    return test.evidence([sum(pair) / SEATS for pair in paid])

@@ -29,14 +29,15 @@ from league.boards import plots
 from league.boards.rating import rate_counts
 from league.errors import DEFAULT_STORE, UsageError, nearest
 from league.maths.davidson import ELO_SCALE, Ints
-from league.maths.ratings import Difference, PairCounts, Ratings
+from league.maths.pairs import PairSums, Played
+from league.maths.ratings import Difference, PairCounts, Ratings, Unit
 from league.maths.record import Record
 from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
-from league.play.evaluation import check_games
+from league.play.evaluation import check_games, clustered, distinct
 from league.signals import Interrupted, put_off
 from league.store.rows import GameRow, Sampling, unique_name
 from league.store.store import Store
-from league.types import BOT_PREFIX, SEATS
+from league.types import BOT_PREFIX, SEATS, MatchResult
 from league.types.results import Grid, Result
 
 if TYPE_CHECKING:
@@ -82,6 +83,12 @@ class Encounter(Record):
     b: str
 
 
+def as_played(result: MatchResult) -> Played:
+    """A match as evidence of a pair."""
+    a, b = result.agents
+    return Played(a, b, result.seed, result.score_of(a), result.payoff)
+
+
 @dataclass(frozen=True)
 class ContrastEstimate:
     """Elo points of A above B, or above the mean of all where `b` is None; no difference where no game links them."""
@@ -97,7 +104,8 @@ class TournamentResult(Result):
 
     ended: `complete`, all games were played; of an adaptive one `reached`, every wanted interval is narrow enough, or
     `max-games`, they were used up; `interrupted`, by Ctrl+C or another signal to end (its number is `signal`), with the
-    batches played until then. wanted: the intervals that the games were chosen for, as they are now.
+    batches played until then. wanted: the intervals that the games were chosen for, as they are now. unit: of ratings
+    and differences, as of `standings.Board`.
     """
 
     tournament: str | None
@@ -108,6 +116,7 @@ class TournamentResult(Result):
     seed: int
     ended: Ended
     games: int
+    unit: Unit
     anchor: str | None
     standings: tuple[Standing, ...]
     encounters: tuple[Encounter, ...]
@@ -120,8 +129,9 @@ class TournamentResult(Result):
         standings = [
             (s.rank, s.name, s.rating, s.lower, s.upper, s.games, s.wins, s.draws, s.losses) for s in self.standings
         ]
-        pairs = [(e.a, e.b, e.games, e.wins, e.draws, e.losses, e.score, e.lower, e.upper) for e in self.encounters]
-        met = Grid(("agent", "against", *columns[5:], "score", "lower", "upper"), pairs)
+        pairs = [(e.a, e.b, e.games, e.wins, e.draws, e.losses, *e.measured) for e in self.encounters]
+        judged = self.encounters[0].measured._fields if self.encounters else ("score", "lower", "upper")
+        met = Grid(("agent", "against", *columns[5:], *judged), pairs)
         return [Grid(columns, standings, f"{self.game}: {self.format}, {self.games:,} games, {self.ended}"), met]
 
     def plot(self) -> Figure:
@@ -131,7 +141,9 @@ class TournamentResult(Result):
             for s in self.standings
             if s.rating is not None and s.lower is not None and s.upper is not None
         ]
-        return plots.ratings(f"{self.game}: {self.format}, {self.games:,} games", rated, held=self.anchor)
+        return plots.ratings(
+            f"{self.game}: {self.format}, {self.games:,} games", rated, held=self.anchor, unit=self.unit
+        )
 
     def __repr__(self) -> str:
         return f"TournamentResult({self.game}, {len(self.standings)} agents, {self.games:,} games, {self.ended})"
@@ -324,13 +336,13 @@ class _Played:
         self.ids = [named.agent_id for named in meeting.sides]
         self.name = unique_name("tournament")
         self.batch = 0
-        self.counts: dict[tuple[str, str], list[int]] = {}
-        """Seat 0 and seat 1 -> games of this tournament won, drawn and lost by seat 0."""
+        self.met: dict[tuple[str, str], list[MatchResult]] = {}
+        """Two agents, the lesser id first -> their games of this tournament."""
         game_id = meeting.game.game_id
         self._before = PairCounts((), (), *(np.zeros(0, np.int64) for _ in range(3)))
         self._lineages: list[list[str]] = []
         self._meetings: dict[tuple[str, str], int] = {}
-        self._anchor = GameRow.of(game_id, meeting.spec).anchor
+        self._row = GameRow.of(game_id, meeting.spec)
         if store is not None:
             store.need_writable()
             with store.reading():
@@ -341,7 +353,7 @@ class _Played:
     @property
     def games(self) -> int:
         """Games of this tournament."""
-        return sum(sum(counts) for counts in self.counts.values())
+        return sum(map(len, self.met.values()))
 
     def play(self, pairs: Ints, given: Ints) -> None:
         """Plays one batch: `given` (P,) pairs of games of each of `pairs` (P, 2), and writes it."""
@@ -356,20 +368,27 @@ class _Played:
                 self.store.flush()
             self.batch += 1
             for result in results:
-                counts = self.counts.setdefault(result.agents, [0, 0, 0])
-                counts[result.outcome_of(result.agents[0])] += 1
+                self.met.setdefault((min(result.agents), max(result.agents)), []).append(result)
 
     def ratings(self) -> Ratings:
         """Of everyone, from the games that the store had and those of this tournament."""
-        seats = list(self.counts)
-        own = np.array([self.counts[pair] for pair in seats], np.int64).reshape(-1, 3).T
-        counts = PairCounts(tuple(first for first, _ in seats), tuple(second for _, second in seats), *own)
-        return rate_counts(self._before + counts, self._lineages, self._anchor, self.ids)
+        kept = [result for met in self.met.values() for result in distinct(met)]
+        outcomes = {agents: [0, 0, 0] for agents in dict.fromkeys(result.agents for result in kept)}
+        for result in kept:
+            outcomes[result.agents][result.outcome_of(result.agents[0])] += 1
+        own = np.array(list(outcomes.values()), np.int64).reshape(-1, 3).T
+        first, second = (tuple(agents[seat] for agents in outcomes) for seat in range(SEATS))
+        counts = PairCounts(first, second, *own, sums=PairSums.of(as_played(result) for result in kept))
+        return rate_counts(self._before + counts, self._lineages, self._row, self.ids)
 
-    def record(self, a: str, b: str) -> tuple[int, int, int]:
-        """Won, drawn and lost by `a` against `b` in this tournament."""
-        first, second = self.counts.get((a, b), [0, 0, 0]), self.counts.get((b, a), [0, 0, 0])
-        return first[0] + second[2], first[1] + second[1], first[2] + second[0]
+    def record(self, a: str, b: str, names: Mapping[str, str]) -> Encounter | None:
+        """What `a` did against `b` in this tournament; None where they have not met."""
+        met = distinct(self.met.get((min(a, b), max(a, b)), []))
+        if not met:
+            return None
+        outcomes, payoffs = [x.outcome_of(a) for x in met], [x.payoff_of(a) for x in met]
+        bound = self.meeting.spec.payoff_bound
+        return Encounter.of([clustered(x) for x in met], outcomes, payoffs, bound, a=names[a], b=names[b])
 
     def _fresh_seed(self, a: str, b: str, games: int) -> int:
         """A seed that no earlier games of the two had; it depends on nobody else."""
@@ -404,10 +423,10 @@ def _play_for(played: _Played, pairs: Ints, objective: Objective, say: Callable[
         widest = 0.0
         if wanted:
             weights = np.array([contrast.weights for contrast in wanted])
-            widest = float(widths(ratings.model.covariance, weights).max())
+            widest = float(widths(ratings.model.covariance, weights, ratings.scale).max())
         is_linked = all(contrast.is_linked for contrast in wanted)
         if say is not None:
-            say(f"{played.games:,} games: " + _progress(wanted, widest, is_linked, objective))
+            say(f"{played.games:,} games: " + _progress(wanted, widest, is_linked, objective, ratings.unit))
         if not wanted or (is_linked and objective.until is not None and widest <= objective.until):
             return "reached"
         if played.games >= objective.max_games:
@@ -415,17 +434,18 @@ def _play_for(played: _Played, pairs: Ints, objective: Objective, say: Callable[
         advance("games", played.games, objective.max_games)
         size = min(ADAPTIVE_PAIRS, (objective.max_games - played.games) // SEATS)
         places = np.array([ratings.index(agent) for agent in played.ids])[pairs]
-        until = objective.until if is_linked and objective.until is not None else 0.0
+        until = objective.until * ELO_SCALE / ratings.scale if is_linked and objective.until is not None else 0.0
         played.play(pairs, narrowest(ratings.model, places, weights, size, until))
 
 
-def _progress(wanted: Sequence[Contrast], widest: float, is_linked: bool, objective: Objective) -> str:
+def _progress(wanted: Sequence[Contrast], widest: float, is_linked: bool, objective: Objective, unit: Unit) -> str:
     if not wanted:
         return "nobody else may be the best"
     if not is_linked:
         return "not everybody is linked by games yet"
     end = f" of {objective.until:g}" if objective.until is not None else ""
-    return f"the widest of {len(wanted)} wanted intervals is {widest:.0f}{end} Elo points wide"
+    wide = f"{widest:.0f}{end} Elo points" if unit == "elo" else f"{widest:.3g}{end} of the game's payoff"
+    return f"the widest of {len(wanted)} wanted intervals is {wide} wide"
 
 
 def _result(
@@ -436,9 +456,8 @@ def _result(
     wanted = [] if objective is None else contrasts(objective.want, ratings, played.ids, objective.between)
     encounters = []
     for i, j in round_robin(len(played.ids)):
-        counts = played.record(played.ids[i], played.ids[j])
-        if any(counts):
-            encounters.append(Encounter(*counts, a=names[played.ids[i]], b=names[played.ids[j]]))
+        if (found := played.record(played.ids[i], played.ids[j], names)) is not None:
+            encounters.append(found)
     return TournamentResult(
         tournament=played.name if played.store is not None and played.games else None,
         game=meeting.game.name,
@@ -448,6 +467,7 @@ def _result(
         seed=played.seed,
         ended=ended,
         games=played.games,
+        unit=ratings.unit,
         anchor=ratings.anchor,
         standings=_standings(played, ratings, names),
         encounters=tuple(encounters),
@@ -467,7 +487,7 @@ def _standings(played: _Played, ratings: Ratings, names: dict[str, str]) -> tupl
         group = int(ratings.group[i]) if has_games[i] else None
         is_next = place and standings[-1].group == (None if group is None else group + 1)
         agent = ratings.agents[i]
-        own = np.array([played.record(agent, other) for other in played.ids if other != agent]).sum(axis=0)
+        own = [x.outcome_of(agent) for met in played.met.values() for x in distinct(met) if agent in x.agents]
         standings.append(
             Standing(
                 rank=standings[-1].rank + 1 if is_next else 1,
@@ -477,10 +497,10 @@ def _standings(played: _Played, ratings: Ratings, names: dict[str, str]) -> tupl
                 lower=float(ratings.lower[i]) if has_games[i] else None,
                 upper=float(ratings.upper[i]) if has_games[i] else None,
                 group=None if group is None else group + 1,
-                games=int(own.sum()),
-                wins=int(own[0]),
-                draws=int(own[1]),
-                losses=int(own[2]),
+                games=len(own),
+                wins=own.count(0),
+                draws=own.count(1),
+                losses=own.count(2),
             )
         )
     return tuple(standings)
@@ -489,7 +509,7 @@ def _standings(played: _Played, ratings: Ratings, names: dict[str, str]) -> tupl
 def _wanted(contrast: Contrast, ratings: Ratings, names: dict[str, str]) -> ContrastEstimate:
     difference = None
     if contrast.is_linked:
-        mean = float(contrast.weights[:-2] @ ratings.model.strength) * ELO_SCALE
-        half = float(widths(ratings.model.covariance, contrast.weights[None])[0]) / 2.0
+        mean = float(contrast.weights[:-2] @ ratings.model.strength) * ratings.scale
+        half = float(widths(ratings.model.covariance, contrast.weights[None], ratings.scale)[0]) / 2.0
         difference = Difference(mean, mean - half, mean + half)
     return ContrastEstimate(names[contrast.a], None if contrast.b is None else names[contrast.b], difference)

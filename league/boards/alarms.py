@@ -178,7 +178,7 @@ def _cycling(store: Reader, run: str, game_id: str) -> Finding:
     met = [row for row in _rows(store, query) if row["step"] != row["other"]]
     steps = sorted({row[key] for row in met for key in ("step", "other")})
     place = {step: i for i, step in enumerate(steps)}
-    wins, draws = np.zeros((2, len(steps), len(steps)), np.int64)
+    wins, draws = np.zeros((2, len(steps), len(steps)))
     for row in met:
         i, j = place[row["step"]], place[row["other"]]
         wins[i, j], wins[j, i] = row["wins"], row["games"] - row["wins"] - row["draws"]

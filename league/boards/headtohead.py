@@ -9,7 +9,7 @@ from league.boards import plots
 from league.boards.naming import find_rated
 from league.boards.rating import rate
 from league.errors import UsageError
-from league.maths.ratings import Difference, PairCounts, Probabilities
+from league.maths.ratings import Difference, Probabilities, Unit
 from league.maths.record import Record
 from league.store.reading import Reader
 from league.store.rows import Sampling
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class Matchup(Result):
     """A against B in one game: their own games, and what the ratings of all say, None where no chain links the two.
 
-    predicted: the probabilities of A's win, draw and loss, the mean of both seatings. difference: Elo points of A above
-    B with the 95 % interval. superiority: the probability that A is the stronger (LOS). z: how far their own score lies
+    unit: of the ratings, `elo` or `payoff`. predicted: the probabilities of A's win, draw and loss, the mean of both
+    seatings; None where payoffs are rated. difference: Elo points of A above B, or what a match pays A against B, with
+    the 95 % interval. superiority: the probability that A is the stronger (LOS). z: how far their own score lies
     above the predicted one, in standard deviations; None where they never met, or where nothing else links them.
     """
 
@@ -33,6 +34,7 @@ class Matchup(Result):
     game: str
     game_id: str
     sampling: Sampling
+    unit: Unit
     record: Record
     """All their games, as seen from A."""
     seat0: Record
@@ -85,15 +87,16 @@ def matchup(store: Reader, a: str, b: str, *, sampling: Sampling = "sample") -> 
             counts = store.pair_counts(game_id, sampling=sampling)
             if {a_id, b_id} <= {*counts.seat0, *counts.seat1}:
                 ratings = rate(store, game_id, sampling)
+                record, seat0, seat1 = store.head_to_head(game_id, a_id, b_id, sampling)
                 break
         else:
             raise UsageError(
                 f"{a} and {b} have no game in which both have evaluation matches with sampling={sampling};"
                 f" play some with `league evaluate A --against B`"
             )
-    seat0, seat1 = _seated(counts, a_id, b_id), _seated(counts, b_id, a_id)[::-1]
     is_linked = ratings.group[ratings.index(a_id)] == ratings.group[ratings.index(b_id)]
-    predicted = ratings.predict(a_id, b_id) if is_linked else None
+    difference = ratings.difference(a_id, b_id) if is_linked else None
+    predicted = ratings.predict(a_id, b_id) if is_linked and ratings.unit == "elo" else None
     surprise = ratings.surprise(a_id, b_id)
     return Matchup(
         a=a_name,
@@ -101,19 +104,13 @@ def matchup(store: Reader, a: str, b: str, *, sampling: Sampling = "sample") -> 
         game=games[game_id],
         game_id=game_id,
         sampling=sampling,
-        record=Record(*(first + second for first, second in zip(seat0, seat1, strict=True))),
-        seat0=Record(*seat0),
-        seat1=Record(*seat1),
+        unit=ratings.unit,
+        record=record,
+        seat0=seat0,
+        seat1=seat1,
         predicted=predicted,
         predicted_score=None if predicted is None else predicted.score,
-        difference=ratings.difference(a_id, b_id) if is_linked else None,
+        difference=difference,
         superiority=ratings.superiority(a_id, b_id) if is_linked else None,
         z=None if surprise is None else surprise.z,
     )
-
-
-def _seated(counts: PairCounts, first: str, second: str) -> tuple[int, int, int]:
-    """Wins, draws and losses of `first` in seat 0 against `second`."""
-    pairs = zip(counts.seat0, counts.seat1, strict=True)
-    at = [p for p, pair in enumerate(pairs) if pair == (first, second)]
-    return int(counts.wins[at].sum()), int(counts.draws[at].sum()), int(counts.losses[at].sum())

@@ -107,8 +107,12 @@ def _fill(figure: Figure, payoff: Payoff) -> None:
     bar = figure.add_axes(
         ((width - strip) / width, 1.0 - min(3.0, side) / height, strip / width, min(3.0, side) / height)
     )
-    figure.colorbar(image, cax=bar, ticks=[0, 25, 50, 75, 100])
-    bar.set_ylabel("score of the row against the column, %\n(0 lost all, 50 even, 100 won all; draws count half)")
+    colours = figure.colorbar(image, cax=bar, ticks=[0, 25, 50, 75, 100])
+    if payoff.unit == "elo":
+        bar.set_ylabel("score of the row against the column, %\n(0 lost all, 50 even, 100 won all; draws count half)")
+    else:
+        colours.set_ticklabels([f"{share * largest_of(payoff):+.2g}" for share in (-1.0, -0.5, 0.0, 0.5, 1.0)])
+        bar.set_ylabel("payoff of the row against the column, a match")
     _texts(figure, table, payoff, cell)
 
 
@@ -117,7 +121,8 @@ def _table(axes: Axes, payoff: Payoff, cell: int) -> Any:
     from matplotlib import colormaps
 
     size = len(payoff.rows)
-    scores = np.array([[math.nan if x is None else 100.0 * x for x in row] for row in payoff.score])
+    known = np.array([[math.nan if x is None else x for x in row] for row in payoff.score])
+    scores = 100.0 * known if payoff.unit == "elo" else 50.0 + 50.0 * known / largest_of(payoff)
     image = axes.imshow(
         scores,
         cmap=colormaps[COLOURS].with_extremes(bad=UNKNOWN),
@@ -130,13 +135,14 @@ def _table(axes: Axes, payoff: Payoff, cell: int) -> Any:
     axes.imshow(itself, cmap=_plain(ITSELF), interpolation="nearest", aspect="auto")
     for row, column in zip(*np.nonzero(np.isfinite(scores)), strict=True):
         score = scores[row, column]
+        told = f"{score:.0f}" if payoff.unit == "elo" else f"{known[row, column]:+.2f}"
         ink = "white" if abs(score - 50.0) > 33.0 else "black"
         if cell >= GAMES_FROM:
-            axes.text(column, row - 0.14, f"{score:.0f}", ha="center", va="center", color=ink, fontsize=12)
+            axes.text(column, row - 0.14, told, ha="center", va="center", color=ink, fontsize=12)
             games = _brief(payoff.games[row][column])
             axes.text(column, row + 0.27, games, ha="center", va="center", color=ink, fontsize=7.5)
         elif cell >= SCORES_FROM:
-            axes.text(column, row, f"{score:.0f}", ha="center", va="center", color=ink, fontsize=cell * 0.29)
+            axes.text(column, row, told, ha="center", va="center", color=ink, fontsize=cell * 0.29)
     shown = named(size, cell)
     names = [f"{i + 1}  {_short(payoff.rows[i].name)}" for i in shown]
     axes.set_yticks(shown, names, fontsize=9)
@@ -204,11 +210,10 @@ def _texts(figure: Figure, table: Axes, payoff: Payoff, cell: int) -> None:
     size, step = len(payoff.rows), _step(cell)
     order = "by rating" if payoff.groups == 1 else f"in {payoff.groups} groups, each by rating"
     game = f"{payoff.game} {payoff.game_id[:8]}".strip()
-    lines = [f"{game}: {size:,} agents, {order}; score of the row against the column"]
-    if cell >= GAMES_FROM:
-        lines.append("in the cells: score in per cent, games below")
-    elif cell >= SCORES_FROM:
-        lines.append("in the cells: score in per cent")
+    judged, cells = ("score", "score in per cent") if payoff.unit == "elo" else ("payoff", "payoff a match")
+    lines = [f"{game}: {size:,} agents, {order}; {judged} of the row against the column"]
+    if cell >= SCORES_FROM:
+        lines.append(f"in the cells: {cells}{', games below' if cell >= GAMES_FROM else ''}")
     if step > 1:
         lines.append(f"named: the first agent and every {'second' if step == 2 else f'{step}th'}")
     longest = max(len(_short(payoff.rows[i].name)) for i in named(size, cell)) + 6
@@ -222,9 +227,10 @@ def _texts(figure: Figure, table: Axes, payoff: Payoff, cell: int) -> None:
     )
     patches = [Patch(color=UNKNOWN, label="never met"), Patch(color=ITSELF, label="itself")]
     table.legend(handles=patches, loc="upper left", bbox_to_anchor=(0, 0), ncols=2, frameon=False, fontsize=9)
-    held = f"{payoff.anchor} is held at 1000" if payoff.anchor else "the mean is held at 1000"
+    rated, held = ("Bradley-Terry rating", 1000) if payoff.unit == "elo" else ("Rated by payoff a match", 0)
     told = [
-        f"Bradley-Terry rating, {held}. Nash and alpha-rank: of the scores shrunk towards what the ratings expect.",
+        f"{rated}, {payoff.anchor or 'the mean'} is held at {held}. Nash and alpha-rank: of the scores shrunk towards"
+        f" what the ratings expect.",
         *findings(payoff),
     ]
     if payoff.groups > 1:
@@ -234,6 +240,11 @@ def _texts(figure: Figure, table: Axes, payoff: Payoff, cell: int) -> None:
     table.annotate(
         caption, (0, 0), (0, -36), xycoords="axes fraction", textcoords="offset points", fontsize=9.5, va="top"
     )
+
+
+def largest_of(payoff: Payoff) -> float:
+    """The largest mean payoff of a table in size; 1 where all are 0."""
+    return max((abs(x) for row in payoff.score for x in row if x is not None), default=0.0) or 1.0
 
 
 def _plain(colour: str) -> Any:

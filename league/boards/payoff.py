@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from league.acts import act
 from league.boards.naming import SHORT_HASH, named_agents
-from league.boards.rating import rate_counts
+from league.boards.rating import games_of, rate_counts
 from league.errors import UsageError
 from league.maths.metagame import (
     Crosstable,
@@ -24,7 +24,8 @@ from league.maths.metagame import (
     nash,
     relative_population_performance,
 )
-from league.maths.ratings import Ratings
+from league.maths.pairs import PairSums
+from league.maths.ratings import PairCounts, Ratings, Unit
 from league.store.reading import Reader
 from league.types.results import Grid, Result
 
@@ -39,7 +40,7 @@ MAX_AGENTS = 2_000
 
 @dataclass(frozen=True)
 class Row:
-    """One agent of a cross table. Rating and 95 % interval in Elo points, as on the leaderboard.
+    """One agent of a cross table. Rating and 95 % interval as on the leaderboard.
 
     nash, alpha_rank: its share, in [0, 1], of the two mixtures (`metagame.nash`, `metagame.alpha_rank`). group: counted
     from 1; agents of different groups are not rated against each other.
@@ -83,7 +84,9 @@ class Performance:
 class Payoff(Result):
     """The cross table of one game, group by group, in each the best-rated agent first.
 
-    score[i][j]: the mean score of agent i against j, a draw as half a win; None where they never met. games: likewise.
+    unit: of ratings and scores, as of `standings.Board`. score[i][j]: the mean score of agent i against j, a draw as
+    half a win, or its mean payoff a match; None where they never met. games: likewise. Mixtures, cycles and shares are
+    of scores in [0, 1], to which payoffs are scaled by the most that a match can pay.
     groups: sets of agents that no chain of games links; above 1, the ratings across are the prior's guess.
     cyclic_share: see `metagame.cyclic_share`; chance_mean and chance_p: its mean where a ranking explains all, and how
     often it is then at least as large. num_cycles: 3-cycles that the results show; `circles` has the surest.
@@ -91,6 +94,7 @@ class Payoff(Result):
 
     game: str
     game_id: str
+    unit: Unit
     anchor: str | None
     rows: tuple[Row, ...]
     score: tuple[tuple[float | None, ...], ...]
@@ -155,14 +159,14 @@ def payoffs(store: Reader, run: str | None = None) -> tuple[Payoff, ...]:
     with store.reading():
         games = store.games()
         shown = games if run is None else [store.find_run(run).game_id]
-        facts = [(g, store.payoff(g, run), store.pair_counts(g), store.lineages(g), store.game(g)) for g in shown]
+        facts = [(g, store.payoff(g, run), *games_of(store, g, "sample")) for g in shown]
         names = {g: {agent: name for agent, (name, _) in named_agents(store, g).items()} for g in shown}
         populations = {
             g: {r.run: [s.agent_id for s in store.snapshots(r.run)] for r in store.runs() if r.game_id == g}
             for g in shown
         }
     return tuple(
-        _payoff(games[g], g, met, rate_counts(counts, lineages, known.anchor), names[g], populations[g])
+        _payoff(games[g], g, met, counts, known.bound, rate_counts(counts, lineages, known), names[g], populations[g])
         for g, met, counts, lineages, known in facts
     )
 
@@ -171,6 +175,8 @@ def _payoff(
     game: str,
     game_id: str,
     met: Sequence[tuple[str, str, int, int, int]],
+    counts: PairCounts,
+    bound: float | None,
     ratings: Ratings,
     names: Mapping[str, str],
     populations: Mapping[str, Sequence[str]],
@@ -182,8 +188,11 @@ def _payoff(
             f"more than {MAX_AGENTS:,} agents have met in {game} {game_id[:8]}, too many for a table of all; pass --run"
         )
     agents = sorted({agent for agent, *_ in met}, key=lambda agent: (group[agent], -rating[agent], agent))
-    table = _crosstable(agents, met)
-    expected = ratings.scores(agents)
+    table, largest = _crosstable(agents, met), 0.0
+    if ratings.unit == "payoff" and counts.sums is not None:
+        table, largest = _paid_crosstable(agents, counts.sums, bound)
+    expected = ratings.scores(agents, largest)
+    shown = table.score if not largest else largest * (2.0 * table.score - 1.0)
     margins = table.payoff(expected) if agents else np.zeros((0, 0))
     share = cyclic_share(2.0 * table.score - 1.0)
     chance = cyclic_share_by_chance(table, expected, np.random.default_rng(0)) if agents else np.zeros(0)
@@ -192,10 +201,11 @@ def _payoff(
     return Payoff(
         game=game,
         game_id=game_id,
+        unit=ratings.unit,
         anchor=ratings.anchor,
-        rows=_rows(agents, called, table, ratings, margins),
-        score=tuple(tuple(None if math.isnan(x) else x for x in row) for row in table.score.tolist()),
-        games=tuple(map(tuple, table.games.tolist())),
+        rows=_rows(agents, called, table, ratings, margins, largest),
+        score=tuple(tuple(None if math.isnan(x) else x for x in row) for row in shown.tolist()),
+        games=tuple(map(tuple, np.rint(table.games).astype(np.int64).tolist())),
         groups=len({group[agent] for agent in agents}),
         cyclic_share=share,
         chance_mean=float(chance.mean()) if len(chance) else float("nan"),
@@ -219,8 +229,27 @@ def _crosstable(agents: Sequence[str], met: Sequence[tuple[str, str, int, int, i
     return Crosstable(tuple(agents), wins, draws)
 
 
+def _paid_crosstable(agents: Sequence[str], sums: PairSums, bound: float | None) -> tuple[Crosstable, float]:
+    """Mean payoffs as scores, from 0 at the largest loss of a match to 1 at the largest gain, and that gain.
+
+    Where it is not known, twice the root mean square of the pair that scatters most is taken for it.
+    """
+    first, second, pairs = sums.merged(agents)
+    games = pairs.column("games")
+    largest = bound or 2.0 * float(np.sqrt((pairs.column("square") / games).max(initial=0.0))) or 1.0
+    wins = np.zeros((len(agents), len(agents)))
+    wins[first, second] = (games + pairs.column("payoff") / largest) / 2.0
+    wins[second, first] = games - wins[first, second]
+    return Crosstable(tuple(agents), wins, np.zeros_like(wins)), largest
+
+
 def _rows(
-    agents: Sequence[str], called: Sequence[str], table: Crosstable, ratings: Ratings, margins: Floats
+    agents: Sequence[str],
+    called: Sequence[str],
+    table: Crosstable,
+    ratings: Ratings,
+    margins: Floats,
+    largest: float,
 ) -> tuple[Row, ...]:
     if not agents:
         return ()
@@ -236,8 +265,8 @@ def _rows(
             rating=float(ratings.rating[ratings.index(agent)]),
             lower=float(ratings.lower[ratings.index(agent)]),
             upper=float(ratings.upper[ratings.index(agent)]),
-            games=int(games[i]),
-            score=float(points[i] / games[i]),
+            games=round(games[i]),
+            score=float(points[i] / games[i]) if not largest else float(largest * (2.0 * points[i] / games[i] - 1.0)),
             nash=float(mixture[i]),
             alpha_rank=float(shares[i]),
             group=ranks[ratings.group[ratings.index(agent)]],

@@ -59,10 +59,10 @@ def figure(width: float, height: float) -> Figure:
     return _kind()(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
-def ratings(title: str, rated: Sequence[Rating], *, held: str | None = None) -> Figure:
+def ratings(title: str, rated: Sequence[Rating], *, held: str | None = None, unit: str = "elo") -> Figure:
     """A line an agent, the first on top: its rating and its 95 % interval.
 
-    held: whose rating is fixed.
+    held: whose rating is fixed. unit: `elo` or `payoff`.
     """
     shown, left = rated[:MOST], len(rated) - MOST
     drawn = figure(7.0, 1.2 + 0.28 * max(len(shown), 2))
@@ -71,10 +71,18 @@ def ratings(title: str, rated: Sequence[Rating], *, held: str | None = None) -> 
         colour = OTHER if name.startswith("bot:") else INK
         axes.plot([lower, upper], [place, place], color=colour, linewidth=3, alpha=0.45, solid_capstyle="butt")
         axes.plot(rating, place, "o", color=colour, markersize=5)
-        axes.annotate(f"{rating:.0f}", (rating, place), (0, 4), textcoords="offset points", ha="center", fontsize=7)
+        axes.annotate(
+            f"{rating:.0f}" if unit == "elo" else f"{rating:+.2f}",
+            (rating, place),
+            (0, 4),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+        )
     axes.set_yticks(range(len(shown)), [_short(name) for name, *_ in shown], fontsize=9)
     axes.set_ylim(max(len(shown), 1) - 0.4, -0.8)
-    axes.set_xlabel("rating, Elo points, with 95 % interval" + (f"; {_short(held)} is held at 1000" if held else ""))
+    what, at = ("rating, Elo points", 1000) if unit == "elo" else ("payoff a match", 0)
+    axes.set_xlabel(f"{what}, with 95 % interval" + (f"; {_short(held)} is held at {at}" if held else ""))
     _tidy(axes, title + (f"; {left:,} more are not shown" if left > 0 else ""), "x")
     return drawn
 
@@ -116,11 +124,13 @@ def counts(title: str, labels: Sequence[str], numbers: Sequence[int]) -> Figure:
     return drawn
 
 
-def progress(title: str, rated: Mapping[str, Sequence[tuple[int, float, float, float]]], curves: Any = None) -> Figure:
+def progress(
+    title: str, rated: Mapping[str, Sequence[tuple[int, float, float, float]]], curves: Any = None, unit: str = "elo"
+) -> Figure:
     """Ratings of snapshots over the steps with their intervals, a line a run; beside them, if given, other curves.
 
     rated: a run's (steps, rating, lower, upper), by steps.
-    curves: what their axis is called, and name -> curve.
+    curves: what their axis is called, and name -> curve. unit: of the ratings, `elo` or `payoff`.
     """
     drawn = figure(9.0 if curves else 6.0, 3.4)
     axes = drawn.add_subplot(1, 2 if curves else 1, 1)
@@ -129,7 +139,7 @@ def progress(title: str, rated: Mapping[str, Sequence[tuple[int, float, float, f
         steps, middle, lower, upper = zip(*points, strict=True) if points else ((), (), (), ())
         axes.plot(steps, middle, "o-", color=colour, markersize=3, label=_short(name))
         axes.fill_between(steps, lower, upper, color=colour, alpha=0.18, linewidth=0)
-    axes.set_ylabel("rating, Elo points")
+    axes.set_ylabel("rating, Elo points" if unit == "elo" else "payoff a match")
     _over_steps(axes, title, is_named=len(rated) > 1)
     if curves:
         label, named = curves

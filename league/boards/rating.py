@@ -7,18 +7,16 @@ from itertools import pairwise
 
 from league.acts import act
 from league.maths.davidson import Prior
-from league.maths.ratings import DEFAULT_PRIOR, PairCounts, Ratings, bradley_terry
+from league.maths.ratings import DEFAULT_PRIOR, PairCounts, Ratings, bradley_terry, payoff_ratings
 from league.store.reading import Reader
-from league.store.rows import Sampling
+from league.store.rows import GameRow, Sampling
 
-Games = tuple[PairCounts, list[list[str]], str | None]
-"""Counts of games, lineages and the anchor, as `rate_counts` takes them."""
+Games = tuple[PairCounts, list[list[str]], GameRow]
+"""Counts of games, lineages and the game, as `rate_counts` takes them."""
 
 
 def rate(store: Reader, game_id: str, sampling: Sampling = "sample") -> Ratings:
-    """The ratings of one game: Bradley-Terry's over all its evaluation games whose nets chose by `sampling`.
-
-    Each snapshot is believed to be like the one before it that has games; the game's anchor is held at 1000.
+    """The ratings of one game, over all its evaluation games whose nets chose by `sampling`; see `rate_counts`.
 
     Raises:
         StoreError: the store cannot be read.
@@ -30,22 +28,34 @@ def games_of(store: Reader, game_id: str, sampling: Sampling) -> Games:
     """What the ratings of a game are worked out from."""
     with store.reading():
         counts, lineages = store.pair_counts(game_id, sampling=sampling), store.lineages(game_id)
-        return counts, lineages, store.game(game_id).anchor
+        return counts, lineages, store.game(game_id)
+
+
+def is_paid(counts: PairCounts, game: GameRow) -> bool:
+    """Whether agents are rated by what they are paid: the game has a utility, and all games counted have a payoff."""
+    return game.utility is not None and (counts.sums is None or counts.sums.is_paid)
 
 
 def rate_counts(
     counts: PairCounts,
     lineages: Sequence[Sequence[str]],
-    anchor: str | None,
+    game: GameRow,
     also: Sequence[str] = (),
     prior: Prior = DEFAULT_PRIOR,
 ) -> Ratings:
     """The ratings of one game from its counts and its lineages of snapshots, oldest first.
 
-    anchor: the agent held at 1000 where it has played; None: the mean is.
+    Of a game with a utility they are mean payoffs, its anchor held at 0, where every game counted has a payoff. Of
+    others they are Bradley-Terry's, the anchor held at 1000, and each snapshot is believed to be like the one before it
+    that has games.
+
+    game: whose anchor is held, where it has played; else the mean is.
     also: agents that are rated even without a game.
     """
+    if is_paid(counts, game):
+        with act("rate"):
+            return payoff_ratings(counts, game.anchor, agents=also)
     played = {*counts.seat0, *counts.seat1, *also}
     neighbours = [pair for lineage in lineages for pair in pairwise(agent for agent in lineage if agent in played)]
     with act("rate"):
-        return bradley_terry(counts, anchor, lineage=neighbours, agents=also, prior=prior)
+        return bradley_terry(counts, game.anchor, lineage=neighbours, agents=also, prior=prior)

@@ -14,15 +14,15 @@ from scipy.special import chdtrc
 from league.boards import plots
 from league.boards.brief import choose
 from league.boards.naming import SHORT_HASH, find_rated, named_agents, unknown
-from league.boards.rating import Games, games_of, rate_counts
+from league.boards.rating import Games, games_of, is_paid, rate_counts
 from league.errors import UsageError, nearest
 from league.maths.davidson import Prior
-from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, elo_series
+from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, Unit, elo_series
 from league.schema import check_number
 from league.store.aside import Reckoning
 from league.store.liveness import run_status
-from league.store.reading import Reader
-from league.store.rows import RatingRow, RunRow, Sampling
+from league.store.reading import Reader, TrainingGame
+from league.store.rows import GameRow, RatingRow, RunRow, Sampling
 from league.store.store import Store
 from league.types import BOT_PREFIX
 from league.types.results import Grid, Result
@@ -43,7 +43,8 @@ NUM_SURPRISES = 10
 
 @dataclass(frozen=True)
 class Entry:
-    """One rated agent. Rating and 95 % interval in Elo points, games from evaluation only; ranks are a group's own."""
+    """One rated agent. Rating and 95 % interval in the board's unit, games from evaluation only; ranks are a group's
+    own."""
 
     rank: int
     agent_id: str
@@ -63,7 +64,7 @@ class Entry:
     is_champion: bool
     """Whether a gate promoted it and nobody has taken its title since."""
     against: Difference | None
-    """Its Elo points above the agent asked for, with their 95 % interval."""
+    """How far it is above the agent asked for, in the board's unit, with the 95 % interval."""
 
 
 @dataclass(frozen=True)
@@ -122,19 +123,24 @@ class TrainingEntry:
     losses: int
     steps: int
     status: str
+    payoff: float | None
+    """The learner's mean payoff a training match; None where the game has no utility, or no match has ended."""
 
 
 @dataclass(frozen=True)
 class Board:
     """One game's leaderboard: entries group by group, from best to worst.
 
-    `anchor` is the agent held at 1000 in the first group; None: its mean is.
+    `anchor` is the agent held at 1000 (where payoffs are rated, at 0) in the first group; None: its mean is.
     """
 
     game: str
     game_id: str
     sampling: Sampling
     """How the nets chose in the games that are rated."""
+    unit: Unit
+    """Of the ratings: `elo`, Bradley and Terry's model of wins, draws and losses, in Elo points; `payoff`, the payoff a
+    match in the units of the game's utility, by least squares."""
     anchor: str | None
     entries: tuple[Entry, ...]
     learners: tuple[TrainingEntry, ...]
@@ -142,10 +148,13 @@ class Board:
     against: str | None
     """The name of the agent that differences were asked for."""
     seat: Difference | None
-    """The first seat's advantage in Elo points, with its 95 % interval; None where no two agents met in both seatings,
-    and it counts as 0."""
+    """The first seat's advantage in the board's unit, with its 95 % interval; None where no two agents met in both
+    seatings, and it counts as 0."""
     prior: float
-    """Imagined draws an agent, and of each snapshot with the one before it."""
+    """Imagined draws an agent, and of each snapshot with the one before it; 0 where payoffs are rated."""
+    effect: float
+    """The design effect of games in pairs: games of a pair tell as much as 1 / effect independent ones each. Intervals
+    know it."""
     infinite: tuple[Unbounded, ...]
     """Agents without a finite rating, which are no entries; there are such only without a prior."""
     dispersion: float | None
@@ -197,7 +206,7 @@ class Leaderboard(Result):
         others = len([other for other in self.boards if other.entries]) - 1
         title = f"{board.game}: {len(board.entries):,} agents" + (f"; {others} other games" if others else "")
         rated = [(x.name, x.rating, x.lower, x.upper) for x in board.entries]
-        return plots.ratings(title, rated, held=board.anchor)
+        return plots.ratings(title, rated, held=board.anchor, unit=board.unit)
 
     def __repr__(self) -> str:
         games = ", ".join(f"{board.game}: {len(board.entries)} agents" for board in self.boards)
@@ -224,9 +233,9 @@ def leaderboard(
 ) -> Leaderboard:
     """Ranks the agents of every game in the store, of one run's game, or of one game.
 
-    Ratings are those of `rate`. With `run`, only that run's snapshots, the bots and whoever its snapshots met are
-    shown, and only that run as a learner; the ratings are the same. What is new goes into the table `rating`, for
-    queries, if nobody else has the store at this moment.
+    Ratings are those of `league.boards.rating.rate`. With `run`, only that run's snapshots, the bots and whoever its
+    snapshots met are shown, and only that run as a learner; the ratings are the same. What is new goes into the table
+    `rating`, for queries, if nobody else has the store at this moment.
 
     Args:
         store: the match store.
@@ -285,8 +294,9 @@ def _boards(
         other = None if against is None else find_rated(store, against)
         shown = games if game_id is None else [game_id]
         facts = [_read(store, games[g], g, run, sampling) for g in shown]
-        kept = [store.board_ratings(g, sampling, believed.draws) for g in shown]
-    rated = [rate_counts(f.counts, f.lineages, f.anchor, prior=believed) for f in facts]
+        priors = [0.0 if is_paid(f.counts, f.row) else believed.draws for f in facts]
+        kept = [store.board_ratings(g, sampling, draws) for g, draws in zip(shown, priors, strict=True)]
+    rated = [rate_counts(f.counts, f.lineages, f.row, prior=believed) for f in facts]
     boards = tuple(_board(f, ratings, other, is_brief) for f, ratings in zip(facts, rated, strict=True))
     if other is not None and all(board.against is None for board in boards):
         if any(other[0] == agent.agent_id for board in boards for agent in board.infinite):
@@ -330,15 +340,15 @@ def rate_evaluation(
     steps = dict(taken)
     names: dict[str, str] = {}
 
-    def read(reader: Reader) -> tuple[Games, list[tuple[str, float]]]:
+    def read(reader: Reader) -> tuple[Games, list[TrainingGame]]:
         steps.update((row.agent_id, row.step) for row in reader.snapshots(run))
         names.update((agent, name) for agent, (name, _) in named_agents(reader, game_id).items())
         names.update((agent, f"{run}@{step}") for agent, step in taken.items())
         return games_of(reader, game_id, "sample"), reader.training_games(run)
 
-    def work_out(found: tuple[Games, list[tuple[str, float]]]) -> list[RatingRow]:
+    def work_out(found: tuple[Games, list[TrainingGame]]) -> list[RatingRow]:
         ratings, games = rate_counts(*found[0]), found[1]
-        elo = elo_series((run, opponent, score) for opponent, score in games)[0].get(run, ELO_START)
+        elo = elo_series((run, opponent, score) for opponent, score, _ in games)[0].get(run, ELO_START)
         rows = [row for row in _rating_rows(ratings, game_id, "sample") if row.agent_id in agents]
         learner = RatingRow(run, update, "elo", run, elo, None, None, len(games), game_id)
         return [learner, *(replace(row, run=run, update=update) for row in rows)]
@@ -384,7 +394,7 @@ def _rating_rows(ratings: Ratings, game_id: str, sampling: Sampling) -> list[Rat
         RatingRow(
             run="",
             update=0,
-            system="bradley_terry",
+            system="bradley_terry" if ratings.unit == "elo" else "payoff",
             agent_id=agent,
             rating=float(ratings.rating[i]),
             lower=float(ratings.lower[i]),
@@ -409,12 +419,13 @@ def curves(store: Store, runs: Sequence[str], title: str, metric: str = "") -> F
     with store.reading():
         steps = {run: {row.agent_id: row.step for row in store.snapshots(run)} for run in runs}
         told = {run: [(x, y) for x, y in store.metric(run, metric) if y is not None] for run in runs if metric}
-    rated = {entry.agent_id: entry for entry in leaderboard(store, runs[0]).entries}
+    (board,) = leaderboard(store, runs[0]).boards
+    rated = {entry.agent_id: entry for entry in board.entries}
     points = {
         run: [(at, x.rating, x.lower, x.upper) for agent, at in known.items() if (x := rated.get(agent))]
         for run, known in steps.items()
     }
-    return plots.progress(title, points, (metric.replace("_", " "), told) if metric else None)
+    return plots.progress(title, points, (metric.replace("_", " "), told) if metric else None, board.unit)
 
 
 def _game_of(store: Reader, run: str, game_id: str | None) -> str:
@@ -430,7 +441,7 @@ class _Facts:
 
     game: str
     game_id: str
-    anchor: str | None
+    row: GameRow
     sampling: Sampling
     counts: PairCounts
     lineages: Sequence[Sequence[str]]
@@ -441,7 +452,7 @@ class _Facts:
     """Agent id -> name and kind."""
     own: frozenset[str] | None
     """The snapshots of the run that was asked for."""
-    training: tuple[tuple[RunRow, str, list[tuple[str, float]]], ...]
+    training: tuple[tuple[RunRow, str, list[TrainingGame]], ...]
     """Every run shown with its status and its training games."""
 
 
@@ -452,7 +463,7 @@ def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sam
     return _Facts(
         game=game,
         game_id=game_id,
-        anchor=store.game(game_id).anchor,
+        row=store.game(game_id),
         sampling=sampling,
         counts=store.pair_counts(game_id, sampling=sampling),
         lineages=store.lineages(game_id),
@@ -480,6 +491,7 @@ def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None, is_br
         game=facts.game,
         game_id=facts.game_id,
         sampling=facts.sampling,
+        unit=ratings.unit,
         anchor=ratings.anchor,
         entries=entries,
         learners=tuple(_learner(*run) for run in facts.training),
@@ -487,6 +499,7 @@ def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None, is_br
         against=None if against is None or other is None else other[1],
         seat=ratings.seat,
         prior=ratings.prior.draws,
+        effect=ratings.effect,
         infinite=tuple(Unbounded(x.agent, name(x.agent), x.sign) for x in ratings.infinite if x.agent in shown),
         dispersion=ratings.dispersion,
         surprises=tuple(PairSurprise(name(s.a), name(s.b), *s[2:]) for s in ratings.most_surprising(NUM_SURPRISES)),
@@ -503,8 +516,14 @@ def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple
             f" compared; join them with `league evaluate A --against B`, A of one and B of another"
         )
     if ratings.agents and ratings.anchor is None:
-        why = f"{facts.anchor} has no game here" if facts.anchor else "no anchor is known of this game"
-        notes.append(f"{why}, so the mean of the agents is held at 1000 and moves with them")
+        why = f"{facts.row.anchor} has no game here" if facts.row.anchor else "no anchor is known of this game"
+        held = f"{ratings.anchor_rating:g}"
+        notes.append(f"{why}, so the mean of the agents is held at {held} and moves with them")
+    if facts.row.utility is not None and ratings.unit == "elo":
+        notes.append(
+            f"the game pays {facts.row.utility}, but not all of these games say how much; rated are wins, draws and"
+            f" losses"
+        )
     one_sided = [
         name(agent)
         for agent, wins, draws, losses in zip(ratings.agents, ratings.wins, ratings.draws, ratings.losses, strict=True)
@@ -602,9 +621,10 @@ def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | No
     return tuple(entries)
 
 
-def _learner(run: RunRow, status: str, games: Sequence[tuple[str, float]]) -> TrainingEntry:
-    ratings, _ = elo_series((run.run, opponent, score) for opponent, score in games)
-    scores = [score for _, score in games]
+def _learner(run: RunRow, status: str, games: Sequence[TrainingGame]) -> TrainingEntry:
+    ratings, _ = elo_series((run.run, opponent, score) for opponent, score, _ in games)
+    scores = [score for _, score, _ in games]
+    paid = [payoff for _, _, payoff in games if payoff is not None]
     return TrainingEntry(
         run=run.run,
         elo=ratings.get(run.run, ELO_START),
@@ -614,6 +634,7 @@ def _learner(run: RunRow, status: str, games: Sequence[tuple[str, float]]) -> Tr
         losses=scores.count(0.0),
         steps=run.steps,
         status=status,
+        payoff=sum(paid) / len(paid) if paid else None,
     )
 
 

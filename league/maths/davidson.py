@@ -128,7 +128,7 @@ class Games:
     @cached_property
     def groups(self) -> Ints:
         """(N,): a number from 0 for each group of agents that a chain of games links."""
-        return _linked(self.num_agents, self.first, self.second)
+        return linked(self.num_agents, self.first, self.second)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,8 @@ class Posterior:
 
     strength: (N,) log-odds. seat: the first seat's advantage, log-odds. log_draw: log v; -inf where nothing was drawn.
     joint: of strengths, seat, log_draw. The last is known to be 0 where nothing was drawn; the seat's variance is the
-    prior's where no game tells of seats. bonds: the imagined draws.
+    prior's where no game tells of seats. bonds: the imagined draws. game_variance: of a game's payoff, where strengths
+    are payoffs (`payoffs.py`); None: in log-odds, of which games tell as Davidson's model says.
     """
 
     strength: Floats
@@ -145,6 +146,7 @@ class Posterior:
     log_draw: float
     joint: Joint
     bonds: Bonds
+    game_variance: float | None = None
 
     @property
     def covariance(self) -> Floats:
@@ -225,7 +227,7 @@ class _Posterior:
         self.mesh = None if n <= MAX_DENSE else games.linked_mesh if (bonds.weight[-1:] > 0).any() else games.mesh
         if self.mesh is None:
             seats = np.concatenate([games.first, bonds.first]), np.concatenate([games.second, bonds.second])
-            self.level = _level(_linked(n, *seats))
+            self.level = _level(linked(n, *seats))
         self.is_free = np.ones(n + 2, dtype=bool)
         self.is_free[n:] = games.seated.any(), games.draws.any()
 
@@ -315,7 +317,7 @@ class _Point:
         return gradient[free], Hessian(hessian[np.ix_(free, free)])
 
 
-def _linked(size: int, first: Ints, second: Ints) -> Ints:
+def linked(size: int, first: Ints, second: Ints) -> Ints:
     """(size,): numbers from 0 of the groups that the pairs (P,) make of agents."""
     graph = coo_matrix((np.ones(len(first)), (first, second)), (size, size))
     return np.asarray(connected_components(graph, directed=False)[1], np.int64)

@@ -41,18 +41,19 @@ STATES_AT_ONCE = 32
 class Crosstable:
     """Finished games between N agents, seats put together.
 
-    agents: N ids. wins: (N, N) int64, won by the row agent against the column agent. draws: (N, N) int64, symmetric.
+    agents: N ids. wins: (N, N), won by the row agent against the column agent; of payoffs the share of the games that
+    they are worth. draws: (N, N), symmetric.
     The diagonals are 0: a game of an agent against itself says nothing about who is better.
     """
 
     agents: tuple[str, ...]
-    wins: Ints
-    draws: Ints
+    wins: Ints | Floats
+    draws: Ints | Floats
 
     @property
     def games(self) -> Ints:
-        """(N, N) int64, symmetric: all games of each pair."""
-        return self.wins + self.wins.T + self.draws
+        """(N, N), symmetric: all games of each pair."""
+        return np.rint(self.wins + self.wins.T + self.draws).astype(np.int64)
 
     @property
     def score(self) -> Floats:
@@ -333,7 +334,7 @@ def cyclic_share_by_chance(table: Crosstable, expected: Floats, rng: np.random.G
     """
     first, second = np.nonzero(np.triu(table.games, 1))
     games, draws = table.games[first, second], table.draws[first, second]
-    decided = games - draws
+    decided = np.rint(games - draws).astype(np.int64)
     points = expected[first, second] * games - 0.5 * draws
     chance = np.clip(np.divide(points, decided, out=np.full(len(games), 0.5), where=decided > 0), 0.0, 1.0)
     draw, laplacian = _binomials(decided, chance, rng), _Laplacian(len(table.agents), first, second)

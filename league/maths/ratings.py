@@ -1,7 +1,8 @@
-"""Who is how strong: Elo as a moving display, Bradley-Terry with its uncertainty for agents that do not change.
+"""Who is how strong: Elo as a moving display, Bradley-Terry with its uncertainty for agents that do not change, and of
+games with a utility what agents are paid (`payoffs.py`).
 
-Both use Elo's scale: a difference of `d` points means odds of 10 ** (d / 400) of a win against a loss, and so, where
-nothing is drawn, an expected score of 1 / (1 + 10 ** (-d / 400)).
+The first two use Elo's scale: a difference of `d` points means odds of 10 ** (d / 400) of a win against a loss, and
+so, where nothing is drawn, an expected score of 1 / (1 + 10 ** (-d / 400)).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,9 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.special import erfc, expit, kl_div
 
 from league.errors import UsageError, nearest
+from league.maths import payoffs
 from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Posterior, Prior, fit, tally
+from league.maths.pairs import PairSums
 
 ELO_START = 1000.0
 ELO_K = 32.0
@@ -30,27 +33,30 @@ DECISIVE = 1.0 - 1e-6
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Unit = Literal["elo", "payoff"]
 
 
 @dataclass(frozen=True)
 class PairCounts:
     """Finished games of P ordered pairs of agents.
 
-    seat0, seat1: P agent ids each; a pair may appear more than once and in both orders.
-    wins, draws, losses: (P,) int64, as seen from seat 0. unseated: (P,) bool, where the order of two agents is only
-    that of a list, as in one that names winners first; None: nowhere.
+    seat0, seat1: P agent ids each; a pair may appear more than once and in both orders. wins, draws, losses: (P,), as
+    seen from seat 0; payoffs may count as shares of games. unseated: (P,) bool, where the order of two agents is only
+    that of a list, as in one that names winners first; None: nowhere. sums: what pairs of games say; None: not known,
+    and all games count as independent.
     """
 
     seat0: tuple[str, ...]
     seat1: tuple[str, ...]
-    wins: Ints
-    draws: Ints
-    losses: Ints
+    wins: Ints | Floats
+    draws: Ints | Floats
+    losses: Ints | Floats
     unseated: Bools | None = field(default=None, kw_only=True)
+    sums: PairSums | None = field(default=None, kw_only=True)
 
     @property
-    def games(self) -> Ints:
-        """(P,) int64: all games of each pair."""
+    def games(self) -> Ints | Floats:
+        """(P,): all games of each pair."""
         return self.wins + self.draws + self.losses
 
     @property
@@ -60,15 +66,19 @@ class PairCounts:
 
     def __add__(self, other: PairCounts) -> PairCounts:
         """The games of both."""
-        both = (
-            np.concatenate(x) for x in ((self.wins, other.wins), (self.draws, other.draws), (self.losses, other.losses))
+        wins, draws, losses = (
+            np.concatenate([x, y]).astype(np.float64)
+            for x, y in ((self.wins, other.wins), (self.draws, other.draws), (self.losses, other.losses))
         )
         seated = np.concatenate([self.is_seated, other.is_seated])
-        return PairCounts(self.seat0 + other.seat0, self.seat1 + other.seat1, *both, unseated=~seated)
+        sums = self.sums + other.sums if self.sums and other.sums else self.sums or other.sums
+        return PairCounts(
+            self.seat0 + other.seat0, self.seat1 + other.seat1, wins, draws, losses, unseated=~seated, sums=sums
+        )
 
 
 class Difference(NamedTuple):
-    """A difference of two ratings in Elo points, with its 95 % interval."""
+    """A difference of two ratings in their unit, with its 95 % interval."""
 
     mean: float
     lower: float
@@ -145,6 +155,9 @@ class Ratings:
     surprise, weighted by what a pair can tell: about 1 where strengths explain the scores, more where cycles do; None
     where no pair can tell. freedom: what the pairs can tell, in degrees of freedom.
     infinite: agents whose rating is not finite, which only a prior without draws leaves; they are in no array.
+    unit: `elo`, Bradley-Terry's model of wins, draws and losses; `payoff`, a match's payoff in the units of the game's
+    utility, by least squares: then all that is said to be in Elo points is in these, and scores of pairs are payoffs.
+    effect: the design effect of games in pairs (`PairSums.effect`): so many games of a pair tell as much as one alone.
     """
 
     agents: tuple[str, ...]
@@ -164,6 +177,13 @@ class Ratings:
     model: Posterior
     prior: Prior
     infinite: tuple[Infinite, ...]
+    unit: Unit = "elo"
+    effect: float = 1.0
+
+    @property
+    def scale(self) -> float:
+        """Points of a rating in one unit of `model.strength`."""
+        return ELO_SCALE if self.unit == "elo" else 1.0
 
     @property
     def anchor(self) -> str | None:
@@ -189,7 +209,7 @@ class Ratings:
         Raises:
             UsageError: there are too many agents for a matrix.
         """
-        return self.model.covariance[:-2, :-2] * ELO_SCALE**2
+        return self.model.covariance[:-2, :-2] * self.scale**2
 
     @cached_property
     def _indices(self) -> dict[str, int]:
@@ -230,7 +250,7 @@ class Ratings:
         return {i: Difference(gap, gap - width, gap + width) for i, gap, width in gaps}
 
     def predict(self, a: str, b: str) -> Probabilities:
-        """What a game of `a` against `b` comes to, as seen from `a`.
+        """What a game of `a` against `b` comes to, as seen from `a`; of ratings in Elo points alone.
 
         Raises:
             UsageError: as `difference`.
@@ -240,21 +260,25 @@ class Ratings:
         win, draw, loss = self.model.probabilities(np.array([gap + self.model.seat, gap - self.model.seat]))
         return Probabilities(float(win.mean()), float(draw.mean()), float(loss.mean()))
 
-    def scores(self, agents: Sequence[str]) -> Floats:
+    def scores(self, agents: Sequence[str], largest: float = 0.0) -> Floats:
         """(M, M): the expected score of each of M agents against each, the mean of both seatings.
+
+        largest: of payoffs, the one that counts as a score of 1.
 
         Raises:
             UsageError: one of them has no rated game.
         """
         strength = self.model.strength[[self.index(agent) for agent in agents]]
         gap = strength[:, None] - strength[None, :]
+        if self.unit == "payoff":
+            return np.asarray(np.clip(0.5 + gap / (2.0 * largest), 0.0, 1.0), np.float64)
         win, draw, _ = self.model.probabilities(np.stack([gap + self.model.seat, gap - self.model.seat]))
         return np.asarray((win + draw / 2.0).mean(axis=0), np.float64)
 
     def most_surprising(self, limit: int) -> list[Surprise]:
         """The pairs that fit the ratings least, at most `limit`, the worst first; `a` did better than predicted."""
         found = [self._surprise(place) for place in range(min(limit, len(self.pairs.z)))]
-        return [surprise if surprise.z >= 0 else _exchanged(surprise) for surprise in found]
+        return [surprise if surprise.z >= 0 else self._exchanged(surprise) for surprise in found]
 
     def surprise(self, a: str, b: str) -> Surprise | None:
         """How `a` against `b` fits the ratings; None where they never met, or their own games alone decide that.
@@ -267,7 +291,7 @@ class Ratings:
         if not len(met):
             return None
         surprise = self._surprise(int(met[0]))
-        return surprise if surprise.a == a else _exchanged(surprise)
+        return surprise if surprise.a == a else self._exchanged(surprise)
 
     def _surprise(self, place: int) -> Surprise:
         pairs = self.pairs
@@ -279,6 +303,11 @@ class Ratings:
             predicted=float(pairs.predicted[place]),
             z=float(pairs.z[place]),
         )
+
+    def _exchanged(self, s: Surprise) -> Surprise:
+        """The same as seen from the other agent."""
+        both = 1.0 if self.unit == "elo" else 0.0
+        return Surprise(s.b, s.a, s.games, both - s.observed, both - s.predicted, -s.z)
 
     def _places(self, a: str, b: str) -> tuple[int, int]:
         i, j = self.index(a), self.index(b)
@@ -294,13 +323,8 @@ class Ratings:
 
     def deviations(self, first: Ints, second: Ints) -> Floats:
         """(M,): standard deviations, in Elo points, of the differences between agents by their indices."""
-        variance = self.model.joint.variance(first, second) * ELO_SCALE**2
+        variance = self.model.joint.variance(first, second) * self.scale**2
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)), np.float64)
-
-
-def _exchanged(s: Surprise) -> Surprise:
-    """The same as seen from the other agent."""
-    return Surprise(s.b, s.a, s.games, 1.0 - s.observed, 1.0 - s.predicted, -s.z)
 
 
 def expected_score(a: float, b: float) -> float:
@@ -358,6 +382,8 @@ def bradley_terry(
     """
     rated, games = _indexed(counts, lineage, agents)
     won, drawn, lost = (_per_agent(games, *x) for x in _seen_from_both(games))
+    effect = 1.0 if counts.sums is None else counts.sums.effect
+    games = replace(games, wins=games.wins / effect, draws=games.draws / effect, losses=games.losses / effect)
     infinite: tuple[Infinite, ...] = ()
     if prior.draws == 0.0:
         sign, is_finite = _finite(games)
@@ -367,9 +393,10 @@ def bradley_terry(
     model = fit(games, prior)
     held = rated.index(anchor) if anchor in rated else None
     group = _ranked_groups(games, held)
-    rating, deviation = _anchored(model, group, held, anchor_rating)
+    rating, deviation = _anchored(model, group, held, anchor_rating, ELO_SCALE)
     seat, half = model.seat * ELO_SCALE, Z95 * math.sqrt(model.joint.others[0, 0]) * ELO_SCALE
     dispersion, freedom, pairs = _surprises(games, model)
+    pairs = replace(pairs, games=np.rint(pairs.games * effect))
     return Ratings(
         agents=rated,
         rating=rating,
@@ -388,7 +415,70 @@ def bradley_terry(
         model=model,
         prior=prior,
         infinite=infinite,
+        effect=effect,
     )
+
+
+def payoff_ratings(
+    counts: PairCounts, anchor: str | None = None, anchor_rating: float = 0.0, *, agents: Iterable[str] = ()
+) -> Ratings:
+    """Rates every agent of a game with a utility by what it is paid a match, by least squares (`payoffs.py`).
+
+    Args:
+        counts: the games, with their sums.
+        anchor, anchor_rating, agents: as of `bradley_terry`, in the units of the game's utility.
+    """
+    rated, games = _indexed(counts, (), agents)
+    won, drawn, lost = (_per_agent(games, *x) for x in _seen_from_both(games))
+    sums = counts.sums or PairSums.of(())
+    model, ends, variance, mean = payoffs.fit(sums, rated)
+    held = rated.index(anchor) if anchor in rated else None
+    group = _ranked_groups(games, held)
+    rating, deviation = _anchored(model, group, held, anchor_rating, 1.0)
+    half = Z95 * math.sqrt(model.joint.others[0, 0])
+    dispersion, freedom, pairs = _payoff_surprises(model, ends, variance, mean, sums, rated)
+    return Ratings(
+        agents=rated,
+        rating=rating,
+        lower=rating - Z95 * deviation,
+        upper=rating + Z95 * deviation,
+        wins=won,
+        draws=drawn,
+        losses=lost,
+        group=group,
+        anchors=tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group))),
+        anchor_rating=anchor_rating,
+        seat=Difference(model.seat, model.seat - half, model.seat + half) if sums.column("pairs").any() else None,
+        dispersion=dispersion,
+        freedom=freedom,
+        pairs=pairs,
+        model=model,
+        prior=Prior(draws=0.0, lineage=0.0),
+        infinite=(),
+        unit="payoff",
+    )
+
+
+def _payoff_surprises(
+    model: Posterior, ends: Ints, variance: Floats, mean: Floats, sums: PairSums, agents: Sequence[str]
+) -> tuple[float | None, float, Pairs]:
+    """As `_surprises`, of the mean payoffs (Q,) of pairs `ends` (Q, 2), whose variances (Q,) these are.
+
+    What is left of a pair's variance, V - 2 V w h + x' C x, is that of y - x' L^-1 X' W y, where h is the pair's
+    resistance in the least squares and C the sandwich.
+    """
+    first, second = ends.T
+    games = sums.merged(agents)[2].column("games")
+    inverse = payoffs.inverse_of(len(agents), first, second, games)
+    resistance = inverse[first, first] + inverse[second, second] - 2.0 * inverse[first, second]
+    left = variance - 2.0 * variance * games * resistance + model.joint.variance(first, second)
+    due = model.strength[first] - model.strength[second]
+    judged = np.flatnonzero((games * resistance < DECISIVE) & (left > 1e-9 * variance) & (left > 0.0))
+    z = (mean - due)[judged] / np.sqrt(left[judged])
+    order = np.lexsort((judged, -np.abs(z)))
+    kept = judged[order]
+    pairs = Pairs(first[kept], second[kept], games[kept], mean[kept], due[kept], z[order])
+    return float((z**2).mean()) if len(z) else None, float(len(z)), pairs
 
 
 def _indexed(
@@ -498,15 +588,17 @@ def _count(group: Ints) -> int:
     return int(group.max()) + 1 if len(group) else 0
 
 
-def _anchored(model: Posterior, group: Ints, held: int | None, anchor_rating: float) -> tuple[Floats, Floats]:
+def _anchored(
+    model: Posterior, group: Ints, held: int | None, anchor_rating: float, scale: float
+) -> tuple[Floats, Floats]:
     """Ratings (N,) moved so that agent `held`, or a group's mean, has `anchor_rating`; deviations (N,) from it."""
-    rating, count = model.strength * ELO_SCALE, _count(group)
+    rating, count = model.strength * scale, _count(group)
     weight = 1.0 / np.bincount(group, minlength=1)[group] if count else rating
     if held is not None:
         weight[group == group[held]] = 0.0
         weight[held] = 1.0
     moved = rating - tally(group, weight * rating, count)[group] + anchor_rating
-    variance = model.joint.variance_to(weight, group) * ELO_SCALE**2
+    variance = model.joint.variance_to(weight, group) * scale**2
     return moved, np.sqrt(np.maximum(variance, 0.0))
 
 

@@ -57,13 +57,13 @@ def spread(left: Ints, size: int) -> Ints:
     return given
 
 
-def widths(covariance: Floats, wanted: Floats) -> Floats:
-    """(M,): the widths in Elo points of the 95 % intervals of wanted contrasts (M, N + 2) of a model's parameters.
+def widths(covariance: Floats, wanted: Floats, scale: float = ELO_SCALE) -> Floats:
+    """(M,): the widths of the 95 % intervals of wanted contrasts (M, N + 2) of a model's parameters.
 
-    covariance: (N + 2, N + 2) as in `Posterior`, in log-odds.
+    covariance: (N + 2, N + 2) as in `Posterior`. scale: `Ratings.scale`; the widths are in Elo points if not given.
     """
     variance = np.einsum("mi,ij,mj->m", wanted, covariance, wanted)
-    return np.asarray(2.0 * Z95 * ELO_SCALE * np.sqrt(np.maximum(variance, 0.0)), np.float64)
+    return np.asarray(2.0 * Z95 * scale * np.sqrt(np.maximum(variance, 0.0)), np.float64)
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,9 @@ class Information:
         places[:, 0, 1] = places[:, 1, 0] = second
         places[:, 2] = n + 1
         middle = np.zeros((len(pairs), 3, 3))
+        if model.game_variance is not None:
+            middle[:, :2, :2] = np.eye(2) / model.game_variance
+            return cls(places, middle)
         gap = model.strength[first] - model.strength[second]
         for column, x in enumerate((gap + model.seat, model.seat - gap)):
             win, draw, loss = model.probabilities(x)

@@ -93,10 +93,17 @@ class Summary(Record):
     """Behaviour metric -> mean a match of (A, B)."""
     end_reasons: dict[str, int]
     mean_ticks: float
+    repeated: int
+    """Games without sampling that were the same as all others of their seating, so that they are not counted above."""
 
     def line(self, opponent: str) -> str:
-        """In one line: score with interval, and counts."""
+        """In one line: score or payoff with its interval, and counts."""
         counts = f"{self.wins} won, {self.draws} drawn, {self.losses} lost"
+        if self.repeated:
+            counts += f"; {self.repeated} more went the same way and count for nothing"
+        p = self.payoff
+        if p is not None:
+            return f"against {opponent}: payoff {p.mean:+.3f} a match [{p.lower:+.3f}, {p.upper:+.3f}], {counts}"
         return f"against {opponent}: score {self.score:.0%} [{self.lower:.0%}, {self.upper:.0%}], {counts}"
 
 
@@ -153,6 +160,7 @@ def play(
         recorder = Recorder(batch, plan.first_rows(recording.matches))
         played, steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
         sums = np.zeros(batch.reward_terms.shape, np.float64)
+        courses = _Courses(batch, plan.agents, greedy=greedy)
         calls = _Calls(generator, greedy, make_stack, make_graphs(generator) if make_graphs else None)
         families = _families(pairings, plan, view, calls)
         while (playing := played < plan.quota).any():
@@ -169,6 +177,7 @@ def play(
             recorder.before()
             seats.step()
             recorder.after()
+            courses.take()
             steps += 1
             _need_ends(batch, steps, playing)
             sums += batch.reward_terms
@@ -190,6 +199,7 @@ def play(
                     agents=plan.agents[row],
                     steps=int(steps[row]),
                     sampling="greedy" if greedy else "sample",
+                    course=courses.of(row),
                 )
                 tape = recorder.finish(row)
                 if tape is not None:
@@ -201,9 +211,37 @@ def play(
             played[ended] += 1
             steps[ended] = 0
             sums[ended] = 0
+            courses.clear(ended)
             for family in families:
                 family.clear(ended)
     return sorted(results, key=lambda result: (result.row, result.ordinal))
+
+
+class _Courses:
+    """A hash of what was observed so far in the matches of each row in which neither side samples."""
+
+    def __init__(self, batch: MatchBatch, agents: Sequence[tuple[str, str]], *, greedy: bool) -> None:
+        self._batch = batch
+        self._is_fixed = [greedy or all(agent.startswith(BOT_PREFIX) for agent in pair) for pair in agents]
+        words = int(np.prod(batch.obs.shape[1:]))
+        self._factors = np.random.default_rng(0).integers(1, 2**63, words, np.uint64) * np.uint64(2) + np.uint64(1)
+        self._hashes = np.zeros(batch.num_rows, np.uint64)
+
+    def take(self) -> None:
+        """After a step; of a match that ended in it the last observation counts."""
+        batch = self._batch
+        if any(self._is_fixed):
+            over = (batch.terminated | batch.truncated)[:, None, None]
+            seen = np.where(over, batch.final_obs, batch.obs).view(np.uint32).reshape(batch.num_rows, -1)
+            self._hashes = self._hashes * np.uint64(6364136223846793005) + (seen * self._factors).sum(axis=1)
+
+    def of(self, row: int) -> int | None:
+        """The hash of the match that has ended in a row; None where a side samples."""
+        return int(self._hashes[row]) if self._is_fixed[row] else None
+
+    def clear(self, ended: npt.NDArray[np.int64]) -> None:
+        """New matches begin in these rows."""
+        self._hashes[ended] = 0
 
 
 @contextmanager
@@ -458,20 +496,47 @@ def num_rows(games: int) -> int:
     return SEATS * min(games // 2, MAX_PAIRS)
 
 
-def summarise(results: Sequence[MatchResult], agent_id: str) -> Summary:
-    """What `agent_id` did in `results`, all of which it played; its opponents are B, taken together."""
-    seats = [result.agents.index(agent_id) for result in results]
-    outcomes = [result.outcome_of(agent_id) for result in results]
-    wins, draws, losses = (outcomes.count(outcome) for outcome in range(3))
-    reasons = [result.end_reason for result in results]
-    return Summary(
-        wins=wins,
-        draws=draws,
-        losses=losses,
-        metrics={name: _mean_pair(results, seats, name) for name in results[0].metrics},
+def summarise(results: Sequence[MatchResult], agent_id: str, bound: float | None = None) -> Summary:
+    """What `agent_id` did in `results`, all of which it played; its opponents are B, taken together.
+
+    The two games of a seed are one cluster. bound: the most that a match can pay (`league.types.Utility`); None: not
+    known.
+    """
+    kept = distinct(results)
+    seats = [result.agents.index(agent_id) for result in kept]
+    reasons = [result.end_reason for result in kept]
+    return Summary.of(
+        [clustered(result) for result in kept],
+        [result.outcome_of(agent_id) for result in kept],
+        [result.payoff_of(agent_id) for result in kept],
+        bound,
+        metrics={name: _mean_pair(kept, seats, name) for name in kept[0].metrics},
         end_reasons={reason: reasons.count(reason) for reason in sorted(set(reasons))},
-        mean_ticks=sum(result.ticks for result in results) / len(results),
+        mean_ticks=sum(result.ticks for result in kept) / len(kept),
+        repeated=len(results) - len(kept),
     )
+
+
+def clustered(result: MatchResult) -> tuple[str, str, int]:
+    """What the games of two agents and one seed share, whoever sat where."""
+    return min(result.agents), max(result.agents), result.seed
+
+
+def distinct(results: Sequence[MatchResult]) -> list[MatchResult]:
+    """The games without those that say nothing new: where nobody samples, and all games of a seating took one course.
+
+    The store counts so too (`pair_counts` of `league/store/sql/rating.sql`).
+    """
+    courses: dict[tuple[str, str], set[int | None]] = {}
+    for result in results:
+        courses.setdefault(result.agents, set()).add(result.course)
+    kept, seen = [], set[tuple[str, str]]()
+    for result in results:
+        is_one = len(courses[result.agents]) == 1 and result.course is not None
+        if not (is_one and result.agents in seen):
+            kept.append(result)
+        seen.add(result.agents)
+    return kept
 
 
 def _mean_pair(results: Sequence[MatchResult], seats: Sequence[int], name: str) -> tuple[float, float]:

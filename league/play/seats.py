@@ -16,6 +16,7 @@ from league.types import (
     SEATS,
     ActionSpec,
     BoolArray,
+    GameSpec,
     MatchBatch,
     MatchResult,
 )
@@ -144,8 +145,17 @@ def match_result(
         ticks=int(result["ticks"]),
         metrics=dict(zip(spec.metrics, seat_pairs(result["metrics"].T), strict=True)),
         rewards=dict(zip(spec.reward_terms, seat_pairs(reward_sums.T), strict=True)),
+        payoff=_payoff(spec, reward_sums),
         **fields,
     )
+
+
+def _payoff(spec: GameSpec, reward_sums: npt.NDArray[np.float64]) -> float | None:
+    """Seat 0's payoff (`league.types.Utility`) from the reward sums (S, R); None where the game has no utility."""
+    if spec.utility is None:
+        return None
+    first, second = reward_sums[:, spec.reward_terms.index(spec.utility.term)].tolist()
+    return float((first - second) / 2.0)
 
 
 def seat_pairs(values: npt.NDArray[Any]) -> Sequence[tuple[float, float]]:

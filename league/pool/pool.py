@@ -27,7 +27,8 @@ class Results:
 
     The learner's weights change while its opponents' do not, so its games are kept twice. Against each opponent they
     are kept as the learner's own, and fade: a game counts half after `half_life` steps. And they are kept for ever as
-    games of the snapshot that the learner was last frozen into, a player that does not change; these are rated.
+    games of the snapshot that the learner was last frozen into, a player that does not change; these are rated. In a
+    game with a utility a game counts as won by the share that its payoff is of the range so far (`share_of`).
 
     Args:
         half_life: in steps.
@@ -39,8 +40,10 @@ class Results:
         self._half_life, self._kappa = half_life, kappa
         self._own: dict[str, list[float]] = {}
         """Opponent -> the learner's wins, draws and losses, faded."""
-        self._fixed: dict[tuple[str, str], list[int]] = {}
+        self._fixed: dict[tuple[str, str], list[float]] = {}
         """The agents of seats 0 and 1 -> wins, draws and losses of seat 0."""
+        self._largest = 0.0
+        """The largest payoff of a match so far."""
         self.measured: dict[str, dict[str, float]] = {}
         """Snapshot -> each older one -> what it gains on that a match, in weighted reward (`payoff_games.py`)."""
 
@@ -54,12 +57,20 @@ class Results:
         """Counts one game of `learner`, which was last frozen into the snapshot `newest`."""
         seat = result.agents.index(learner)
         opponent = result.agents[1 - seat]
-        own = self._own.setdefault(opponent, [0.0, 0.0, 0.0])
-        own[result.outcome_of(learner)] += 1.0
+        self._largest = max(self._largest, abs(result.payoff or 0.0))
+        _count(self._own.setdefault(opponent, [0.0, 0.0, 0.0]), result, self.share_of(result, learner))
         if opponent != newest:  # else a game of an agent against itself, which says nothing of its strength
             agents = (newest, opponent) if seat == 0 else (opponent, newest)
-            fixed = self._fixed.setdefault(agents, [0, 0, 0])
-            fixed[result.outcome_of(result.agents[0])] += 1
+            share = self.share_of(result, result.agents[0])
+            _count(self._fixed.setdefault(agents, [0.0, 0.0, 0.0]), result, share)
+
+    def share_of(self, result: MatchResult, agent: str) -> float:
+        """What `agent` scored, in [0, 1]: by its payoff, from the largest loss so far to the largest gain, where the
+        game has a utility; else win 1, draw 1/2, loss 0."""
+        payoff = result.payoff_of(agent)
+        if payoff is None:
+            return result.score_of(agent)
+        return 0.5 + payoff / (2.0 * self._largest) if self._largest else 0.5
 
     def own(self, members: Sequence[str]) -> Floats:
         """(N, 3): the learner's wins, draws and losses against each, faded."""
@@ -77,7 +88,7 @@ class Results:
             parents = dict(zip(snapshots, [None, *snapshots], strict=False))
         rows = [(*agents, *counts) for agents, counts in self._fixed.items()]
         seat0, seat1, wins, draws, losses = zip(*rows, strict=True) if rows else ((),) * 5
-        columns = (np.array(column, np.int64) for column in (wins, draws, losses))
+        columns = (np.array(column, np.float64) for column in (wins, draws, losses))
         played = {*seat0, *seat1}
         ancestors = {snapshot: _ancestor(snapshot, parents, played) for snapshot in snapshots}
         links = [(a, snapshot) for snapshot, a in ancestors.items() if a is not None and snapshot in played]
@@ -120,7 +131,7 @@ class Results:
             known = np.array([[self.measured.get(a, {}).get(b, 0.0) for b in members] for a in members])
             return np.asarray(known - known.T, np.float64)
         place = {member: i for i, member in enumerate(members)}
-        wins = np.zeros((len(members), len(members)), np.int64)
+        wins = np.zeros((len(members), len(members)))
         draws = np.zeros_like(wins)
         for (a, b), counts in self._fixed.items():
             if a in place and b in place:
@@ -139,13 +150,24 @@ class Results:
             "own": {agent: list(counts) for agent, counts in self._own.items()},
             "fixed": [[*agents, *counts] for agents, counts in self._fixed.items()],
             "measured": {agent: dict(margins) for agent, margins in self.measured.items()},
+            "largest": self._largest,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self._own = {agent: list(counts) for agent, counts in state["own"].items()}
         self._fixed = {(a, b): list(counts) for a, b, *counts in state["fixed"]}
+        self._largest = state["largest"]
         self.measured = {agent: dict(margins) for agent, margins in state["measured"].items()}
+
+
+def _count(counts: list[float], result: MatchResult, share: float) -> None:
+    """Adds a game to wins, draws and losses: where it has a payoff, as won and lost by shares."""
+    if result.payoff is None:
+        counts[int(2.0 - 2.0 * share)] += 1.0
+    else:
+        counts[0] += share
+        counts[2] += 1.0 - share
 
 
 class GroupKnown:
@@ -276,8 +298,9 @@ class Pool:
         self.results.fade(steps)
         for result in finished:
             self.results.add(result, learner, self.lineage()[0][-1])
-            if result.score_of(learner) == 1.0:
-                self._lower_quality(result.agents[1 - result.agents.index(learner)])
+            gain = 2.0 * self.results.share_of(result, learner) - 1.0
+            if gain > 0.0:
+                self._lower_quality(result.agents[1 - result.agents.index(learner)], gain)
 
     def forget_results(self) -> None:
         """Results so far say nothing of what is played from now on; payoff games, which are played apart, stand."""
@@ -367,13 +390,13 @@ class Pool:
     def _sampler(self, group: str) -> str:
         return self.config.sampler if group == SELF_PLAY else self.config.group_sampler
 
-    def _lower_quality(self, opponent: str) -> None:
-        """After a win over `opponent`, if its group is sampled by quality."""
+    def _lower_quality(self, opponent: str, gain: float) -> None:
+        """After a win over `opponent` by `gain` in (0, 1], if its group is sampled by quality."""
         group = self.group_of(opponent)
         if group not in (SELF_PLAY, *self.config.groups) or self._sampler(group) != "quality":
             return
         members = self._members(group)
         odds = with_uniform(by_quality(GroupKnown(self, members).qualities()), self.config.epsilon)
         quality, chance = self.qualities.get(opponent, 0.0), float(odds[members.index(opponent)])
-        rate = self.config.quality_rate
+        rate = gain * self.config.quality_rate
         self.qualities[opponent] = quality_after_win(quality, chance, len(members), rate)

@@ -82,16 +82,20 @@ def print_exploit(r: Exploit) -> None:
     s, least = r.summary, r.exploitability
     if s is None or least is None:
         return
+    p = s.payoff
+    got, even = (f"scored {s.score:.3f}", "0.5") if p is None else (f"was paid {p.mean:+.3f} a match", "0")
+    _, lower, upper = s.measured
     print_prose(
-        f"{r.exploiter} scored {s.score:.3f} against {r.agent}, 95 % interval {s.lower:.3f} to {s.upper:.3f}: {s.games}"
+        f"{r.exploiter} {got} against {r.agent}, 95 % interval {lower:.3f} to {upper:.3f}: {s.games}"
         f" fresh games, {s.wins} won, {s.draws} drawn, {s.losses} lost; {r.run} learned for {r.steps:,} steps"
     )
     if least > 0:
-        print_prose(f"exploitability of {r.agent} at least {least:.3f}, on a scale from 0 to 0.5")
+        scale = "on a scale from 0 to 0.5" if p is None else "in the game's payoff a match (NashConv / 2)"
+        print_prose(f"exploitability of {r.agent} at least {least:.3f}, {scale}")
     else:
         print_prose(
-            f"no weakness of {r.agent} found: the interval does not exclude 0.5, so its exploitability is at least 0;"
-            f" more --steps, --games or another --seed may find one"
+            f"no weakness of {r.agent} found: the interval does not exclude {even}, so its exploitability is at least"
+            f" 0; more --steps, --games or another --seed may find one"
         )
 
 
@@ -149,18 +153,26 @@ def print_report(r: Report) -> None:
 
 def print_gate(r: GateResult) -> None:
     """What a gate came to, in words."""
+    from league.maths.sprt import Sprt
+
     words = {
         "passed": f"{r.a} is stronger than {r.b}: H1 is accepted",
         "failed": f"{r.a} is not stronger than {r.b}: H0 is accepted",
         "undecided": f"undecided: {r.max_games:,} games did not tell whether {r.a} is stronger than {r.b}",
     }
     print_prose(words[r.decision])
-    elo = "" if r.elo is None else f"; {r.elo[0]:+.0f} Elo points, 95 % interval {r.elo[1]:+.0f} to {r.elo[2]:+.0f}"
-    print_prose(f"{r.games:,} games, score {r.score:.3f}{elo}; pairs from both lost to both won: {list(r.pairs)}")
-    t = r.test
+    p, t = r.payoff, r.test
+    told = "" if r.elo is None else f"; {r.elo[0]:+.0f} Elo points, 95 % interval {r.elo[1]:+.0f} to {r.elo[2]:+.0f}"
+    if p is not None:
+        told = f"; payoff {p.mean:+.3f} a match, 95 % interval {p.lower:+.3f} to {p.upper:+.3f}"
+    print_prose(f"{r.games:,} games, score {r.score:.3f}{told}; pairs from both lost to both won: {list(r.pairs)}")
+    if isinstance(t, Sprt):
+        what, evidence = f"SPRT of {t.elo0:g} against {t.elo1:g} {t.elo_model} Elo points", "LLR"
+    else:
+        what, evidence = f"test of a payoff of {t.payoff0:g} against {t.payoff1:g} a match, by betting", "log capital"
     print_prose(
-        f"SPRT of {t.elo0:g} against {t.elo1:g} {t.elo_model} Elo points, alpha {t.alpha:.3g}, beta {t.beta:.3g}:"
-        f" LLR {r.llr:.2f}, bounds {r.lower:.2f} and {r.upper:.2f}"
+        f"{what}, alpha {t.alpha:.3g}, beta {t.beta:.3g}:"
+        f" {evidence} {r.llr:.2f}, bounds {r.lower:.2f} and {r.upper:.2f}"
     )
     if r.is_promoted:
         print_prose(f"promoted: {r.champion}@best is {r.a}")

@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from league.printing import say, show
-from league.printing.tables import Cell, Column, Estimate, Value, around, estimate, print_prose, print_table, score
+from league.printing.tables import (
+    Cell,
+    Column,
+    Value,
+    around,
+    estimate,
+    payoff,
+    print_prose,
+    print_table,
+    rating,
+    score,
+)
 
 if TYPE_CHECKING:
     from league.arena.tournaments import TournamentResult
     from league.boards.headtohead import Matchup
     from league.boards.payoff import Payoff
     from league.boards.standings import Board, Leaderboard
-    from league.maths.ratings import Difference
+    from league.maths.ratings import Difference, Unit
     from league.maths.record import Record
 
 MATRIX_COLUMNS = 14
@@ -41,11 +52,13 @@ def print_leaderboard(result: Leaderboard, *, pairs: bool = False, quiet: bool =
         for note in board.notes:
             say(f"note: {note}", quiet)
         if board.learners:
+            is_paid = any(x.payoff is not None for x in board.learners)
+            what = "mean payoff a match" if is_paid else "Elo (start 1000, K 32)"
             print_table(
-                "training, as it goes: Elo (start 1000, K 32) of the learners; no interval, it moves",
+                f"training, as it goes: {what} of the learners; no interval, it moves",
                 (
                     "run",
-                    Column("Elo", is_number=True),
+                    Column("payoff" if is_paid else "Elo", is_number=True),
                     Column("steps", 1, is_number=True),
                     Column("status", 3),
                     *COUNTS,
@@ -53,7 +66,7 @@ def print_leaderboard(result: Leaderboard, *, pairs: bool = False, quiet: bool =
                 [
                     (
                         x.run,
-                        f"{x.elo:.0f}",
+                        f"{x.elo:.0f}" if not is_paid else "" if x.payoff is None else f"{x.payoff:+.3f}",
                         f"{x.steps:,}",
                         x.status,
                         *(f"{n:,}" for n in (x.games, x.wins, x.draws, x.losses)),
@@ -93,25 +106,25 @@ def _surprise(z: float) -> str:
 def print_ratings(board: Board) -> None:
     """The board of fixed agents, the strongest first."""
     groups, sampling = len(board.groups), "" if board.sampling == "sample" else f" ({board.sampling})"
-    held = f"{board.anchor} is held at 1000" if board.anchor else "the mean is held at 1000"
-    seat = "not known, taken as 0" if board.seat is None else _points(board.seat)
+    seat = "not known, taken as 0" if board.seat is None else _points(board.seat, board.unit)
     columns = [Column("", 1, is_number=True), Column("agent"), Column("rating", is_number=True), *COUNTS]
     columns += [Column("LOS", 3, is_number=True), *[Column("group", 1, is_number=True)] * (groups > 1)]
     columns += [Column(f"above {board.against}", is_number=True)] * bool(board.against)
     rows: list[list[Value]] = []
     for e in board.entries:
         name = f"{e.name} (champion)" if e.is_champion else e.name
-        rating = Estimate(e.rating, e.lower, e.upper)
-        row: list[Value] = [e.rank, name, rating, e.games, e.wins, e.draws, e.losses]
+        rated = rating(e.rating, e.lower, e.upper, board.unit)
+        row: list[Value] = [e.rank, name, rated, e.games, e.wins, e.draws, e.losses]
         row += ["" if e.superiority is None else f"{e.superiority:.2f}", *[e.group] * (groups > 1)]
-        row += [e.against and estimate(e.against.mean, e.against.lower, e.against.upper)] * bool(board.against)
+        row += [e.against and estimate(*e.against, board.unit)] * bool(board.against)
         rows.append(row)
     show()
-    print_prose(f"first seat's advantage: {seat}; prior: {board.prior:g} imagined draws an agent")
+    prior = "" if board.unit == "payoff" else f"; prior: {board.prior:g} imagined draws an agent"
+    print_prose(f"first seat's advantage: {seat}{prior}; design effect of games in pairs: {board.effect:.2f}")
     show()
     print_table(
-        f"{board.game} {board.game_id[:8]}: Bradley-Terry rating with its 95 % interval from evaluation"
-        f" matches{sampling}; {held}; LOS: likelihood of being stronger than the next",
+        f"{board.game} {board.game_id[:8]}: {_system(board.unit, board.anchor)}, from evaluation"
+        f" matches{sampling}; LOS: likelihood of being stronger than the next",
         columns,
         rows,
     )
@@ -119,13 +132,25 @@ def print_ratings(board: Board) -> None:
         print_prose(f"{board.num_left_out:,} other snapshots and imported agents are left out; --all lists them")
 
 
-def _points(d: Difference) -> str:
+def _points(d: Difference, unit: Unit) -> str:
+    if unit == "payoff":
+        return f"{d.mean:+.3f} a match, 95 % interval {d.lower:+.3f} to {d.upper:+.3f}"
     return f"{d.mean:+.0f} points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}"
 
 
+def _system(unit: Unit, anchor: str | None) -> str:
+    """What the ratings of a table are, and what is held."""
+    held = f"{anchor or 'the mean'} is held at {'1000' if unit == 'elo' else '0'}"
+    if unit == "payoff":
+        return f"payoff a match by least squares, with its 95 % interval; {held}"
+    return f"Bradley-Terry rating of wins, draws and losses, with its 95 % interval; {held}"
+
+
 def record_cells(record: Record) -> tuple[Value, ...]:
-    """Games, wins, draws, losses, and the score with its interval; no score where nothing was played."""
-    played = score(record.score, record.lower, record.upper) if record.games else None
+    """Games, wins, draws, losses, and the score or payoff with its interval; none where nothing was played."""
+    played: Value = None
+    if record.games:
+        played = (score if record.payoff is None else payoff)(*record.measured)
     return record.games, record.wins, record.draws, record.losses, played
 
 
@@ -133,18 +158,21 @@ def print_matchup(m: Matchup) -> None:
     """Two agents: what they did against each other, and what everybody's games say."""
     seatings = (("seat 0", m.seat0), ("seat 1", m.seat1), ("both", m.record))
     print_table(
-        f"{m.a} against {m.b} ({m.game} {m.game_id[:8]}, {m.sampling}), as seen from {m.a}; score with its 95 %"
-        f" interval",
-        (f"{m.a} in", *COUNTS, Column("score", is_number=True)),
+        f"{m.a} against {m.b} ({m.game} {m.game_id[:8]}, {m.sampling}), as seen from {m.a}; {_judged(m.unit)} with its"
+        f" 95 % interval",
+        (f"{m.a} in", *COUNTS, Column(_judged(m.unit), is_number=True)),
         [(seat, *record_cells(r)) for seat, r in seatings],
     )
     show()
-    if m.predicted is None or m.difference is None or m.superiority is None or m.predicted_score is None:
+    if m.difference is None or m.superiority is None:
         print_prose("no chain of games links the two, so nothing compares them; play `league evaluate A --against B`")
         return
     p, d = m.predicted, m.difference
-    print_prose(f"by the ratings of all: score {m.predicted_score:.3f} (win {p.win:.3f}, draw {p.draw:.3f})")
-    print_prose(f"difference {d.mean:+.0f} Elo points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}")
+    if p is not None:
+        print_prose(f"by the ratings of all: score {p.score:.3f} (win {p.win:.3f}, draw {p.draw:.3f})")
+        print_prose(f"difference {d.mean:+.0f} Elo points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}")
+    else:
+        print_prose(f"by the payoffs of all: {_points(d, m.unit)}")
     print_prose(f"likelihood that {m.a} is the stronger: {m.superiority:.3f}")
     if not m.record.games:
         print_prose("they never met: all of this is from games against others")
@@ -154,38 +182,43 @@ def print_matchup(m: Matchup) -> None:
         print_prose(f"surprise: their own score is {m.z:+.1f} standard deviations from the predicted one")
 
 
+def _judged(unit: Unit) -> str:
+    return "score" if unit == "elo" else "payoff"
+
+
 def print_tournament(r: TournamentResult, *, pairs: bool = False) -> None:
     """With `pairs` who did what against whom; what was wanted, and the standings."""
     if pairs:
         print_table(
-            "A's score against B in this tournament, with its 95 % interval",
-            ("A", "B", *COUNTS, Column("score", is_number=True)),
+            f"A's {_judged(r.unit)} against B in this tournament, with its 95 % interval",
+            ("A", "B", *COUNTS, Column(_judged(r.unit), is_number=True)),
             [(e.a, e.b, *record_cells(e)) for e in r.encounters],
         )
         show()
     if r.wanted:
         print_table(
-            "the wanted differences in Elo points, with their 95 % intervals",
-            ("agent", "above", Column("points", is_number=True)),
+            f"the wanted differences in {'Elo points' if r.unit == 'elo' else 'payoff a match'}, with their 95 %"
+            f" intervals",
+            ("agent", "above", Column("points" if r.unit == "elo" else "payoff", is_number=True)),
             [
-                (w.a, w.b or "the mean", estimate(*w.difference) if w.difference else "no game links them")
+                (w.a, w.b or "the mean", estimate(*w.difference, r.unit) if w.difference else "no game links them")
                 for w in r.wanted
             ],
         )
         show()
     groups = {s.group for s in r.standings if s.group is not None}
-    held = f"{r.anchor} is held at 1000" if r.anchor else "the mean is held at 1000"
     columns = [Column("", 1, is_number=True), Column("agent"), Column("rating", is_number=True), *COUNTS]
     columns += [Column("group", 1, is_number=True)] * (len(groups) > 1)
     rows: list[list[Value]] = []
     for s in r.standings:
         known = s.rating is not None and s.lower is not None and s.upper is not None
-        rating: Value = Estimate(s.rating, s.lower, s.upper) if known else "no game yet"  # type: ignore[arg-type]
-        row: list[Value] = [s.rank, s.name, rating, s.games, s.wins, s.draws, s.losses]
+        rated: Value = "no game yet"
+        if known:
+            rated = rating(s.rating, s.lower, s.upper, r.unit)  # type: ignore[arg-type]
+        row: list[Value] = [s.rank, s.name, rated, s.games, s.wins, s.draws, s.losses]
         rows.append(row + [s.group] * (len(groups) > 1))
     print_table(
-        f"{r.game} {r.game_id[:8]}: rating with its 95 % interval from all evaluation matches, {held}; games of this"
-        f" tournament",
+        f"{r.game} {r.game_id[:8]}: {_system(r.unit, r.anchor)}, from all evaluation matches; games of this tournament",
         columns,
         rows,
     )
@@ -205,7 +238,8 @@ def print_payoff(table: Payoff) -> None:
 
     if len(table.rows) <= MATRIX_COLUMNS:
         print_table(
-            "score of the row against the column in per cent (games); ? where they never met",
+            f"{'score' if table.unit == 'elo' else 'payoff'} of the row against the column"
+            f"{' in per cent' if table.unit == 'elo' else ', a match'} (games); ? where they never met",
             (
                 Column("", is_number=True),
                 Column("", 1),
@@ -232,19 +266,19 @@ def print_payoff(table: Payoff) -> None:
             f" pairs met)"
         )
     show()
-    held = f"{table.anchor} is held at 1000" if table.anchor else "the mean is held at 1000"
     print_table(
-        f"{table.game} {table.game_id[:8]}: Bradley-Terry rating with its 95 % interval, {held}; beside it two"
-        f" mixtures, which rank nobody",
+        f"{table.game} {table.game_id[:8]}: {_system(table.unit, table.anchor)}; beside it two mixtures, which rank"
+        f" nobody",
         (
             *(Column("", is_number=True), Column("agent"), Column("rating", is_number=True)),
-            *(Column("games", 3, is_number=True), Column("score", 2, is_number=True)),
+            *(Column("games", 3, is_number=True), Column(_judged(table.unit), 2, is_number=True)),
             *(Column("Nash", 1, is_number=True), Column("alpha-rank", 1, is_number=True)),
         ),
         [
             (
-                *(i, r.name, Estimate(r.rating, r.lower, r.upper), f"{r.games:,}"),
-                *(percent(r.score), percent(r.nash), percent(r.alpha_rank)),
+                *(i, r.name, rating(r.rating, r.lower, r.upper, table.unit), f"{r.games:,}"),
+                percent(r.score) if table.unit == "elo" else f"{r.score:+.3f}",
+                *(percent(r.nash), percent(r.alpha_rank)),
             )
             for i, r in enumerate(table.rows, 1)
         ],
@@ -266,5 +300,7 @@ def _cell(table: Payoff, i: int, j: int) -> Cell:
         return Cell(("-",), "dim")
     if played is None:
         return Cell(("?",), "dim")
+    if table.unit == "payoff":
+        return Cell((f"{played:+.2f} ({games})", f"{played:+.2f}"))
     style = around(*wilson(played, games), 0.5)
     return Cell((f"{100 * played:.0f} ({games})", f"{100 * played:.0f}"), style)

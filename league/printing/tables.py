@@ -86,9 +86,19 @@ def around(low: float, high: float, even: float = 0.0) -> str:
     return EVEN[1 + (low > even) - (high < even)]
 
 
-def estimate(value: float, lower: float, upper: float) -> Estimate:
-    """Elo points above somebody, coloured around 0."""
-    return Estimate(value, lower, upper, is_signed=True, style=around(lower, upper))
+def rating(value: float, lower: float, upper: float, unit: str) -> Estimate:
+    """A rating in Elo points, or where the unit is `payoff` in a game's."""
+    return Estimate(value, lower, upper, 0 if unit == "elo" else 3, is_signed=unit != "elo")
+
+
+def estimate(value: float, lower: float, upper: float, unit: str = "elo") -> Estimate:
+    """How far a rating is above another, coloured around 0."""
+    return Estimate(value, lower, upper, 0 if unit == "elo" else 3, is_signed=True, style=around(lower, upper))
+
+
+def payoff(value: float, lower: float, upper: float) -> Estimate:
+    """A payoff a match, coloured around 0."""
+    return estimate(value, lower, upper, "payoff")
 
 
 def score(value: float, lower: float, upper: float) -> Estimate:

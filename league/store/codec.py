@@ -64,10 +64,14 @@ TABLES = {
             "finished_at": "datetime64[us]",
             "metrics": object,
             "rewards": object,
+            "payoff": object,
+            "course": object,
         },
     ),
     "game": Table(
-        "write_game", ("game_id",), {"game_id": object, "name": object, "anchor": object, "activity": object}
+        "write_game",
+        ("game_id",),
+        dict.fromkeys(("game_id", "name", "anchor", "activity", "utility", "bound"), object),
     ),
     "agent": Table(
         "write_agent",

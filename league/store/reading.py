@@ -13,6 +13,7 @@ import numpy as np
 
 from league.acts import act
 from league.errors import UsageError, nearest
+from league.maths.pairs import SUMS, PairSums
 from league.maths.ratings import PairCounts
 from league.maths.record import Record
 from league.schema import MAX_COUNT, check_number
@@ -36,8 +37,10 @@ from league.store.rows import (
     SnapshotRow,
 )
 from league.store.sql import sql
-from league.types import MatchResult
+from league.types import SEATS, MatchResult
 
+TrainingGame = tuple[str, float, float | None]
+"""A training game: the opponent, the learner's score (1, 0.5 or 0), and its payoff where the game has a utility."""
 LEAST_LISTED = 10
 """Decided matches of an imported file that one seat has to have won, all of them, to be a list of winners first."""
 
@@ -148,22 +151,47 @@ class Reader:
 
         Games between two bots count for either sampling. A game that was played before is counted once: without
         sampling, one of the same seats and seed; with it, one that is also at the same place of an evaluation and took
-        the same course, so that an evaluation repeated with its seed adds nothing. An imported file in which one seat
-        won all of at least `LEAST_LISTED` decided matches names winners first: its pairs are apart, and `unseated`.
+        the same course, so that an evaluation repeated with its seed adds nothing. Games without sampling that all went
+        alike, whatever their seed, are one game for each seating. An imported file in which one seat won all of at
+        least `LEAST_LISTED` decided matches names winners first: its pairs are apart, and `unseated`.
         """
         values = {"game_id": game_id, "kind": kind, "run": run, "sampling": sampling, "least": LEAST_LISTED}
         with self.connection.reading() as con:
             found = con.execute(sql("pair_counts"), values).fetchnumpy()
             seated = con.execute(sql("seated")).fetchnumpy()
         names, by_hash = seated["agent_id"], np.argsort(seated["number"])
-        first, second = (
-            by_hash[np.searchsorted(seated["number"], found[seat], sorter=by_hash)] for seat in ("first", "second")
+        a, b = (names[by_hash[np.searchsorted(seated["number"], found[end], sorter=by_hash)]] for end in ("a", "b"))
+        sums = np.stack([found[name].astype(np.float64) for name in SUMS], axis=1)
+        unseated = np.concatenate([found["is_unseated"].astype(bool)] * SEATS)
+        columns = [
+            np.concatenate([found[f"{name}0"], found[f"{other}1"]]).astype(np.int64)
+            for name, other in (("wins", "losses"), ("draws", "draws"), ("losses", "wins"))
+        ]
+        seats = np.concatenate([a, b]), np.concatenate([b, a])
+        order = [i for i in np.lexsort((unseated, seats[1], seats[0])) if sum(column[i] for column in columns)]
+        wins, draws, losses = (column[order] for column in columns)
+        return PairCounts(
+            tuple(seats[0][order].tolist()),
+            tuple(seats[1][order].tolist()),
+            wins,
+            draws,
+            losses,
+            unseated=unseated[order],
+            sums=PairSums(tuple(a.tolist()), tuple(b.tolist()), sums, bool((found["paying"] == found["games"]).all())),
         )
-        unseated = found["is_unseated"].astype(bool)
-        order = np.lexsort((unseated, second, first))
-        columns = (found[name][order].astype(np.int64) for name in ("wins", "draws", "losses"))
-        seat0, seat1 = (tuple(names[seat[order]].tolist()) for seat in (first, second))
-        return PairCounts(seat0, seat1, *columns, unseated=unseated[order])
+
+    def head_to_head(self, game_id: str, a: str, b: str, sampling: Sampling) -> tuple[Record, Record, Record]:
+        """What `a` did against `b`, as `pair_counts` counts games: in all, from seat 0 and from seat 1."""
+        games = self._select("head_to_head", game_id=game_id, a=a, b=b, sampling=sampling)
+        bound = self.game(game_id).bound
+
+        def record(seats: tuple[bool, ...]) -> Record:
+            kept = [(seed, is_first, winner, paid) for is_first, winner, paid, seed in games if is_first in seats]
+            outcomes = [1 if winner < 0 else int((winner == 0) != is_first) * 2 for _, is_first, winner, _ in kept]
+            payoffs = [paid if is_first or paid is None else -paid for _, is_first, _, paid in kept]
+            return Record.of([seed for seed, *_ in kept], outcomes, payoffs, bound)
+
+        return record((True, False)), record((True,)), record((False,))
 
     def meetings(self, game_id: str) -> dict[tuple[str, str], int]:
         """Evaluation rows of one game between each two agents (the lesser id first), repeated games included."""
@@ -271,8 +299,8 @@ class Reader:
         """The Bradley-Terry ratings that a board wrote last, by agent."""
         return self._rows(RatingRow, "board_ratings", game_id=game_id, sampling=sampling, prior=prior)
 
-    def training_games(self, run: str) -> list[tuple[str, float]]:
-        """A run's training games in key order: the opponent, and the learner's score (1, 0.5 or 0)."""
+    def training_games(self, run: str) -> list[TrainingGame]:
+        """A run's training games in key order."""
         return self._select("training_games", run=run)
 
     def training_records(self, run: str) -> dict[str, Record]:

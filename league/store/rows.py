@@ -111,11 +111,16 @@ class GameRow:
     """The agent id of the bot that is held at 1000."""
     activity: str | None = None
     """The metric that is 0 where a seat did nothing against its opponent."""
+    utility: str | None = None
+    """The reward term by which its matches score; None: by win, draw, loss."""
+    bound: float | None = None
+    """The most that a match can pay or cost; None: not known."""
 
     @classmethod
     def of(cls, game_id: str, spec: GameSpec) -> GameRow:
         """The row of the game that `spec` describes."""
-        return cls(game_id, spec.name, None if spec.anchor is None else BOT_PREFIX + spec.anchor, spec.activity)
+        pays = (None, None) if spec.utility is None else (spec.utility.term, spec.utility.bound)
+        return cls(game_id, spec.name, spec.anchor and BOT_PREFIX + spec.anchor, spec.activity, *pays)
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,7 @@ class RatingRow:
 
     run: str
     update: int
-    system: Literal["elo", "bradley_terry"]
+    system: Literal["elo", "bradley_terry", "payoff"]
     agent_id: str
     rating: float
     lower: float | None
@@ -194,6 +199,7 @@ class GateRow:
     attempt: int
     elo0: float
     elo1: float
+    """Where payoffs are tested, `payoff0` and `payoff1` of `league.maths.means.MeanTest`."""
     elo_model: str
     alpha: float
     """Of this attempt."""
@@ -204,6 +210,8 @@ class GateRow:
     llr: float = 0.0
     decision: Decision = "running"
     is_promoted: bool = False
+    bound: float | None = None
+    """Of a payoff; None where Elo points are tested."""
     begun_at: datetime = field(default_factory=now)
 
 

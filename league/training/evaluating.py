@@ -58,11 +58,18 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
     run.add_evaluation(results)
     run.rate(counters.update, {agent for result in results for agent in result.agents})
     alarms: list[Alarm] = []
-    summaries = summaries_of(results, agent_id, nets, [opponent.agent_id for opponent in opponents])
+    bound = run.spec.payoff_bound
+    summaries = summaries_of(results, agent_id, nets, [opponent.agent_id for opponent in opponents], bound)
     for opponent, (label, summary) in zip(opponents, summaries.items(), strict=True):
         run.watcher.evaluated(counters.newest_steps, label, summary)
         found = run.guards.judge_evaluation(
-            config, counters.newest_steps, opponent.agent_id, summary.score, summary.games, run.spec.floor
+            config,
+            counters.newest_steps,
+            opponent.agent_id,
+            summary.score,
+            summary.games,
+            run.spec.floor,
+            summary.payoff,
         )
         alarms += tell(run, found)
     seconds = {"evaluate_seconds": time.perf_counter() - started}
@@ -79,7 +86,7 @@ def evaluated_before(run: Run, pool: Pool, agent_id: str) -> dict[str, Summary]:
     """
     met = [x for x in run.store.matches(run.name, "evaluation") if agent_id in x.agents and x.row < FIRST_ROW]
     opponents = dict.fromkeys(agent for result in met for agent in result.agents if agent != agent_id)
-    return summaries_of(met, agent_id, names_of(run, pool), list(opponents))
+    return summaries_of(met, agent_id, names_of(run, pool), list(opponents), run.spec.payoff_bound)
 
 
 def names_of(run: Run, pool: Pool) -> dict[str, str]:
@@ -90,10 +97,8 @@ def names_of(run: Run, pool: Pool) -> dict[str, str]:
 
 
 def summaries_of(
-    results: list[MatchResult], agent_id: str, names: dict[str, str], opponents: list[str]
+    results: list[MatchResult], agent_id: str, names: dict[str, str], opponents: list[str], bound: float | None
 ) -> dict[str, Summary]:
     """What `agent_id` did against each of the opponents, by their names."""
-    return {
-        names.get(opponent, opponent): summarise([match for match in results if opponent in match.agents], agent_id)
-        for opponent in opponents
-    }
+    met = {opponent: [match for match in results if opponent in match.agents] for opponent in opponents}
+    return {names.get(opponent, opponent): summarise(found, agent_id, bound) for opponent, found in met.items()}

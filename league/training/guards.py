@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from league.config.models import Config
+from league.maths.means import Mean
 from league.maths.record import wilson
 from league.types import BOT_PREFIX, MatchResult
 
@@ -90,15 +91,27 @@ class Guards:
         return [Alarm(sign.kind, sign.message) for sign in signs if self._is_new(sign)]
 
     def judge_evaluation(
-        self, config: Config, steps: int, opponent: str, score: float, games: int, floor: str | None
+        self,
+        config: Config,
+        steps: int,
+        opponent: str,
+        score: float,
+        games: int,
+        floor: str | None,
+        payoff: Mean | None = None,
     ) -> list[Alarm]:
         """What is new after an evaluation of `games` games against one opponent.
 
-        floor: the bot that a learner must beat (`GameSpec.floor`); None: nobody is judged.
+        floor: the bot that a learner must beat (`GameSpec.floor`); None: nobody is judged. payoff: the mean payoff of a
+        game with a utility, which then decides.
         """
         _, upper = wilson(score, games, SURE)
+        told = f"scores {score:.0%}"
+        if payoff is not None:
+            score, upper = (0.5 + x / (2.0 * payoff.bound) for x in (payoff.mean, payoff.upper))
+            told = f"is paid {payoff.mean:+.3f} a match"
         message = (
-            f"at step {steps:,} the agent scores {score:.0%} against {opponent} in {games} games, so it is worse than"
+            f"at step {steps:,} the agent {told} against {opponent} in {games} games, so it is worse than"
             f" one that has learned nothing; look at `league rewards RUN`: what pays may not be what wins; begin again"
             f" with other [rewards]"
         )

@@ -50,6 +50,26 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Utility:
+    """What a game pays, where that is more than who wins.
+
+    A match's payoff is half of what a seat was paid above the other: in a zero-sum game what it was paid.
+
+    Raises:
+        ValueError: the bound is not above 0.
+    """
+
+    term: str
+    """The reward term whose unweighted sum over a match is a seat's utility."""
+    bound: float | None = None
+    """The most that a match can pay, and the most that it can cost, in the term's units. None: not known."""
+
+    def __post_init__(self) -> None:
+        if self.bound is not None and not 0.0 < self.bound < float("inf"):
+            raise ValueError(f"bound={self.bound!r} must be a finite number above 0, or None where it is not known")
+
+
+@dataclass(frozen=True)
 class GameSpec:
     """What a game is, for whoever plays it. Two games with equal `name`, `version` and options are the same game.
 
@@ -92,10 +112,18 @@ class GameSpec:
     """How the observation's numbers are parts, all of them and in their order. None: they are numbers, one like the
     other. A network made for one reading keeps to it."""
 
+    utility: Utility | None = field(default=None, compare=False)
+    """What a match pays, by which evaluations, ratings, gates and samplers then score. None: by win, draw, loss."""
+
     public_actions: bool = field(default=False, compare=False)
     """Whether both seats may know every action once it is played. With an empty `opponent_slice` the opponent's last
     action is then added to what a seat observes (`league.envs.lastaction`); the game writes into `actions` what its
     native bots played. Not so where a hidden choice would be told, such as which card was laid face down."""
+
+    @property
+    def payoff_bound(self) -> float | None:
+        """The most that a match can pay; None: not known, or the game has no utility."""
+        return None if self.utility is None else self.utility.bound
 
     def __post_init__(self) -> None:
         for name in (each.name for each in fields(self)):
@@ -119,9 +147,10 @@ class GameSpec:
             ("anchor", self.anchor, self.bots),
             ("floor", self.floor, self.bots),
             ("activity", self.activity, self.metrics),
+            ("utility", self.utility and self.utility.term, self.reward_terms),
         ):
             if named is not None and named not in known:
-                what = "metrics" if role == "activity" else "bots"
+                what = {"activity": "metrics", "utility": "reward terms"}.get(role, "bots")
                 raise ValueError(f"{role}={named!r} is none of the game's {what} ({', '.join(known) or 'it has none'})")
         if self.observation is not None:
             if not isinstance(self.observation, tuple) or not all(
@@ -293,6 +322,10 @@ class MatchResult:
     """Behaviour metric -> (seat 0, seat 1)."""
     rewards: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Unweighted reward term -> its sum over the match (seat 0, seat 1)."""
+    payoff: float | None = None
+    """Seat 0's payoff, in the units of the game's utility (`Utility`); seat 1's is minus that. None: it has none."""
+    course: int | None = None
+    """A hash of all that was observed, 64 bits; None where a side sampled its actions."""
     replay: str = field(default="", compare=False, repr=False)
     """The text of its replay (`league.play.recording`), where it was recorded; a row of its own in the store."""
 
@@ -312,6 +345,15 @@ class MatchResult:
             ValueError: it did not sit in this match.
         """
         return 1.0 - self.outcome_of(agent) / 2.0
+
+    def payoff_of(self, agent: str) -> float | None:
+        """The payoff of `agent`; None in a game of wins, draws and losses.
+
+        Raises:
+            ValueError: it did not sit in this match.
+        """
+        seat = self.agents.index(agent)
+        return self.payoff if self.payoff is None or seat == 0 else -self.payoff
 
 
 class PolicyState(Protocol):

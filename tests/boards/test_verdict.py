@@ -67,7 +67,7 @@ def test_readings_are_means_over_the_last_fifth(trained: tuple[Store, str]) -> N
         assert 0.0 < found.entropy <= 1.0
     last = store.snapshots(run.run)[-1].agent_id
     won = [
-        0.5 if match.winner not in (0, 1) else float(match.agents[match.winner] == last)
+        0.5 + (match.payoff_of(last) or 0.0) / 20.0
         for match in store.matches(run.run, "evaluation")
         if set(match.agents) == {last, "bot:biased"}
     ]

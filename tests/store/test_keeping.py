@@ -14,10 +14,9 @@ import duckdb
 import pytest
 
 import league
-from league.arena.gating import gate
+from league.arena.gating import GateTest, gate
 from league.arena.tournaments import tournament
 from league.errors import StoreError
-from league.maths.sprt import Sprt
 from league.store import apart, asking, connection
 from league.store.keeping import kept_files
 from league.store.locks import is_signed, signed
@@ -208,7 +207,7 @@ def _tournament(store: Path) -> None:
 
 
 def _gate(store: Path) -> None:
-    test = Sprt(0.0, 400.0)
+    test = GateTest(payoff1=9.0)
     assert gate("bot:random", "bot:biased", test=test, max_games=64, env="matrix", device="cpu", store=store).games
 
 

@@ -17,13 +17,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from league.envs import registry
 from league.errors import LeagueError, StoreError, UsageError
 from league.maths.record import Record
 from league.store import connection, flushing, making, reading
 from league.store.codec import to_columns
 from league.store.connection import StoreBusy
-from league.store.rows import AgentRow, GameRow, RatingRow, RewardTerm, RunRow
+from league.store.rows import AgentRow, RatingRow, RewardTerm, RunRow
 from league.store.sql import Migration, migrations
 from league.store.store import Store
 from league.types import DRAW, MatchResult, Source
@@ -266,7 +265,8 @@ def test_training_games_follow_the_key(store: Store) -> None:
         ]
     )
     store.flush(force=True)
-    assert store.training_games("a") == [("h", 0.5), ("h", 0.0), ("bot:based", 1.0), ("bot:based", 0.0)]
+    games = [("h", 0.5), ("h", 0.0), ("bot:based", 1.0), ("bot:based", 0.0)]
+    assert store.training_games("a") == [(*game, None) for game in games]
     assert store.training_records("a") == {"bot:based": Record(1, 0, 1), "h": Record(0, 1, 1)}
 
 
@@ -836,31 +836,6 @@ def test_an_older_store_is_brought_up_to_date(store: Store, monkeypatch: pytest.
     assert os.listdir(store.path.parent) == ["league.duckdb"]
 
 
-def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store made before gates and prunings were kept is brought up to date with every row; a gate can be begun."""
-    with monkeypatch.context() as patch:
-        know(patch, *migrations()[:1])
-        old = Store.create(tmp_path / "s.duckdb")
-        old.add_matches([make_match()])
-        old.flush(force=True)
-        with duckdb.connect(old.path) as con:
-            for name, year in (("b", 2021), ("a", 2020), ("c", 2022)):
-                at = datetime(year, 1, 1)
-                values = (name, "brawl", "g", "f", 1, "s", "{}", "finished", 1, 1, "cpu", at, at, None)
-                con.execute(f"INSERT INTO run VALUES ({', '.join('?' * 14)})", values)
-            path = "a/snapshots/100"
-            values = ["a", 100, 1, "hash100", path, None, "f", datetime(2020, 1, 1)]
-            con.execute("INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
-    store = Store.open(old.path)
-    assert store.snapshots("a") == [make_snapshot(created_at=store.snapshots("a")[0].created_at)]
-    store.mark_pruned("a", [100])
-    assert store.snapshots("a")[0].pruned_at is not None
-    assert store.matches("a", "training") == [make_match()] and store.champion("a") is None
-    assert store.begin_gate(make_gate(), lambda attempt: 0.05).attempt == 1
-    store.begin_run(make_run("earlier by its clock", started_at=datetime(2000, 1, 1, tzinfo=UTC)))
-    assert [run.run for run in store.runs()] == ["a", "b", "c", "earlier by its clock"]
-
-
 def test_metrics_of_agents_have_the_agent_beside_the_name(store: Store) -> None:
     """One name holds for all agents, each with a value of its own; what is written past an update goes for all."""
     store.add_metrics("a", 1, 64, {"entropy": 0.5}, {("pool/odds", "x"): 0.25, ("pool/odds", "y"): math.nan})
@@ -937,36 +912,6 @@ def test_ratings_of_an_older_schema_are_kept_with_their_game(tmp_path: Path, mon
         ("a", "g", "sample", 1.25, "bradley_terry", "h", 1100.0, 1000.0, 40, None),
         ("gone", "", "sample", 0.0, "elo", "gone", 990.0, None, 2, None),
     ]
-
-
-def test_an_older_store_keeps_the_anchor_of_its_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before games had rows one anchor and metric served all: they stay where they were played, and nowhere else."""
-    with monkeypatch.context() as patch:
-        know(patch, *migrations()[:11])
-        old = Store.create(tmp_path / "s.duckdb")
-        begin_before(old.path, make_run("a", game="brawl", game_id="b1"))
-        begin_before(old.path, make_run("m", game="matrix", game_id="m1"))
-        played = [make_match(run="x", kind="evaluation", game_id="b2", agents=("bot:based", "bot:random"))]
-        played.append(make_match(run="y", kind="evaluation", game_id="m2", agents=("bot:biased", "bot:random")))
-        old.add_matches(played)
-        old.flush(force=True)
-        with duckdb.connect(old.path) as con:
-            con.execute(
-                "INSERT INTO agent (agent_id, kind, name, game_id) VALUES ('bot:based', 'bot', 'bot:based', 'b3')"
-            )
-    store = Store.open(old.path)
-    assert store.agents("b3") == [AgentRow("bot:based", "bot", "bot:based", "b3")]
-    assert store.game("b1") == GameRow("b1", "brawl", "bot:based", "damage_dealt")
-    for game_id in ("b2", "b3"):
-        assert store.game(game_id) == GameRow(game_id, "", "bot:based", "damage_dealt")
-    for game_id in ("m1", "m2", "never seen"):
-        assert store.game(game_id) == GameRow(game_id)
-    spec = registry.spec("matrix", {})
-    store.add_game(GameRow.of("m1", replace(spec, anchor="random")))
-    store.add_game(GameRow.of("m2", spec))
-    store.flush(force=True)
-    assert store.game("m1") == GameRow("m1", "matrix", "bot:random", None)
-    assert store.game("m2") == GameRow("m2", "matrix") and store.games()["m2"] == "matrix"
 
 
 def test_gates_of_an_older_schema_are_numbered_by_their_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

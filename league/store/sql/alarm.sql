@@ -2,11 +2,11 @@
 -- What the snapshots of a run scored against one fixed opponent or (NULL) all: bots, and older snapshots of the run.
 WITH own AS (SELECT agent_id, min(step) AS step FROM snapshot WHERE run = $run GROUP BY agent_id),
 met AS (
-    SELECT seat0_agent AS agent_id, seat1_agent AS opponent, if(winner IS NULL, 0.5, 1.0 - winner) AS score
+    SELECT seat0_agent AS agent_id, seat1_agent AS opponent, score
     FROM evaluation_game
     WHERE game_id = $game_id AND sampling = 'sample'
     UNION ALL
-    SELECT seat1_agent, seat0_agent, if(winner IS NULL, 0.5, winner::DOUBLE)
+    SELECT seat1_agent, seat0_agent, 1.0 - score
     FROM evaluation_game
     WHERE game_id = $game_id AND sampling = 'sample'
 )
@@ -30,8 +30,8 @@ SELECT
     least(a.step, b.step) AS step,
     greatest(a.step, b.step) AS other,
     count(*) AS games,
-    count(*) FILTER ((winner = 0) = (a.step < b.step)) AS wins,
-    count(*) FILTER (winner IS NULL) AS draws
+    coalesce(sum(if(a.step < b.step, score, 1.0 - score)) FILTER (payoff IS NOT NULL OR winner IS NOT NULL), 0.0) AS wins,
+    count(*) FILTER (payoff IS NULL AND winner IS NULL) AS draws
 FROM evaluation_game
 JOIN own AS a ON a.agent_id = seat0_agent
 JOIN own AS b ON b.agent_id = seat1_agent
@@ -65,7 +65,7 @@ FROM newest;
 -- first and to the second seat (better than even in both games together), and the first seat's mean score.
 WITH pair AS (
     SELECT
-        if(a.winner IS NULL, 0.5, 1.0 - a.winner) + if(b.winner IS NULL, 0.5, 1.0 - b.winner) AS first_seat
+        a.score + b.score AS first_seat
     FROM evaluation_game AS a
     JOIN evaluation_game AS b
         ON a.run = b.run AND a.game_id = b.game_id AND a.seed = b.seed AND a.sampling = b.sampling
@@ -89,7 +89,7 @@ WITH lone AS (
         least(seat0_agent, seat1_agent) AS a,
         greatest(seat0_agent, seat1_agent) AS b,
         seat0_agent < seat1_agent AS is_first,
-        if(winner IS NULL, 0.5, if((winner = 0) = is_first, 1.0, 0.0)) AS points
+        if(is_first, score, 1.0 - score) AS points
     FROM evaluation_game AS g
     WHERE
         game_id = $game_id

@@ -4,7 +4,7 @@ INSERT OR REPLACE INTO game BY NAME SELECT * FROM batch;
 
 -- name: game
 -- What is known of one game.
-SELECT game_id, name, anchor, activity FROM game WHERE game_id = $game_id;
+SELECT game_id, name, anchor, activity, utility, bound FROM game WHERE game_id = $game_id;
 
 -- name: games
 -- Every game id in the store with its game's name (empty where nothing tells), the latest run's first. Those that only

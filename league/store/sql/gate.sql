@@ -1,11 +1,11 @@
 -- name: begin_gate
 -- Inserts a gate that begins now.
 INSERT INTO gate (
-    gate, game_id, run, challenger, opponent, attempt, elo0, elo1, elo_model, alpha, beta, seed, sampling,
+    gate, game_id, run, challenger, opponent, attempt, elo0, elo1, elo_model, bound, alpha, beta, seed, sampling,
     games, llr, decision, is_promoted, begun_at, begun
 )
 VALUES (
-    $gate, $game_id, $run, $challenger, $opponent, $attempt, $elo0, $elo1, $elo_model, $alpha, $beta, $seed, $sampling,
+    $gate, $game_id, $run, $challenger, $opponent, $attempt, $elo0, $elo1, $elo_model, $bound, $alpha, $beta, $seed, $sampling,
     $games, $llr, $decision, $is_promoted, $begun_at, (SELECT coalesce(greatest(max(begun), max(decided)), 0) + 1 FROM gate)
 );
 
@@ -35,7 +35,7 @@ WHERE
 -- name: gates
 -- All gates at a run's title, or of all kinds where no run is given, oldest first.
 SELECT
-    gate, game_id, run, challenger, opponent, attempt, elo0, elo1, elo_model, alpha, beta, seed, sampling, games, llr,
+    gate, game_id, run, challenger, opponent, attempt, elo0, elo1, elo_model, bound, alpha, beta, seed, sampling, games, llr,
     decision, is_promoted, begun_at
 FROM gate
 WHERE $run::VARCHAR IS NULL OR run = $run

@@ -15,7 +15,7 @@ FROM batch;
 -- A run's matches of one kind, in key order.
 SELECT
     run, kind, "update", "row", ordinal, game_id, seat0_agent, seat1_agent, seed, coalesce(winner, -1) AS winner,
-    end_reason, steps, ticks, sampling, update_begin, update_end, metrics, rewards
+    end_reason, steps, ticks, sampling, update_begin, update_end, metrics, rewards, payoff, course
 FROM match
 WHERE run = $run AND kind = $kind
 ORDER BY "update", "row", ordinal;
@@ -26,7 +26,7 @@ ORDER BY "update", "row", ordinal;
 -- also had the same place and course.
 SELECT
     run, kind, "update", "row", ordinal, game_id, seat0_agent, seat1_agent, seed, coalesce(winner, -1) AS winner,
-    end_reason, steps, ticks, sampling, update_begin, update_end, map() AS metrics, map() AS rewards, finished_at
+    end_reason, steps, ticks, sampling, update_begin, update_end, map() AS metrics, map() AS rewards, payoff, course, finished_at
 FROM (
     SELECT
         *,
@@ -35,7 +35,7 @@ FROM (
         CASE
             WHEN is_bots OR sampling = 'greedy' THEN NULL
             ELSE row("update", "row", ordinal, winner, steps, ticks)
-        END AS course
+        END AS game
     FROM match
     WHERE
         kind = $kind AND ($run::VARCHAR IS NULL OR run = $run)
@@ -43,7 +43,7 @@ FROM (
 )
 QUALIFY
     row_number() OVER (
-        PARTITION BY game_id, seat0_agent, seat1_agent, seed, mode, course
+        PARTITION BY game_id, seat0_agent, seat1_agent, seed, mode, game
         ORDER BY coalesce(winner, -1), finished_at, run, "update", "row", ordinal
     ) = 1
 ORDER BY finished_at, run, "update", "row", ordinal;
@@ -100,10 +100,11 @@ ORDER BY agent, opponent;
 
 -- name: training_games
 -- A run's training games in key order, without those of lessons that were another game: the opponent, and the learner's
--- score (1, 0.5 or 0).
+-- score (1, 0.5 or 0) and payoff.
 SELECT
     if(seat0_agent = run, seat1_agent, seat0_agent) AS opponent,
-    CASE WHEN winner IS NULL THEN 0.5 WHEN (winner = 0) = (seat0_agent = run) THEN 1.0 ELSE 0.0 END::DOUBLE AS score
+    CASE WHEN winner IS NULL THEN 0.5 WHEN (winner = 0) = (seat0_agent = run) THEN 1.0 ELSE 0.0 END::DOUBLE AS score,
+    if(seat0_agent = run, payoff, -payoff) AS payoff
 FROM match
 WHERE run = $run AND kind = 'training' AND game_id = (SELECT run.game_id FROM run WHERE run.run = $run)
 ORDER BY "update", "row", ordinal;

@@ -1,0 +1,152 @@
+"""Games with a payoff: whatever judges agents judges by what they are paid. Known values of Kuhn and Leduc poker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import league
+from league.arena.gating import GateTest
+from league.arena.tournaments import tournament
+from league.envs import registry
+from league.envs.classic import kuhn
+from league.envs.classic.poker import betting, simple_bots
+from league.errors import UsageError
+from league.maths.nashconv import margins
+from league.pool.pool import Results
+from league.store.store import Store
+from league.types import GameSpec, MatchResult, Utility
+from tests.maths.test_nashconv import KUHN, of_bot
+
+RAISER = """
+def raiser(observation, legal, rng):
+    return 3 if 3 in legal else 2 if 2 in legal else legal[0]
+"""
+"""Kuhn poker: bets and raises where it can, else calls. It loses 1/9 chip a match to an equilibrium."""
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with the bot in a file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(RAISER, encoding="utf-8")
+    return tmp_path
+
+
+def made(path: Path) -> Path:
+    """A new store."""
+    Store.create(path)
+    return path
+
+
+def exact() -> dict[tuple[str, str], float]:
+    """What each of Kuhn's own bots is paid a match against each other, from the game's tree."""
+    table = betting(kuhn.RULES)
+    bots = simple_bots(kuhn.RULES, table) | {"nash": kuhn.equilibrium(table, kuhn.Options().bluff)}
+    gains = margins(KUHN, np.stack([of_bot(KUHN, bot) for bot in bots.values()]))
+    return {(a, b): float(gains[i, j]) for i, a in enumerate(bots) for j, b in enumerate(bots)}
+
+
+def test_specs_say_what_a_match_can_pay() -> None:
+    """Kuhn 2 chips a deal, Leduc 13, a matrix its largest entry a round; brawl pays nothing beside the win."""
+    assert registry.spec("kuhn", {}).utility == Utility("payoff", 2.0)
+    assert registry.spec("kuhn", {"deals": 5}).utility == Utility("payoff", 10.0)
+    assert registry.spec("leduc", {}).payoff_bound == 13.0
+    assert registry.spec("matrix", {}).payoff_bound == 10.0
+    assert registry.spec("brawl", {}).utility is None and registry.spec("brawl", {}).payoff_bound is None
+
+
+def test_a_tournament_of_kuhn_finds_the_exact_payoffs(user: Path) -> None:
+    """Every interval holds the value of the tree; `nash` is ahead of `call`, which wins as many hands as it."""
+    played = tournament(["bot:nash"], bots=True, games=400, env="kuhn", device="cpu", store=user / "s.duckdb")
+    truth = exact()
+    assert played.unit == "payoff" and len(played.encounters) == 6
+    for met in played.encounters:
+        assert met.payoff is not None
+        assert met.payoff.lower <= truth[met.a[4:], met.b[4:]] <= met.payoff.upper
+    order = [standing.name for standing in played.standings]
+    assert order.index("bot:nash") < order.index("bot:call")
+    mean = {agent: np.mean([truth[agent, other] for other in ("fold", "call", "random", "nash")]) for agent, _ in truth}
+    for standing in played.standings:
+        assert standing.rating == pytest.approx(mean[standing.name[4:]], abs=0.12)
+
+
+def test_boards_of_a_store_agree(user: Path) -> None:
+    """Leaderboard, matchup and payoff table rate by payoff, from the store what the tournament had in memory."""
+    other = made(user / "t.duckdb")
+    tournament(["bot:nash", "bot:call", "bot:fold"], games=100, env="kuhn", device="cpu", store=made(user / "s.duckdb"))
+    (board,) = league.leaderboard(store=user / "s.duckdb").boards
+    assert board.unit == "payoff" and board.prior == 0.0
+    assert abs(np.mean([entry.rating for entry in board.entries])) < 1e-9
+    evaluated = league.evaluate("bot:nash", "bot:fold", 400, env="kuhn", device="cpu", store=other).summary
+    assert evaluated.payoff is not None
+    matched = league.matchup("bot:nash", "bot:fold", store=other)
+    assert matched.unit == "payoff" and matched.record.payoff == evaluated.payoff
+    assert matched.difference is not None and matched.predicted is None
+    assert matched.difference.mean == pytest.approx(evaluated.payoff.mean, abs=1e-9)
+    table = league.payoff(store=other)
+    places = [row.name for row in table.rows]
+    score = table.score[places.index("bot:nash")][places.index("bot:fold")]
+    assert table.unit == "payoff" and score == pytest.approx(evaluated.payoff.mean, abs=1e-9)
+
+
+def test_a_raiser_wins_hands_and_fails_the_gate(user: Path) -> None:
+    """Against an equilibrium of Kuhn's: by hands it passed in 64 games; it loses 1/9 chip a match."""
+    given: dict[str, Any] = {"env": "kuhn", "bots": "mine.py:raiser", "max_games": 4000, "device": "cpu"}
+    found = league.gate("bot:raiser", "bot:nash", **given, store=user / "s.duckdb")
+    assert found.score > 0.5 and found.decision == "failed" and found.elo is None
+    assert found.payoff is not None and found.payoff.lower <= -1 / 9 <= found.payoff.upper
+    assert league.gate("bot:nash", "bot:raiser", **given, store=user / "s.duckdb").decision == "passed"
+
+
+def test_gates_refuse_the_other_kind_of_test(user: Path) -> None:
+    """Elo points in a game with a utility, chips in one without, and payoffs of no known bound."""
+    with pytest.raises(UsageError, match="kuhn pays payoff, which is tested; pass --payoff0, --payoff1"):
+        league.gate("bot:call", "bot:nash", env="kuhn", test=GateTest(elo1=20.0), store=user / "s.duckdb")
+    with pytest.raises(UsageError, match=r"payoff1=0\.5: brawl pays nothing beside the win"):
+        league.gate("bot:based", "bot:constant", env="brawl", test=GateTest(payoff1=0.5), store=user / "s.duckdb")
+    spec = registry.spec("kuhn", {})
+    unknown = GameSpec(**{**vars(spec), "utility": Utility("payoff")})
+    with pytest.raises(UsageError, match="pass --payoff-bound X"):
+        GateTest().of(unknown)
+    assert GateTest(payoff_bound=4.0).of(unknown).upper == pytest.approx(np.log(20.0))
+
+
+def result(payoff: float | None, winner: int, **more: Any) -> MatchResult:
+    """A training match of the learner `me` in seat 0."""
+    values: dict[str, Any] = {"run": "r", "kind": "training", "update": 0, "row": 0, "ordinal": 0, "game_id": "g"}
+    values |= {"agents": ("me", "it"), "seed": 0, "end_reason": "over", "steps": 1, "ticks": 1, "sampling": "sample"}
+    return MatchResult(**values, winner=winner, payoff=payoff, **more)
+
+
+def test_samplers_see_what_is_paid() -> None:
+    """PFSP's win-rate is the mean payoff on the scale of the largest so far: who wins many small hands is no winner."""
+    results = Results(1e9, 1)
+    for _ in range(3):
+        results.add(result(1.0, 0), "me", "me0")
+    results.add(result(-5.0, 1), "me", "me0")
+    assert results.own(["it"]).sum() == pytest.approx(4.0)
+    for _ in range(60):
+        results.add(result(-5.0, 1), "me", "me0")
+        results.add(result(1.0, 0), "me", "me0")
+    (rate,) = results.win_rates(["it"], ["me0"])
+    assert rate == pytest.approx(0.5 + (-2.0 / 5.0) / 2.0, abs=0.05)
+    again = Results(1e9, 1)
+    again.load_state_dict(results.state_dict())
+    assert again.state_dict() == results.state_dict()
+    plain = Results(1e9, 1)
+    plain.add(result(None, -1), "me", "me0")
+    assert plain.own(["it"]).tolist() == [[0.0, 1.0, 0.0]]
+
+
+def test_an_exploiter_of_an_equilibrium_finds_nothing(user: Path) -> None:
+    """`nash` of Kuhn has NashConv 0, so winning more hands than it exploits nothing; `fold` gives half a chip."""
+    quick = ["agent.encoder_layers=1", "agent.encoder_width=16", "agent.encoder_heads=2", "agent.lstm_size=16"]
+    given: dict[str, Any] = {"games": 400, "env": "kuhn", "device": "cpu", "overrides": quick}
+    assert league.exploit("bot:nash", 2048, **given, store=user / "s.duckdb").exploitability == 0.0
+    some = league.exploit("bot:fold", 4096, **given, store=user / "s.duckdb")
+    assert some.exploitability is not None and 0.25 < some.exploitability <= 1.0
+    assert some.summary is not None and some.summary.payoff is not None and some.summary.payoff.bound == 2.0
