@@ -32,7 +32,7 @@ def print_leaderboard(result: Leaderboard, *, pairs: bool = False, quiet: bool =
     for k, board in enumerate(result.boards):
         if k:
             show()
-        if not board.entries:
+        if not (board.entries or board.infinite):
             say(
                 f"{board.game}: no evaluation matches yet; play some with `league evaluate A --against B` or"
                 " `league tournament A B`",
@@ -95,6 +95,8 @@ def print_ratings(board: Board) -> None:
     groups, sampling = len(board.groups), "" if board.sampling == "sample" else f" ({board.sampling})"
     held = f"{board.anchor} is held at 1000" if board.anchor else "the mean is held at 1000"
     seat = "not known, taken as 0" if board.seat is None else _points(board.seat)
+    seat = "no finite estimate" if "seat" in board.undetermined else seat
+    prior = f"{board.prior:g} imagined draws an agent" if board.prior else "none (maximum likelihood)"
     columns = [Column("", 1, is_number=True), Column("agent"), Column("rating", is_number=True), *COUNTS]
     columns += [Column("LOS", 3, is_number=True), *[Column("group", 1, is_number=True)] * (groups > 1)]
     columns += [Column(f"above {board.against}", is_number=True)] * bool(board.against)
@@ -107,7 +109,7 @@ def print_ratings(board: Board) -> None:
         row += [e.against and estimate(e.against.mean, e.against.lower, e.against.upper)] * bool(board.against)
         rows.append(row)
     show()
-    print_prose(f"first seat's advantage: {seat}; prior: {board.prior:g} imagined draws an agent")
+    print_prose(f"first seat's advantage: {seat}; prior: {prior}")
     show()
     print_table(
         f"{board.game} {board.game_id[:8]}: Bradley-Terry rating with its 95 % interval from evaluation"
@@ -120,7 +122,7 @@ def print_ratings(board: Board) -> None:
 
 
 def _points(d: Difference) -> str:
-    return f"{d.mean:+.0f} points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}"
+    return f"{d.mean:+z.0f} points, 95 % interval {d.lower:+z.0f} to {d.upper:+z.0f}"
 
 
 def record_cells(record: Record) -> tuple[Value, ...]:
