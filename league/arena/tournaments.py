@@ -84,7 +84,10 @@ class Encounter(Record):
 
 @dataclass(frozen=True)
 class ContrastEstimate:
-    """Elo points of A above B, or above the mean of all where `b` is None; no difference where no game links them."""
+    """Elo points of A above B, or above the mean of all where `b` is None, with an anytime-valid interval.
+
+    difference: None where no game links the two.
+    """
 
     a: str
     b: str | None
@@ -97,7 +100,9 @@ class TournamentResult(Result):
 
     ended: `complete`, all games were played; of an adaptive one `reached`, every wanted interval is narrow enough, or
     `max-games`, they were used up; `interrupted`, by Ctrl+C or another signal to end (its number is `signal`), with the
-    batches played until then. wanted: the intervals that the games were chosen for, as they are now.
+    batches played until then. wanted: the differences that the games were chosen for, as they are now.
+    wanted_interval: which 95 % intervals these have and the tournament decided by: `anytime-valid`, which hold at all
+    looks together (`scheduling.anytime`). Those of standings and encounters hold at one number of games, fixed before.
     """
 
     tournament: str | None
@@ -112,6 +117,7 @@ class TournamentResult(Result):
     standings: tuple[Standing, ...]
     encounters: tuple[Encounter, ...]
     wanted: tuple[ContrastEstimate, ...]
+    wanted_interval: Literal["anytime-valid"] | None = None
     signal: int = 0
 
     def grids(self) -> list[Grid]:
@@ -452,6 +458,7 @@ def _result(
         standings=_standings(played, ratings, names),
         encounters=tuple(encounters),
         wanted=tuple(_wanted(contrast, ratings, names) for contrast in wanted),
+        wanted_interval="anytime-valid" if objective is not None else None,
         signal=number,
     )
 

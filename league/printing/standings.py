@@ -167,7 +167,7 @@ def print_tournament(r: TournamentResult, *, pairs: bool = False) -> None:
         show()
     if r.wanted:
         print_table(
-            "the wanted differences in Elo points, with their 95 % intervals",
+            "the wanted differences in Elo points, with their anytime-valid 95 % intervals",
             ("agent", "above", Column("points", is_number=True)),
             [
                 (w.a, w.b or "the mean", estimate(*w.difference) if w.difference else "no game links them")
