@@ -1,9 +1,9 @@
-"""How often adaptive tournaments decide falsely, and games to a true decision: `python -m benchmarks.peeking`.
+"""What adaptive tournaments decide, and after how many games: `python -m benchmarks.peeking`.
 
 Made-up leagues are played by the loop of `league tournament --format adaptive`, which looks at its intervals after each
-batch. One JSON line a league: the share of `runs` that decide, that decide falsely (of `top`: an agent is called the
-best that is not the only best one) and whose last wanted interval misses the truth, and the mean number of games. With
-`--interval fixed` the intervals are those of a number of games fixed beforehand, which do not allow for looking.
+batch. One JSON line a league, with shares of `runs`: `true` and `false`, of `top`, name the best agent, or one that is
+not the only best; in `missed` a wanted difference (of `top`: of neighbours) is outside its interval at the end. `games`
+is a mean. With `--interval fixed` intervals are those of a number of games fixed beforehand, for a single look.
 """
 
 from __future__ import annotations
@@ -64,36 +64,28 @@ class Played:
 
 
 def simulate(league: str, seed: int, objective: Objective) -> tuple[bool, bool, bool, int]:
-    """Whether one tournament decides, whether falsely, whether a wanted interval misses the truth; its games."""
+    """Of one tournament `true`, `false` and `missed` as above, and its games."""
     points, draws = LEAGUES[league]
     played = Played(points, draws, seed)
-    ended = tournaments._play_for(cast(Any, played), np.array(round_robin(len(points))), objective, None)
+    tournaments._play_for(cast(Any, played), np.array(round_robin(len(points))), objective, None)
     ratings = played.ratings()
-    best = int(np.argmax(ratings.model.strength))
-    is_false = ended == "reached" and objective.want == "top" and sum(x >= points[best] for x in points) > 1
+    is_named = objective.want == "top" and not contrasts("top", ratings, played.ids)
+    best = points[int(np.argmax(ratings.model.strength))]
+    is_true = sum(x >= best for x in points) == 1
     truth = np.append(np.array(points) / ELO_SCALE, [0.0, 0.0])
-    wanted = contrasts("order" if objective.want == "top" else objective.want, ratings, played.ids, objective.between)
-    half = [scheduling.widths(ratings.model.covariance, x.weights[None])[0] / 2.0 for x in wanted]
-    off = [abs(float(x.weights @ truth - x.weights[:-2] @ ratings.model.strength)) * ELO_SCALE for x in wanted]
-    return ended == "reached", is_false, any(o > h for o, h in zip(off, half, strict=True)), played.games
+    wanted = contrasts("order" if objective.want == "top" else objective.want, ratings, played.ids)
+    weights = np.array([contrast.weights for contrast in wanted])
+    errors = np.abs(weights @ truth - weights[:, :-2] @ ratings.model.strength) * ELO_SCALE
+    is_missed = bool((errors > scheduling.widths(ratings.model.covariance, weights) / 2.0).any())
+    return is_named and is_true, is_named and not is_true, is_missed, played.games
 
 
-def summary(league: str, objective: Objective, runs: int) -> dict[str, object]:
+def summary(league: str, objective: Objective, runs: int) -> dict[str, Any]:
     """The JSON line of one league."""
-    decided, falsely, missed, games = np.array([simulate(league, seed, objective) for seed in range(runs)]).T
-    shares = {
-        name: round(float(x.mean()), 3)
-        for name, x in zip(("decided", "false", "missed"), (decided, falsely, missed), strict=True)
-    }
-    return {
-        "league": league,
-        "want": objective.want,
-        "max_games": objective.max_games,
-        "until": objective.until,
-        "runs": runs,
-        **shares,
-        "games": round(float(games.mean())),
-    }
+    means = np.mean([simulate(league, seed, objective) for seed in range(runs)], axis=0).tolist()
+    found = dict(zip(("true", "false", "missed"), (round(mean, 3) for mean in means), strict=False))
+    asked = {"want": objective.want, "max_games": objective.max_games, "until": objective.until}
+    return {"league": league, **asked, "runs": runs, **found, "games": round(means[-1])}
 
 
 def main() -> None:

@@ -516,7 +516,9 @@ def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple
             f" compared; join them with `league evaluate A --against B`, A of one and B of another"
         )
     if ratings.agents and ratings.anchor is None:
-        why = f"{facts.anchor} has no game here" if facts.anchor else "no anchor is known of this game"
+        has_game = any(x.agent == facts.anchor for x in ratings.infinite)
+        why = f"{facts.anchor} has no {'finite rating' if has_game else 'game'} here"
+        why = why if facts.anchor else "no anchor is known of this game"
         notes.append(f"{why}, so the mean of the agents is held at 1000 and moves with them")
     one_sided = [
         name(agent)
