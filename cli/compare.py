@@ -197,7 +197,7 @@ def tournament(
     until: Annotated[
         float | None,
         typer.Option(
-            metavar="POINTS", help="adaptive: stop when all wanted intervals are narrower than this, in Elo points."
+            metavar="POINTS", help="adaptive: stop when all wanted anytime-valid intervals are narrower, in Elo points."
         ),
     ] = None,
     max_games: Annotated[

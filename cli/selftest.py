@@ -108,12 +108,11 @@ def _ratings() -> tuple[Outcome, str]:
     """Without a prior the maximum likelihood of 3 wins in 4 games is log-odds of 3: 400 log10(3) points."""
     import numpy as np
 
-    from league.maths.davidson import Prior
-    from league.maths.ratings import PairCounts, bradley_terry
+    from league.maths.ratings import MAXIMUM_LIKELIHOOD, PairCounts, bradley_terry
 
     columns = (np.array(column, np.int64) for column in ([30, 10], [0, 0], [10, 30]))
     pairs = PairCounts(("a", "b"), ("b", "a"), *columns)
-    found = bradley_terry(pairs, "b", 1000.0, prior=Prior(draws=0.0, lineage=0.0))
+    found = bradley_terry(pairs, "b", 1000.0, prior=MAXIMUM_LIKELIHOOD)
     points = float(found.rating[found.agents.index("a")]) - 1000.0
     wanted = 400 * math.log10(3)
     return _near(points, wanted, 1e-3, "3 of 4 games won is", "Elo points")

@@ -237,8 +237,8 @@ def leaderboard(
         run: only this run's agents and whoever they played.
         against: an agent; everyone's difference to it is given with its interval.
         greedy: rate the games in which nets played their likeliest action, instead of those in which they sampled.
-        prior: imagined draws an agent, which keep ratings finite (1.25); 0: maximum likelihood, and who is infinite is
-            named.
+        prior: imagined draws an agent, which keep ratings finite (1.25); 0: maximum likelihood, and what has no finite
+            estimate is named.
         store: the DuckDB file; training may be writing it at the same time.
 
     Raises:

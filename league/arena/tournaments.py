@@ -28,7 +28,7 @@ from league.arena.parts import enter as enter_parts
 from league.boards import plots
 from league.boards.rating import rate_counts
 from league.errors import DEFAULT_STORE, UsageError, nearest
-from league.maths.davidson import ELO_SCALE, Ints
+from league.maths.davidson import Ints
 from league.maths.pairs import PairSums, Played
 from league.maths.ratings import Difference, PairCounts, Ratings, Unit
 from league.maths.record import Record
@@ -91,7 +91,10 @@ def as_played(result: MatchResult) -> Played:
 
 @dataclass(frozen=True)
 class ContrastEstimate:
-    """Elo points of A above B, or above the mean of all where `b` is None; no difference where no game links them."""
+    """Elo points of A above B, or above the mean of all where `b` is None, with an anytime-valid interval.
+
+    difference: None where no game links the two.
+    """
 
     a: str
     b: str | None
@@ -104,8 +107,10 @@ class TournamentResult(Result):
 
     ended: `complete`, all games were played; of an adaptive one `reached`, every wanted interval is narrow enough, or
     `max-games`, they were used up; `interrupted`, by Ctrl+C or another signal to end (its number is `signal`), with the
-    batches played until then. wanted: the intervals that the games were chosen for, as they are now. unit: of ratings
-    and differences, as of `standings.Board`.
+    batches played until then. wanted: the differences that the games were chosen for, as they are now.
+    wanted_interval: which 95 % intervals these have and the tournament decided by: `anytime-valid`, which hold at all
+    looks together (`scheduling.anytime`). Those of standings and encounters hold at one number of games, fixed before.
+    unit: of ratings and differences, as of `standings.Board`.
     """
 
     tournament: str | None
@@ -121,6 +126,7 @@ class TournamentResult(Result):
     standings: tuple[Standing, ...]
     encounters: tuple[Encounter, ...]
     wanted: tuple[ContrastEstimate, ...]
+    wanted_interval: Literal["anytime-valid"] | None = None
     signal: int = 0
 
     def grids(self) -> list[Grid]:
@@ -423,7 +429,7 @@ def _play_for(played: _Played, pairs: Ints, objective: Objective, say: Callable[
         widest = 0.0
         if wanted:
             weights = np.array([contrast.weights for contrast in wanted])
-            widest = float(widths(ratings.model.covariance, weights, ratings.scale).max())
+            widest = float(widths(ratings.model.covariance, weights, ratings.model.game_variance).max())
         is_linked = all(contrast.is_linked for contrast in wanted)
         if say is not None:
             say(f"{played.games:,} games: " + _progress(wanted, widest, is_linked, objective, ratings.unit))
@@ -434,7 +440,7 @@ def _play_for(played: _Played, pairs: Ints, objective: Objective, say: Callable[
         advance("games", played.games, objective.max_games)
         size = min(ADAPTIVE_PAIRS, (objective.max_games - played.games) // SEATS)
         places = np.array([ratings.index(agent) for agent in played.ids])[pairs]
-        until = objective.until * ELO_SCALE / ratings.scale if is_linked and objective.until is not None else 0.0
+        until = objective.until if is_linked and objective.until is not None else 0.0
         played.play(pairs, narrowest(ratings.model, places, weights, size, until))
 
 
@@ -472,6 +478,7 @@ def _result(
         standings=_standings(played, ratings, names),
         encounters=tuple(encounters),
         wanted=tuple(_wanted(contrast, ratings, names) for contrast in wanted),
+        wanted_interval="anytime-valid" if objective is not None else None,
         signal=number,
     )
 
@@ -510,6 +517,7 @@ def _wanted(contrast: Contrast, ratings: Ratings, names: dict[str, str]) -> Cont
     difference = None
     if contrast.is_linked:
         mean = float(contrast.weights[:-2] @ ratings.model.strength) * ratings.scale
-        half = float(widths(ratings.model.covariance, contrast.weights[None], ratings.scale)[0]) / 2.0
+        model = ratings.model
+        half = float(widths(model.covariance, contrast.weights[None], model.game_variance)[0]) / 2.0
         difference = Difference(mean, mean - half, mean + half)
     return ContrastEstimate(names[contrast.a], None if contrast.b is None else names[contrast.b], difference)

@@ -17,7 +17,17 @@ from league.boards.naming import SHORT_HASH, find_rated, named_agents, unknown
 from league.boards.rating import Games, games_of, is_paid, rate_counts
 from league.errors import UsageError, nearest
 from league.maths.davidson import Prior
-from league.maths.ratings import DEFAULT_PRIOR, ELO_START, Difference, PairCounts, Ratings, Unit, elo_series
+from league.maths.existence import Parameter
+from league.maths.ratings import (
+    DEFAULT_PRIOR,
+    ELO_START,
+    MAXIMUM_LIKELIHOOD,
+    Difference,
+    PairCounts,
+    Ratings,
+    Unit,
+    elo_series,
+)
 from league.schema import check_number
 from league.store.aside import Reckoning
 from league.store.liveness import run_status
@@ -151,12 +161,15 @@ class Board:
     """The first seat's advantage in the board's unit, with its 95 % interval; None where no two agents met in both
     seatings, and it counts as 0."""
     prior: float
-    """Imagined draws an agent, and of each snapshot with the one before it; 0 where payoffs are rated."""
+    """Imagined draws an agent, and of each snapshot with the one before it. 0: maximum likelihood, with no prior of
+    seats and draws either; of payoffs least squares."""
     effect: float
     """The design effect of games in pairs: games of a pair tell as much as 1 / effect independent ones each. Intervals
     know it."""
     infinite: tuple[Unbounded, ...]
     """Agents without a finite rating, which are no entries; there are such only without a prior."""
+    undetermined: tuple[Parameter, ...]
+    """`seat`, `draws`: whether the first seat's advantage and the weight of draws have no finite estimate, likewise."""
     dispersion: float | None
     """The pairs' mean squared surprise: about 1 where one number an agent explains the scores; None: no pair tells."""
     surprises: tuple[PairSurprise, ...]
@@ -243,7 +256,7 @@ def leaderboard(
         game_id: the game shown.
         against: an agent (`find_rated`) to which everyone's difference is wanted.
         sampling: how the nets chose in the games rated.
-        prior: imagined draws an agent, and of each snapshot with the one before it; 0: none, None: 1.25.
+        prior: imagined draws an agent, and of each snapshot with the one before it; None: 1.25, 0: maximum likelihood.
         is_brief: leave the less interesting agents of a long board out (`league.boards.brief`). Ratings and ranks are
             those of the whole board; `superiority` is that over the next one shown.
 
@@ -316,7 +329,7 @@ def _prior(draws: float | None) -> Prior:
         raise UsageError(
             f"prior={draws:.3g}: imagined draws an agent, must be 0 or at least {LEAST_PRIOR}; pass another --prior"
         )
-    return Prior(draws=draws, lineage=draws)
+    return Prior(draws=draws, lineage=draws) if draws else MAXIMUM_LIKELIHOOD
 
 
 def rate_evaluation(
@@ -501,6 +514,7 @@ def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None, is_br
         prior=ratings.prior.draws,
         effect=ratings.effect,
         infinite=tuple(Unbounded(x.agent, name(x.agent), x.sign) for x in ratings.infinite if x.agent in shown),
+        undetermined=ratings.undetermined,
         dispersion=ratings.dispersion,
         surprises=tuple(PairSurprise(name(s.a), name(s.b), *s[2:]) for s in ratings.most_surprising(NUM_SURPRISES)),
         notes=_notes(ratings, facts, name),
@@ -516,9 +530,10 @@ def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple
             f" compared; join them with `league evaluate A --against B`, A of one and B of another"
         )
     if ratings.agents and ratings.anchor is None:
-        why = f"{facts.row.anchor} has no game here" if facts.row.anchor else "no anchor is known of this game"
-        held = f"{ratings.anchor_rating:g}"
-        notes.append(f"{why}, so the mean of the agents is held at {held} and moves with them")
+        has_game = any(x.agent == facts.row.anchor for x in ratings.infinite)
+        why = f"{facts.row.anchor} has no {'finite rating' if has_game else 'game'} here"
+        why = why if facts.row.anchor else "no anchor is known of this game"
+        notes.append(f"{why}, so the mean of the agents is held at {ratings.anchor_rating:g} and moves with them")
     if facts.row.utility is not None and ratings.unit == "elo":
         notes.append(
             f"the game pays {facts.row.utility}, but not all of these games say how much; rated are wins, draws and"
@@ -534,6 +549,8 @@ def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple
     for sign, words in ((1, "infinitely above"), (-1, "infinitely below"), (0, "not to be compared with")):
         if agents := [name(x.agent) for x in ratings.infinite if x.sign == sign]:
             notes.append(f"without a prior {words} the others: {_first_few(agents, 10)}; --prior above 0 rates them")
+    if "draws" in ratings.undetermined:
+        notes.append("without a prior the weight of draws has no finite estimate: no agent has a finite rating")
     notes += _seat_notes(ratings, facts.counts)
     apart = {mode: rows for mode, rows in facts.samplings.items() if mode != facts.sampling}
     if apart:
@@ -560,7 +577,9 @@ def _seat_notes(ratings: Ratings, counts: PairCounts) -> list[str]:
             f"{unseated:,} imported games name winners first, or losers, so that their seats say nothing and count for"
             f" nothing"
         )
-    if ratings.agents and ratings.seat is None and counts.is_seated.any():
+    if "seat" in ratings.undetermined:
+        notes.append("without a prior the first seat's advantage has no finite estimate: games with seats rate nobody")
+    elif ratings.agents and ratings.seat is None and counts.is_seated.any():
         notes.append("no two agents met in both seatings, so the first seat's advantage is not known and counts as 0")
     return notes
 

@@ -49,28 +49,27 @@ class Prior:
     """What is believed before any game, in imagined games.
 
     Raises:
-        ValueError: a number of draws is below 0, or one of the others is not above 0.
+        ValueError: a number of games is below 0 or infinite, or `seat` is not above 0.
     """
 
     draws: float = 1.25
     """Imagined draws an agent, on the games that tell most of it (`imagined_draws`). 1 is Jeffreys' prior, which takes
     the bias of order 1 / games out of the estimate (Firth 1993, Biometrika 80:27). With 1 a clean sheet's lower bound
     lies below that of the same agent with one loss (its curvature falls faster than its mode rises); from 1.25 on it
-    does not. With 0 the ratings are those of maximum likelihood, of which some may be infinite."""
+    does not. With 0 some ratings may be infinite (`ratings.MAXIMUM_LIKELIHOOD`)."""
     lineage: float = 1.25
     """Games that every snapshot drew with the one before it (the sequential prior of KataGo's `elo.py`)."""
     seat: float = 100.0
-    """Standard deviation of the first seat's advantage around 0, in Elo points."""
+    """Standard deviation of the first seat's advantage around 0, in Elo points; infinite: nothing is believed of it."""
     decided: float = 1.0
-    """Games between equals that were not drawn: where every game was, the weight of draws stays finite."""
+    """Games between equals that were not drawn; with 0 the weight of draws may be infinite, as where every game was."""
 
     def __post_init__(self) -> None:
-        for name in ("draws", "lineage"):
+        for name in ("draws", "lineage", "decided"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"prior {name}={getattr(self, name)} must be a number of games, 0 or more")
-        for name in ("seat", "decided"):
-            if not 0.0 < getattr(self, name) < math.inf:
-                raise ValueError(f"prior {name}={getattr(self, name)} must be above 0: else a rating can be infinite")
+        if not self.seat > 0.0:
+            raise ValueError(f"prior seat={self.seat} must be a deviation in Elo points, above 0; math.inf: no prior")
 
 
 class Bonds(NamedTuple):
@@ -137,8 +136,8 @@ class Posterior:
 
     strength: (N,) log-odds. seat: the first seat's advantage, log-odds. log_draw: log v; -inf where nothing was drawn.
     joint: of strengths, seat, log_draw. The last is known to be 0 where nothing was drawn; the seat's variance is the
-    prior's where no game tells of seats. bonds: the imagined draws. game_variance: of a game's payoff, where strengths
-    are payoffs (`payoffs.py`); None: in log-odds, of which games tell as Davidson's model says.
+    prior's where no game tells of seats, without one 0. bonds: the imagined draws. game_variance: of a game's payoff,
+    where strengths are payoffs (`payoffs.py`); None: in log-odds, of which games tell as Davidson's model says.
     """
 
     strength: Floats
@@ -256,7 +255,8 @@ class _Posterior:
         """The mode, sought from z on, with the covariance there."""
         z = self.mode(z)
         n = self.games.num_agents
-        joint = _Point(self, z).derivatives()[1].joint(self.is_free, (self.prior.seat / ELO_SCALE) ** 2)
+        believed = 0.0 if math.isinf(self.prior.seat) else (self.prior.seat / ELO_SCALE) ** 2
+        joint = _Point(self, z).derivatives()[1].joint(self.is_free, believed)
         return Posterior(z[:n], float(z[n]), float(z[n + 1]), joint, self.bonds)
 
     def level_of(self, strength: Floats) -> Floats:

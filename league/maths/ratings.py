@@ -15,18 +15,19 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.special import erfc, expit, kl_div
 
 from league.errors import UsageError, nearest
 from league.maths import payoffs
 from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Posterior, Prior, fit, tally
+from league.maths.existence import Parameter, among, finite, informative, undetermined_parameters
 from league.maths.pairs import PairSums
 
 ELO_START = 1000.0
 ELO_K = 32.0
 DEFAULT_PRIOR = Prior()
+MAXIMUM_LIKELIHOOD = Prior(draws=0.0, lineage=0.0, seat=math.inf, decided=0.0)
+"""Nothing is believed beforehand, of strengths, seats or draws."""
 DECISIVE = 1.0 - 1e-6
 """The leverage from which on a pair's own games alone decide what the ratings say of it."""
 
@@ -155,6 +156,7 @@ class Ratings:
     surprise, weighted by what a pair can tell: about 1 where strengths explain the scores, more where cycles do; None
     where no pair can tell. freedom: what the pairs can tell, in degrees of freedom.
     infinite: agents whose rating is not finite, which only a prior without draws leaves; they are in no array.
+    undetermined: which of the first seat's advantage and the weight of draws have no finite estimate, likewise.
     unit: `elo`, Bradley-Terry's model of wins, draws and losses; `payoff`, a match's payoff in the units of the game's
     utility, by least squares: then all that is said to be in Elo points is in these, and scores of pairs are payoffs.
     effect: the design effect of games in pairs (`PairSums.effect`): so many games of a pair tell as much as one alone.
@@ -177,6 +179,7 @@ class Ratings:
     model: Posterior
     prior: Prior
     infinite: tuple[Infinite, ...]
+    undetermined: tuple[Parameter, ...] = ()
     unit: Unit = "elo"
     effect: float = 1.0
 
@@ -385,10 +388,13 @@ def bradley_terry(
     effect = 1.0 if counts.sums is None else counts.sums.effect
     games = replace(games, wins=games.wins / effect, draws=games.draws / effect, losses=games.losses / effect)
     infinite: tuple[Infinite, ...] = ()
+    undetermined: tuple[Parameter, ...] = ()
     if prior.draws == 0.0:
-        sign, is_finite = _finite(games)
+        undetermined = undetermined_parameters(games, prior)
+        told = informative(games, undetermined)
+        sign, is_finite = finite(games, told)
         infinite = tuple(Infinite(rated[i], int(sign[i])) for i in np.flatnonzero(~is_finite))
-        rated, games = tuple(rated[i] for i in np.flatnonzero(is_finite)), _among(games, is_finite)
+        rated, games = tuple(rated[i] for i in np.flatnonzero(is_finite)), among(told, is_finite)
         won, drawn, lost = won[is_finite], drawn[is_finite], lost[is_finite]
     model = fit(games, prior)
     held = rated.index(anchor) if anchor in rated else None
@@ -415,6 +421,7 @@ def bradley_terry(
         model=model,
         prior=prior,
         infinite=infinite,
+        undetermined=undetermined,
         effect=effect,
     )
 
@@ -521,48 +528,6 @@ def _indexed(
 def _seen_from_both(games: Games) -> list[tuple[Floats, Floats]]:
     """Wins, draws and losses of the first agent of each pair, and of the second."""
     return [(games.wins, games.losses), (games.draws, games.draws), (games.losses, games.wins)]
-
-
-def _finite(games: Games) -> tuple[Ints, Bools]:
-    """Of every agent the sign of its infinite rating, and whether it has a finite one (N,), without imagined draws.
-
-    Ratings are finite among agents of which each scored against each other through a chain of games (Ford 1957,
-    American Mathematical Monthly 64:28). In every group these are the most such agents.
-    """
-    n = games.num_agents
-    scored = np.concatenate([games.wins + games.draws > 0, games.losses + games.draws > 0])
-    by, over = (np.concatenate(seats)[scored] for seats in ((games.first, games.second), (games.second, games.first)))
-    graph = coo_matrix((np.ones(len(by)), (by, over)), (n, n)).tocsr()
-    part = connected_components(graph, connection="strong")[1]
-    size = np.bincount(part, minlength=1)[part] if n else part
-    sign, is_finite = np.zeros(n, np.int64), np.zeros(n, dtype=bool)
-    for number in range(_count(games.groups)):
-        members = np.flatnonzero(games.groups == number)
-        main = part == part[members[np.argmax(size[members])]]
-        is_finite |= main
-        start = int(np.flatnonzero(main)[0])
-        below = breadth_first_order(graph, start, return_predecessors=False)
-        above = breadth_first_order(graph.T.tocsr(), start, return_predecessors=False)
-        sign[above] += 1
-        sign[below] -= 1
-    return sign, is_finite
-
-
-def _among(games: Games, kept: Bools) -> Games:
-    """The games between agents that are `kept` (N,)."""
-    index = np.cumsum(kept) - 1
-    keep = kept[games.first] & kept[games.second]
-    return replace(
-        games,
-        num_agents=int(kept.sum()),
-        first=index[games.first[keep]],
-        second=index[games.second[keep]],
-        wins=games.wins[keep],
-        draws=games.draws[keep],
-        losses=games.losses[keep],
-        links=index[games.links[kept[games.links].all(axis=1)]],
-        seated=games.seated[keep],
-    )
 
 
 def _per_agent(games: Games, first: Floats, second: Floats) -> Ints:

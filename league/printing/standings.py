@@ -43,7 +43,7 @@ def print_leaderboard(result: Leaderboard, *, pairs: bool = False, quiet: bool =
     for k, board in enumerate(result.boards):
         if k:
             show()
-        if not board.entries:
+        if not (board.entries or board.infinite):
             say(
                 f"{board.game}: no evaluation matches yet; play some with `league evaluate A --against B` or"
                 " `league tournament A B`",
@@ -107,6 +107,9 @@ def print_ratings(board: Board) -> None:
     """The board of fixed agents, the strongest first."""
     groups, sampling = len(board.groups), "" if board.sampling == "sample" else f" ({board.sampling})"
     seat = "not known, taken as 0" if board.seat is None else _points(board.seat, board.unit)
+    seat = "no finite estimate" if "seat" in board.undetermined else seat
+    prior = f"; prior: {board.prior:g} imagined draws an agent" if board.prior else "; no prior (maximum likelihood)"
+    prior = prior if board.unit == "elo" else ""
     columns = [Column("", 1, is_number=True), Column("agent"), Column("rating", is_number=True), *COUNTS]
     columns += [Column("LOS", 3, is_number=True), *[Column("group", 1, is_number=True)] * (groups > 1)]
     columns += [Column(f"above {board.against}", is_number=True)] * bool(board.against)
@@ -119,7 +122,6 @@ def print_ratings(board: Board) -> None:
         row += [e.against and estimate(*e.against, board.unit)] * bool(board.against)
         rows.append(row)
     show()
-    prior = "" if board.unit == "payoff" else f"; prior: {board.prior:g} imagined draws an agent"
     print_prose(f"first seat's advantage: {seat}{prior}; design effect of games in pairs: {board.effect:.2f}")
     show()
     print_table(
@@ -134,8 +136,8 @@ def print_ratings(board: Board) -> None:
 
 def _points(d: Difference, unit: Unit) -> str:
     if unit == "payoff":
-        return f"{d.mean:+.3f} a match, 95 % interval {d.lower:+.3f} to {d.upper:+.3f}"
-    return f"{d.mean:+.0f} points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}"
+        return f"{d.mean:+z.3f} a match, 95 % interval {d.lower:+z.3f} to {d.upper:+z.3f}"
+    return f"{d.mean:+z.0f} points, 95 % interval {d.lower:+z.0f} to {d.upper:+z.0f}"
 
 
 def _system(unit: Unit, anchor: str | None) -> str:
@@ -197,8 +199,8 @@ def print_tournament(r: TournamentResult, *, pairs: bool = False) -> None:
         show()
     if r.wanted:
         print_table(
-            f"the wanted differences in {'Elo points' if r.unit == 'elo' else 'payoff a match'}, with their 95 %"
-            f" intervals",
+            f"the wanted differences in {'Elo points' if r.unit == 'elo' else 'payoff a match'}, with their"
+            f" anytime-valid 95 % intervals",
             ("agent", "above", Column("points" if r.unit == "elo" else "payoff", is_number=True)),
             [
                 (w.a, w.b or "the mean", estimate(*w.difference, r.unit) if w.difference else "no game links them")

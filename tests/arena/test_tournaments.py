@@ -198,6 +198,28 @@ def test_the_adaptive_one_ends_when_one_is_the_best(store: Store) -> None:
     assert result.games < 1000
 
 
+EQUALS: dict[str, Any] = {"env": "matrix", "device": "cpu", "store": "nowhere.duckdb", "format": "adaptive"}
+"""Against a uniformly random choice of rock, paper or scissors a constant one scores a half."""
+
+
+def test_a_lucky_streak_does_not_make_one_the_best() -> None:
+    """An interval for one look excludes 0 after 128 games of this seed; the anytime-valid one does not, and says so."""
+    result = tournament(["bot:random", "bot:constant"], **EQUALS, want="top", seed=31, max_games=128)
+    [wanted] = result.wanted
+    assert (result.ended, result.games, result.wanted_interval) == ("max-games", 128, "anytime-valid")
+    assert wanted.difference is not None
+    mean, lower, upper = wanted.difference
+    assert lower < 0.0 < upper and abs(mean) > (upper - mean) * 1.96 / 3.3
+    assert tournament(BOTS, **(EQUALS | {"format": "round-robin"}), games=2).wanted_interval is None
+
+
+@pytest.mark.slow
+def test_equals_are_told_apart_in_one_of_twenty_tournaments() -> None:
+    """Of 60 tournaments of two equal bots, up to 1,000 games each, at most 3 name one as the best."""
+    pair = ["bot:random", "bot:constant"]
+    assert sum(tournament(pair, **EQUALS, want="top", seed=seed).ended == "reached" for seed in range(60)) <= 3
+
+
 def test_the_adaptive_one_plays_the_two_that_are_compared(store: Store) -> None:
     """For the difference of two agents they alone play while nobody else can tell of it."""
     result = hold(store, format="adaptive", between=("bot:random", "bot:biased"), max_games=24)

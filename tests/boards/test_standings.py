@@ -473,6 +473,18 @@ def test_seats_without_both_seatings_are_said(tmp_path: Path) -> None:
     assert board.seat is not None and not any("seatings" in note for note in board.notes)
 
 
+def test_an_anchor_without_a_finite_rating_is_said(store: Store) -> None:
+    """Without a prior the anchor may be infinitely below the others; their mean is held then, and a note says why."""
+    begin(store, "r")
+    play(store, "r0", "r1", 5, 2, 5)
+    play(store, "r0", "bot:based", 6, 0, 0)
+    store.flush(force=True)
+    [board] = leaderboard(store, prior=0).boards
+    assert board.anchor is None and [(x.name, x.sign) for x in board.infinite] == [("bot:based", -1)]
+    assert any("bot:based has no finite rating here, so the mean" in note for note in board.notes)
+    assert np.mean([entry.rating for entry in board.entries]) == pytest.approx(1000.0)
+
+
 def test_the_prior_is_taken_and_said(tmp_path: Path) -> None:
     """`prior` holds ratings together; 0 is maximum likelihood and names who is infinite; below 0 is refused."""
     store = Store.create(tmp_path / "s.duckdb")

@@ -15,10 +15,19 @@ from hypothesis import strategies as st
 from benchmarks.coverage import LADDERS, coverage, evenly_spaced, held_out, normal, play_out
 from league.errors import UsageError
 from league.maths.davidson import Prior
-from league.maths.ratings import ELO_K, ELO_SCALE, PairCounts, bradley_terry, elo_series, elo_update, expected_score
+from league.maths.ratings import (
+    ELO_K,
+    ELO_SCALE,
+    MAXIMUM_LIKELIHOOD,
+    PairCounts,
+    bradley_terry,
+    elo_series,
+    elo_update,
+    expected_score,
+)
 
-NO_PRIOR = Prior(draws=0.0, lineage=0.0, seat=1e-6, decided=1e-8)
-"""As good as nothing is believed, but that the first seat has no advantage."""
+NO_PRIOR = replace(MAXIMUM_LIKELIHOOD, seat=1e-6)
+"""Nothing is believed, but that the first seat has no advantage."""
 EVEN_SEATS = Prior(seat=1e-6)
 
 
@@ -569,12 +578,10 @@ def test_no_games_rate_nobody() -> None:
 @pytest.mark.parametrize("name", ["draws", "lineage", "seat", "decided"])
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
 def test_a_prior_that_is_none_is_refused(name: str, value: float) -> None:
-    """A number of games is finite and not below 0; what keeps seats and draws finite is above 0."""
+    """A number of games is finite and not below 0; the seat's deviation is above 0, and infinite without a prior."""
+    value = 0.0 if name == "seat" and value == math.inf else value
     with pytest.raises(ValueError, match=f"prior {name}={value}"):
         Prior(**{name: value})
-    if name in ("seat", "decided"):
-        with pytest.raises(ValueError, match=f"prior {name}=0.0"):
-            Prior(**{name: 0.0})
 
 
 def test_surprise_is_seen_from_the_agent_asked_for() -> None:

@@ -8,10 +8,23 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from benchmarks.peeking import summary
 from benchmarks.schedule import simulate
-from league.maths.davidson import Games, Posterior, Prior, fit
+from league.arena.tournaments import Objective
+from league.maths.davidson import Z95, Games, Posterior, Prior, fit
 from league.maths.ratings import PairCounts, Ratings, bradley_terry
-from league.maths.scheduling import UNIT, Information, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
+from league.maths.scheduling import (
+    UNIT,
+    Information,
+    Want,
+    anytime,
+    contrasts,
+    gauntlet,
+    narrowest,
+    round_robin,
+    spread,
+    widths,
+)
 
 
 def made_up(seed: int, num_agents: int = 5, draws: float = 0.3) -> Games:
@@ -164,16 +177,56 @@ def test_goals_are_the_differences_that_one_wants_to_know() -> None:
         assert contrast.weights.sum() == pytest.approx(0.0) and contrast.is_linked
 
 
-def test_a_goal_has_the_boards_interval() -> None:
-    """The width of a contrast is that of the ratings' difference, and of the board's interval to the anchor."""
+def test_a_goals_interval_is_of_the_ratings_deviation() -> None:
+    """The width of a contrast is twice `anytime` of the deviation of the ratings' difference, as on the board."""
     ratings = rated([100, 300, 290, 0])
     for contrast in contrasts("all", ratings, "abcd"):
         assert contrast.b is not None
         interval = ratings.difference(contrast.a, contrast.b)
         width = widths(ratings.model.covariance, contrast.weights[None])[0]
-        assert width == pytest.approx(interval.upper - interval.lower)
         i = ratings.index(contrast.a)
-        assert width == pytest.approx(ratings.upper[i] - ratings.lower[i])
+        for lower, upper in (interval[1:], (ratings.lower[i], ratings.upper[i])):
+            assert width == pytest.approx(2.0 * anytime(np.array([(upper - lower) / (2.0 * Z95)]))[0])
+
+
+def test_anytime_intervals_hold_at_all_looks() -> None:
+    """Of 4,000 estimates followed from deviations of 3,000 points down to 0.1, 2 to 5 % ever leave theirs."""
+    rng = np.random.default_rng(0)
+    told = np.geomspace(1e-7, 1e2, 400)
+    scores = np.cumsum(rng.normal(size=(4_000, 400)) * np.sqrt(np.diff(told, prepend=0.0)), axis=1)
+    errors, deviation = np.abs(scores / told), told**-0.5
+    assert 0.02 < np.mean((errors > anytime(deviation)).any(axis=1)) < 0.05
+    assert np.mean((errors > Z95 * deviation).any(axis=1)) > 0.8, "intervals for one look"
+    assert anytime(np.zeros(2)).tolist() == [0.0, 0.0] and (np.diff(anytime(np.linspace(0.0, 900.0, 99))) > 0).all()
+
+
+def test_two_equal_agents_are_not_told_apart() -> None:
+    """Of 30 adaptive tournaments of two equal agents, 640 games each, at most one says which is better."""
+    found = summary("two equal", Objective("top", None, None, 640), 30)
+    assert found["false"] <= 1 / 30 and found["games"] > 600
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("league", "max_games", "runs"),
+    [
+        ("two equal", 1000, 400),
+        ("two equal", 3000, 200),
+        ("two equal, four 200 below", 1000, 200),
+        ("six equal", 1000, 200),
+    ],
+)
+def test_adaptive_tournaments_decide_falsely_in_one_of_twenty(league: str, max_games: int, runs: int) -> None:
+    """The table of docs/ratings.md: at most 5 % of tournaments name a best agent that is not the only best one."""
+    found = summary(league, Objective("top", None, None, max_games), runs)
+    assert found["false"] <= 0.05 and found["missed"] <= 0.2, found
+
+
+@pytest.mark.slow
+def test_adaptive_tournaments_find_the_better() -> None:
+    """Of two agents 70 points apart over nine in ten tournaments of 1,000 games find the better one."""
+    found = summary("70 apart", Objective("top", None, None, 1000), 100)
+    assert found["true"] > 0.9 and found["false"] == 0.0 and found["games"] < 500, found
 
 
 def test_agents_without_games_are_wanted_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -10,12 +11,11 @@ import pytest
 
 from league.envs.classic import kuhn, leduc
 from league.envs.classic.poker import CALL, FOLD, RAISE, betting, deals
-from league.maths.davidson import Prior
 from league.maths.nashconv import nash_conv
-from league.maths.ratings import PairCounts, bradley_terry
+from league.maths.ratings import MAXIMUM_LIKELIHOOD, PairCounts, bradley_terry
 
-NO_PRIOR = Prior(draws=1e-8, lineage=1e-8, seat=1e-6, decided=1e-8)
-"""As good as none: those libraries find the likeliest parameters alone, and know no seats."""
+NO_PRIOR = replace(MAXIMUM_LIKELIHOOD, seat=1e-6)
+"""Those libraries find the likeliest parameters alone, and know no seats."""
 
 
 def league(seed: int, draws: bool) -> tuple[PairCounts, list[str]]:
