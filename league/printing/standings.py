@@ -108,7 +108,7 @@ def print_ratings(board: Board) -> None:
     groups, sampling = len(board.groups), "" if board.sampling == "sample" else f" ({board.sampling})"
     seat = "not known, taken as 0" if board.seat is None else _points(board.seat, board.unit)
     seat = "no finite estimate" if "seat" in board.undetermined else seat
-    prior = f"; prior: {board.prior:g} imagined draws an agent" if board.prior else "; no prior (maximum likelihood)"
+    prior = f"; prior: {board.prior:g} imagined draws an agent" if board.prior else "; prior: none (maximum likelihood)"
     prior = prior if board.unit == "elo" else ""
     columns = [Column("", 1, is_number=True), Column("agent"), Column("rating", is_number=True), *COUNTS]
     columns += [Column("LOS", 3, is_number=True), *[Column("group", 1, is_number=True)] * (groups > 1)]
