@@ -94,11 +94,12 @@ class Guards:
     ) -> list[Alarm]:
         """What is new after an evaluation of `games` games against one opponent.
 
+        steps: that the agent has learned for.
         floor: the bot that a learner must beat (`GameSpec.floor`); None: nobody is judged.
         """
         _, upper = wilson(score, games, SURE)
         message = (
-            f"at step {steps:,} the agent scores {score:.0%} against {opponent} in {games} games, so it is worse than"
+            f"after {steps:,} steps of learning the agent scores {score:.0%} against {opponent} in {games} games, so it is worse than"
             f" one that has learned nothing; look at `league rewards RUN`: what pays may not be what wins; begin again"
             f" with other [rewards]"
         )

@@ -101,7 +101,7 @@ class Training:
         seed_now = seed_after(run.seed, state["counters"]["update"]) if state else 0
         with self.errors_told(), randomness.of_a_run(run.seed, run.device, generators, seed_now) as seeded:
             if state:
-                is_next = run.lesson_at(state["counters"]["steps"]).number != self.lesson.number
+                is_next = run.lesson_at(Counters(**state["counters"]).steps_learned).number != self.lesson.number
                 self._has_matches = restore(
                     run, state, self.learner, self.pool, self.collector, seeded, begins=not is_next
                 )
@@ -226,7 +226,7 @@ class Training:
         other, of `learner.rollout_steps` steps of every row."""
         counters = self.counters
         self.run.shelf.settle(wait=False)
-        lesson = self.run.lesson_at(counters.steps)
+        lesson = self.run.lesson_at(counters.steps_learned)
         if lesson.number != self.lesson.number:
             self._begin_lesson(lesson)
         self.pool.refresh_targets(self.collector.opponents_in_use())
@@ -284,8 +284,8 @@ class Training:
         self._follow_schedules()
 
     def _follow_schedules(self) -> None:
-        """From now on the settings are those of the steps made."""
-        before, now = self.run.config, self.run.config.at(self.counters.steps)
+        """From now on the settings are those of the steps learned."""
+        before, now = self.run.config, self.run.config.at(self.counters.steps_learned)
         self.run = replace(self.run, config=now)
         if now.learner is not before.learner:
             self.learner.reconfigure(now.learner)
