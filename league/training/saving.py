@@ -161,6 +161,7 @@ def start_again(state: dict[str, Any], weights: dict[str, Any]) -> None:
     foresight = {"foresight": {name: 0 * x for name, x in learner["foresight"].items()}} if "foresight" in learner else {}
     state["learner"] = {**learner, **foresight, "policy": weights, "optimizer": {}, "rate_share": 1.0}
     state["collector"] = None
+    state["watched"]["recent"] = {"scores": {}, "sums": []}
     counters |= {"newest": first, "reset_at": counters["steps"]}
     guards = Guards()
     guards.load_state_dict(state["guards"])

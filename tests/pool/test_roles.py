@@ -303,10 +303,12 @@ def test_a_learner_that_begins_anew_forgets_its_games_and_nothing_else() -> None
         "guards": {**Guards().state_dict(), "entropy": 3.0, "said": ["kl_blow_up"]},
     }
     state |= {"pool": pool.state_dict(), "collector": {"lanes": []}}
+    state["watched"] = {"recent": {"scores": {"main": [1.0]}, "sums": [{"win": [1.0, -1.0]}]}, "alarms": []}
     start_again(state, {"x": 0})
     fresh = {"policy": {"x": 0}, "optimizer": {}, "rate_share": 1.0, "foresight": {"y": 0}, "rng": 7}
     assert state["learner"] == fresh and state["collector"] is None
     assert state["counters"] == {"newest": "w", "steps": 3000, "reset_at": 3000}
+    assert state["watched"] == {"recent": {"scores": {}, "sums": []}, "alarms": []}
     assert state["guards"] == {**Guards().state_dict(), "said": ["kl_blow_up"]}
     again = pool_of("main_exploiter", seed=5)
     again.load_state_dict(state["pool"])
