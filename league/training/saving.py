@@ -158,8 +158,9 @@ def start_again(state: dict[str, Any], weights: dict[str, Any]) -> None:
     """
     pool, learner, counters = state["pool"], state["learner"], state["counters"]
     first = pool["snapshots"][0]
-    foresight = {"foresight": {name: 0 * x for name, x in learner["foresight"].items()}} if "foresight" in learner else {}
-    state["learner"] = {**learner, **foresight, "policy": weights, "optimizer": {}, "rate_share": 1.0}
+    learner |= {"policy": weights, "optimizer": {}, "rate_share": 1.0}
+    if "foresight" in learner:
+        learner["foresight"] = {name: 0 * x for name, x in learner["foresight"].items()}
     state["collector"] = None
     state["watched"]["recent"] = {"scores": {}, "sums": []}
     counters |= {"newest": first, "reset_at": counters["steps"]}

@@ -243,7 +243,8 @@ def schedules_of(folder: Path, run: str) -> dict[int, dict[str, float]]:
     store = Store.open(folder / "league.duckdb")
     names = "name LIKE 'schedule/%' OR name IN ('lesson', 'learning_rate', 'minibatches')"
     found: dict[int, dict[str, float]] = {}
-    for steps, name, value in store.query(f"SELECT steps, name, value FROM metric WHERE run = '{run}' AND ({names})")[1]:
+    _, rows = store.query(f"SELECT steps, name, value FROM metric WHERE run = '{run}' AND ({names}) ORDER BY steps")
+    for steps, name, value in rows:
         found.setdefault(steps, {})[name] = value
     return found
 

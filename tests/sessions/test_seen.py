@@ -233,7 +233,7 @@ def test_an_alarm_at_the_update_of_a_stop_ends_the_run_once_it_goes_on(tmp_path:
     with stages(tmp_path):
         watcher.last = 1
         result = league.train("short", **CALL, run="r", overrides=sets, store=store, watcher=watcher)
-        assert (result.status, result.updates) == ("stopped", 1) and ["say"] == [x[0] for x in watcher.told][1:]
+        assert (result.status, result.updates) == ("stopped", 1) and [x[0] for x in watcher.told[1:]] == ["say"]
         with pytest.raises(LeagueError, match=r"run=r: stopped at step 128, saved, since run\.on_alarm=stop: KL"):
             league.resume("r", store=store)
         assert league.resume("r", overrides=["run.on_alarm=warn"], store=store).status == "finished"
