@@ -50,8 +50,8 @@ class StrictMasks:
         self._since = time.perf_counter()
         self._played = self._spent = 0.0
         """Seconds of rollouts, and of them seconds of checks."""
-        self._units = 0.0
-        """Steps checked or played again, each of which takes about the same time."""
+        self._cost: float | None = None
+        """Seconds of a step that the twin plays, by the cheapest check so far; None before the first."""
         self._is_armed = False
         """Whether the step before was kept for a check of this one."""
         self._rng = np.random.default_rng(0)
@@ -79,18 +79,20 @@ class StrictMasks:
         """
         self._count_time()
         units = 1 + self._behind(steps)
-        cost = units * self._spent / max(1.0, self._units)
-        if not self._is_armed and self._spent + cost > SHARE / self._num_lanes * self._played and self._units:
+        most = SHARE / self._num_lanes * self._played
+        if self._cost is not None and not self._is_armed and self._spent + units * self._cost > most:
             self.now = None
             return
         with act("strict_masks"):
-            if self.now is None and self._units:
+            if self.now is None and self._cost is not None:
                 self.now, self._is_armed = self._moment(self._row), True
-            else:
-                self.check(self._row)
-                self._units += units
-                self._is_armed, self._is_following, self._made = False, True, self._seen
-        self._spent += self._count_time()
+                self._spent += self._count_time()
+                return
+            self.check(self._row)
+            self._is_armed, self._is_following, self._made = False, True, self._seen
+        seconds = self._count_time()
+        self._spent += seconds
+        self._cost = min(seconds / units, self._cost or math.inf)
 
     def _count_time(self) -> float:
         """Adds the seconds since the last call to those of play, and returns them."""

@@ -100,8 +100,8 @@ class Guards:
         _, upper = wilson(score, games, SURE)
         message = (
             f"after {steps:,} steps of learning the agent scores {score:.0%} against {opponent} in {games} games, so it"
-            f" is worse than one that has learned nothing; look at `league rewards RUN`: what pays may not be what wins;"
-            f" begin again with other [rewards]"
+            f" is worse than one that has learned nothing; look at `league rewards RUN`: what pays may not be what"
+            f" wins; begin again with other [rewards]"
         )
         is_floor = floor is not None and opponent == BOT_PREFIX + floor
         is_sick = is_floor and steps >= config.run.alarm_random_steps and upper < 0.5
