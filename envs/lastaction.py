@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -129,6 +129,12 @@ class LastActions:
     def get_state(self) -> bytes:
         """See `MatchBatch.get_state`."""
         return _pack(self._batch.get_state(), self._last)
+
+    @property
+    def row_state(self) -> Callable[[int], bytes] | None:
+        """The match in a row as the state of a batch of one row, where the batch has it."""
+        own: Callable[[int], bytes] | None = getattr(self._batch, "row_state", None)
+        return None if own is None else lambda row: _pack(own(row), self._last[row : row + 1])
 
     def set_state(self, state: bytes) -> None:
         """See `MatchBatch.set_state`."""

@@ -140,6 +140,12 @@ class RowBatch:
         rows = [[row.seed, row.log, [generator_to_json(rng) for rng in row.generators]] for row in self._rows]
         return self._pack(rows, self.controllers.tolist())
 
+    def row_state(self, row: int) -> bytes:
+        """The match in `row` as the state of a batch of one row."""
+        own = self._rows[row]
+        generators = [generator_to_json(rng) for rng in own.generators]
+        return self._pack([[own.seed, own.log, generators]], self.controllers[row : row + 1].tolist())
+
     def set_state(self, state: bytes) -> None:
         """Restores `get_state()` of a batch with the same options and rows.
 

@@ -19,7 +19,7 @@ COMMAND = struct.Struct("<cIQ")
 """What to do, the batch's number, the command's number."""
 REPLY = struct.Struct("<cQ")
 """Whether it was done, the command's number."""
-OPEN, RESET, STEP, GET, SET, UNDO, CLOSE = b"o", b"r", b"s", b"g", b"p", b"u", b"c"
+OPEN, RESET, STEP, GET, GET_ROW, SET, UNDO, CLOSE = b"o", b"r", b"s", b"g", b"w", b"p", b"u", b"c"
 DONE, FAILED = b"d", b"f"
 SOCKET = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
 

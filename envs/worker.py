@@ -25,6 +25,7 @@ from league.envs.sharing import (
     DONE,
     FAILED,
     GET,
+    GET_ROW,
     OPEN,
     REPLY,
     RESET,
@@ -73,7 +74,7 @@ class Part:
         self._publish()
 
     def carry_out(self, what: bytes, given: bytes) -> bytes | None:
-        """Does what a command says; `given` is the state to take. Returns the state that it wants."""
+        """Does what a command says; `given` is the state to take, or the row. Returns the state that it wants."""
         for own, shared in self._written:
             own[:] = shared
         state = None
@@ -83,6 +84,9 @@ class Part:
             self.batch.reset(self._seeds.copy())
         elif what == GET:
             return self.batch.get_state()
+        elif what == GET_ROW:
+            row = json.loads(given)
+            return None if row is None else self.batch.row_state(row)  # type: ignore[attr-defined, no-any-return]
         elif what == SET:
             self._before = b""
             before = self.batch.get_state()

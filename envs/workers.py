@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from league.envs.classic.shared import UInts, row_seeds
 from league.envs.crew import crew_for
-from league.envs.sharing import GET, OPEN, RESET, SEEDS, SET, STEP, UNDO, lay_out, mapped, nameless_file, put
+from league.envs.sharing import GET, GET_ROW, OPEN, RESET, SEEDS, SET, STEP, UNDO, lay_out, mapped, nameless_file, put
 from league.errors import ConfigError, LeagueError
 from league.types import BoolArray, FloatArray, GameSpec, Mask, MatchBatch, Regrouping
 
@@ -87,6 +87,8 @@ class WorkerBatch:
             setattr(self, name, array)
         if isinstance(self._like, Regrouping):
             self.regroup = self._like.regroup
+        if getattr(self._like, "row_state", None) is not None:
+            self.row_state = self._row_state
         self.absent: frozenset[int] = getattr(self._like, "absent", frozenset())
         what = {"game": recipe["name"], "all": rows, "threads": max(1, threads), "options": dict(options)}
         self._crew = crew_for(recipe, workers)
@@ -142,6 +144,16 @@ class WorkerBatch:
             return self._like.regroup(states, [self.num_rows])[0]
         sizes = np.array([len(state) for state in states], np.uint64)
         return PARTS.pack(MAGIC, len(states)) + sizes.tobytes() + b"".join(states)
+
+    def _row_state(self, row: int) -> bytes:
+        """The match in `row` as the state of a batch of one row."""
+        places = [row - start if start <= row < stop else None for start, stop in self._bounds]
+        files = [put(json.dumps(place).encode()) for place in places]
+        try:
+            return next(answer for answer in self._ask(GET_ROW, [(file,) for file in files]) if answer is not None)
+        finally:
+            for file in files:
+                os.close(file)
 
     def set_state(self, state: bytes) -> None:
         """See `MatchBatch.set_state`.

@@ -47,6 +47,7 @@ CHANGEABLE = (
         "env.rows",
         "env.threads",
         "env.workers",
+        "env.strict_masks",
         "learner.rollout_steps",
         "learner.segments",
         "learner.minibatches",

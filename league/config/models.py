@@ -282,7 +282,7 @@ class EnvConfig(Section):
     workers: Annotated[int, Field(ge=0, le=MAX_WORKERS)]
     """Processes that step the matches of a game that is too slow for one core; 0 steps them in this process."""
     strict_masks: bool
-    """Whether each step checks masks, observations and actions against the game's state."""
+    """Whether a sample of steps checks masks, observations and actions against the game's state."""
     curriculum: Annotated[tuple[LessonConfig, ...], BeforeValidator(_as_tuple), Field(max_length=MAX_LESSONS)]
     """Lessons: options that training rows have from a step on, as [{from=0, options={...}}, ...]; an evaluation has
     those of [env]."""

@@ -19,10 +19,12 @@ MOST_TUPLES = 20
 
 
 class Moment(NamedTuple):
-    """A batch just before a step: from here the step can be made once more."""
+    """A batch, or one row of it, just before a step: from here the step can be made once more."""
 
     state: bytes
     actions: npt.NDArray[Any]
+    row: int | None = None
+    """The row that it is of; None: all."""
 
 
 @dataclass(frozen=True)

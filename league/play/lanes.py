@@ -27,7 +27,7 @@ class Lane:
         batch: their games.
         first_row: number of the lane's first row among all.
         nets: who plays them.
-        strict: checked before every step, if given.
+        strict: may check each step before it is made, if given.
     """
 
     def __init__(self, batch: MatchBatch, first_row: int, nets: LaneNets, strict: StrictMasks | None) -> None:
@@ -51,6 +51,12 @@ class Lane:
         for batch in (self.batch, None if self._strict is None else self._strict.twin):
             if isinstance(batch, Closing):
                 batch.close()
+
+    def resume(self) -> None:
+        """A rollout begins."""
+        self.matches.ordinals[:] = 0
+        if self._strict is not None:
+            self._strict.resume()
 
     def begin_matches(self, rows: npt.NDArray[np.int64], pool: Matchmaker, updates_made: int) -> None:
         """Draws the opponents of `rows` (n,), seats both sides and clears what both remember."""
@@ -118,7 +124,7 @@ class Lane:
         """The game's step, once it has the actions; may run in another thread."""
         self.nets.view.wait()
         if self._strict is not None:
-            self._strict.check()
+            self._strict.sample(self.matches.steps)
         self._check_opponents()
         with act("game"):
             self.batch.step()
@@ -161,6 +167,8 @@ class Lane:
         """
         batch, row, now = self.batch, finding.entry.row, self.matches
         state, before = batch.get_state(), finding.before
+        if before is not None and before.row not in (None, row):
+            before = None
         seen = {"obs": batch.obs[row].tolist(), "actions": batch.actions[row].tolist()}
         has_ended = finding.is_played and bool(batch.terminated[row] | batch.truncated[row])
         is_next = has_ended and finding.entry.what == "obs"

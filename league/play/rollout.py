@@ -59,7 +59,7 @@ class Collector:
         calls: how the nets are called.
         weights: reward term -> weight; the learner's reward is the weighted sum.
         origin: written into every match row.
-        strict: checked before every step, one a lane, if given.
+        strict: may check each step before it is made, one a lane, if given.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Collector:
         self.finished = []
         self.nets.refresh()
         for lane in self.lanes:
-            lane.matches.ordinals[:] = 0
+            lane.resume()
         try:
             segments = [self._segment(num_steps, update) for _ in range(num_segments)]
         except BatchError as finding:
@@ -336,5 +336,5 @@ def make_collector(
     """
     lanes = num_lanes(config, calls.generator.device)
     batches = [make_batch(config.env.rows // lanes) for _ in range(lanes)]
-    strict = [StrictMasks(batch, make_batch(batch.num_rows)) for batch in batches] if config.env.strict_masks else ()
+    strict = [StrictMasks(batch, make_batch, lanes) for batch in batches] if config.env.strict_masks else ()
     return Collector(batches, policy, pool, calls, weights=config.rewards, origin=origin, strict=strict)

@@ -247,25 +247,6 @@ def others_to_meet(pool: Mapping[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-def start_again(state: dict[str, Any], weights: dict[str, Any]) -> None:
-    """Makes of a learner's saved state that of one that is reset: the league's first weights, Adam without moments.
-
-    Its games say nothing of it any more, and the matches in play are dropped, since the old weights began them. Its
-    snapshots, the ratings and all random number generators are kept.
-
-    Args:
-        state: what `league.training.saving` saved of a learner that `is_resetting`; changed in place.
-        weights: name -> tensor, those of its first snapshot.
-    """
-    pool = state["pool"]
-    first = pool["snapshots"][0]
-    state["learner"] |= {"policy": weights, "optimizer": {}}
-    state["collector"] = None
-    state["counters"]["newest"] = first
-    pool["results"]["own"] = {}
-    pool["league"] |= {"newest": first, "is_resetting": False}
-
-
 class SingleOpponentPool(Pool):
     """A learner's against one frozen agent; its own snapshots are kept and never met.
 

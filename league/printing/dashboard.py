@@ -18,7 +18,10 @@ WIDE = 100
 GUTTER = "   "
 BARS = ("▁▂▃▄▅▆▇█", "_.-=+*#@")
 BLOCKS = ("━", "#")
-SHADES = {"game": "cyan", "play nets": "blue", "learning": "magenta", "evaluation": "yellow", "waiting": "dim"}
+SHADES = {
+    **{"game": "cyan", "play nets": "blue", "strict masks": "green"},
+    **{"learning": "magenta", "evaluation": "yellow", "waiting": "dim"},
+}
 MOST_REWARDS = 8
 ALARM, ALARM_LINES = "last alarm  ", 3
 

@@ -17,13 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-KINDS = ("game", "play nets", "learning", "evaluation", "waiting")
+KINDS = ("game", "play nets", "strict masks", "learning", "evaluation", "waiting")
 """What the training thread's time goes to. `waiting`: for another thread, the disk or the store, and all the rest."""
 _KIND_OF = {
     "game": "game",
     "play": "play nets",
     "play_net": "play nets",
     "frozen_nets": "play nets",
+    "strict_masks": "strict masks",
     "learn": "learning",
     "evaluate": "evaluation",
 }

@@ -48,7 +48,7 @@ class Seen(FrozenModel):
 
 
 class Before(FrozenModel):
-    """The batch before the step that led there, and the actions (B, S, A) of that step."""
+    """The batch before the step that led there, or the match's row alone, and the actions (B, S, A) of that step."""
 
     state: str
     actions: list[list[list[int]]] | list[list[list[float]]]
@@ -215,10 +215,16 @@ def find(
         raise UsageError(f"{game.name} cannot be drawn; leave --out away")
     pictures = []
     try:
-        stepped, recurs = _step_again(batch, found)
-        if draw is not None and out is not None and found.before is not None:
-            batch.set_state(_bytes(found.before.state))
-            pictures.append(draw(batch, found.batch_row, size=film.SIZES[Path(out).suffix]))
+        stepped: bool | None = None
+        recurs = False
+        if found.before is not None:
+            earlier, row = batch, found.batch_row
+            if len(found.before.actions) == 1:
+                earlier, row = registry.make(game.name, rows=1, threads=1, options=options), 0
+            stepped, recurs = _step_again(earlier, row, found, found.before)
+            if draw is not None and out is not None:
+                earlier.set_state(_bytes(found.before.state))
+                pictures.append(draw(earlier, row, size=film.SIZES[Path(out).suffix]))
         batch.set_state(_bytes(found.state))
         if draw is not None and out is not None:
             pictures.append(draw(batch, found.batch_row, size=film.SIZES[Path(out).suffix]))
@@ -249,14 +255,11 @@ def find(
     )
 
 
-def _step_again(batch: MatchBatch, found: Evidence) -> tuple[bool | None, bool]:
+def _step_again(batch: MatchBatch, row: int, found: Evidence, before: Before) -> tuple[bool, bool]:
     """Makes the step that led to a finding: whether it leads there again, and whether that is wrong again."""
-    if found.before is None:
-        return None, False
-    batch.set_state(_bytes(found.before.state))
-    batch.actions[:] = np.array(found.before.actions, batch.actions.dtype)
+    batch.set_state(_bytes(before.state))
+    batch.actions[:] = np.array(before.actions, batch.actions.dtype)
     batch.step()
-    row = found.batch_row
     obs, terms = batch.obs[row].copy(), batch.reward_terms[row].copy()
     mask = None if batch.mask is None else batch.mask[row].copy()
     is_same = np.array_equal(obs, _seen_obs(found), equal_nan=True) and (

@@ -30,7 +30,6 @@ from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
 from league.play.opponents import num_slots_for
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
-from league.pool.league_pool import start_again
 from league.pool.pool import Pool
 from league.sessions.folders import check_folder, instead, need_folder
 from league.sessions.recovery import counters_of, forget_after, recovered_state
@@ -43,6 +42,7 @@ from league.store.rows import GameRow, RunRow, RunStatus
 from league.store.store import Store
 from league.training.loop import train as run_training
 from league.training.run import Counters, Ending, Lesson, PoolMaker, Run, Start
+from league.training.saving import start_again
 from league.types import MatchBatch, Policy, PolicyStack
 from league.types.results import Result
 

@@ -226,7 +226,6 @@ class Trainer:
             if training.is_snapshot_due:
                 training.snapshot()
             if training.alarm is not None:
-                training.save(must_succeed=True)
                 raise stopped_by_alarm(training)
             if training.is_save_due:
                 self._write(must_succeed=False)

@@ -63,13 +63,8 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
     for opponent, (label, summary) in zip(opponents, summaries.items(), strict=True):
         run.watcher.evaluated(counters.newest_steps, label, summary)
         found = run.guards.judge_evaluation(
-            config,
-            counters.newest_steps,
-            opponent.agent_id,
-            summary.score,
-            summary.games,
-            run.spec.floor,
-            summary.payoff,
+            *(config, counters.newest_steps - counters.reset_at, opponent.agent_id),
+            *(summary.score, summary.games, run.spec.floor, summary.payoff),
         )
         alarms += tell(run, found)
     seconds = {"evaluate_seconds": time.perf_counter() - started}

@@ -102,6 +102,7 @@ class Guards:
     ) -> list[Alarm]:
         """What is new after an evaluation of `games` games against one opponent.
 
+        steps: that the agent has learned for.
         floor: the bot that a learner must beat (`GameSpec.floor`); None: nobody is judged. payoff: the mean payoff of a
         game with a utility, which then decides.
         """
@@ -111,7 +112,7 @@ class Guards:
             score, upper = (0.5 + x / (2.0 * payoff.bound) for x in (payoff.mean, payoff.upper))
             told = f"is paid {payoff.mean:+.3f} a match"
         message = (
-            f"at step {steps:,} the agent {told} against {opponent} in {games} games, so it is worse than"
+            f"after {steps:,} steps of learning the agent {told} against {opponent} in {games} games, so it is worse than"
             f" one that has learned nothing; look at `league rewards RUN`: what pays may not be what wins; begin again"
             f" with other [rewards]"
         )

@@ -45,16 +45,15 @@ def _loop(training: Training) -> Ending:
             training.evaluate(newest=not training.is_finished)
 
         # Save: at the end, when others wait for the snapshot, and every few minutes.
-        ending, alarm = training.ending, training.alarm
-        must_stop = alarm is not None and ending in (None, "reset")
-        if must_stop or ending or training.is_save_due:
-            training.save(must_succeed=bool(must_stop or ending))
+        ending = training.ending
+        if training.alarm is not None and ending in (None, "reset"):
+            raise stopped_by_alarm(training)
+        if ending or training.is_save_due:
+            training.save(must_succeed=bool(ending))
         if ending == "finished":
             warn_of_silent_rewards(training.run)
         if ending:
             return ending
-        if must_stop:
-            raise stopped_by_alarm(training)
 
         # Play: rows meet opponents that the pool draws, each until its match ends.
         rollout = training.collect()
@@ -65,9 +64,11 @@ def _loop(training: Training) -> Ending:
 
 
 def stopped_by_alarm(training: Training) -> LeagueError:
-    """What a run ends with, saved, whose settings let an alarm end it."""
+    """Saves a run whose settings let an alarm end it, so that it can go on from here; what it ends with."""
     run, alarm = training.run, training.alarm
     assert alarm is not None
+    training.forget_alarms()
+    training.save(must_succeed=True)
     return LeagueError(
         f"run={run.name}: stopped at step {run.counters.steps:,}, saved, since run.on_alarm=stop:"
         f" {alarm.message} ({resume_command(run, '--set', 'run.on_alarm=warn')} goes on all the same)"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +19,17 @@ WINDOW = 100
 """Matches that a displayed win-rate or mean reward looks back on."""
 
 
+Sums = dict[str, tuple[float, float]]
+"""Of one match: unweighted reward term -> its sum for the learner and for the opponent."""
+
+
 class Recent:
     """The learner's last matches: scores by group of the mix, and what each reward term brought."""
 
     def __init__(self, pool: Pool, learner: str) -> None:
         self._pool, self._learner = pool, learner
         self._scores: dict[str, deque[float]] = {}
-        self._matches: deque[MatchResult] = deque(maxlen=WINDOW)
+        self._sums: deque[Sums] = deque(maxlen=WINDOW)
 
     def add(self, finished: list[MatchResult]) -> None:
         """Counts finished training matches: win 1, draw 1/2, loss 0."""
@@ -32,7 +37,7 @@ class Recent:
             seat = result.agents.index(self._learner)
             group = self._pool.group_of(result.agents[1 - seat])
             self._scores.setdefault(group, deque(maxlen=WINDOW)).append(result.score_of(self._learner))
-        self._matches.extend(finished)
+        self._sums.extend(sums_of(finished, self._learner))
 
     def rates(self) -> dict[str, float]:
         """Group -> mean score of its last `WINDOW` matches."""
@@ -40,26 +45,42 @@ class Recent:
 
     def rewards(self, weights: dict[str, float]) -> tuple[RewardTerm, ...]:
         """What each reward term brought in the last `WINDOW` matches, by these weights."""
-        return reward_terms(self._matches, self._learner, weights)
+        return reward_terms(self._sums, weights)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values only."""
+        return {"scores": {group: list(scores) for group, scores in self._scores.items()}, "sums": list(self._sums)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._scores = {group: deque(scores, maxlen=WINDOW) for group, scores in state["scores"].items()}
+        self._sums = deque(({term: (own, other) for term, (own, other) in x.items()} for x in state["sums"]), WINDOW)
 
 
-def reward_terms(matches: Sequence[MatchResult], learner: str, weights: dict[str, float]) -> tuple[RewardTerm, ...]:
+def sums_of(matches: Sequence[MatchResult], learner: str) -> list[Sums]:
+    """What each reward term came to in each of `matches`, the learner's first."""
+    seats = [match.agents.index(learner) for match in matches]
+    return [
+        {term: (sums[seat], sums[1 - seat]) for term, sums in match.rewards.items()}
+        for match, seat in zip(matches, seats, strict=True)
+    ]
+
+
+def reward_terms(matches: Sequence[Sums], weights: dict[str, float]) -> tuple[RewardTerm, ...]:
     """What each reward term brought in `matches`, as `Store.reward_terms` says it of those in the store."""
     if not matches:
         return ()
-    seats = np.array([match.agents.index(learner) for match in matches])
-    rows = np.arange(len(matches))
     terms = []
-    for name in matches[0].rewards:
-        sums = np.array([match.rewards[name] for match in matches])
+    for name in matches[0]:
+        own, other = np.array([match[name] for match in matches]).T.copy()
         terms.append(
             RewardTerm(
                 term=name,
                 weight=weights.get(name, 0.0),
                 matches=len(matches),
-                fired=int(sums.any(axis=1).sum()),
-                own=float(sums[rows, seats].mean()),
-                other=float(sums[rows, 1 - seats].mean()),
+                fired=int(((own != 0) | (other != 0)).sum()),
+                own=float(own.mean()),
+                other=float(other.mean()),
             )
         )
     return tuple(sorted(terms, key=lambda term: (-abs(term.weighted), term.term)))
@@ -74,7 +95,7 @@ def match_metrics(rollout: Rollout, learner: str, weights: dict[str, float]) -> 
     seats = [result.agents.index(learner) for result in finished]
     for name in finished[0].metrics:
         metrics[f"match/{name}"] = float(np.mean([r.metrics[name][s] for r, s in zip(finished, seats, strict=True)]))
-    metrics |= {f"reward/{term.term}": term.weighted for term in reward_terms(finished, learner, weights)}
+    metrics |= {f"reward/{term.term}": term.weighted for term in reward_terms(sums_of(finished, learner), weights)}
     metrics["match/steps"] = float(np.mean([r.steps for r in finished]))
     return metrics
 

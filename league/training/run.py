@@ -39,10 +39,17 @@ class Counters:
     newest_steps: int = -1
     evaluated: str = ""
     """Agent id of the snapshot that was evaluated last."""
+    reset_at: int = 0
+    """Steps made before the last reset to the first weights; 0: there was none."""
     ladder_games: int = 0
     """Played by snapshots on the ladder (`league.training.ladder`)."""
     ladder_steps: int = 0
     """Steps of these games."""
+
+    @property
+    def steps_learned(self) -> int:
+        """Steps since the first weights or the last reset to them: schedules, lessons and alarms count these."""
+        return self.steps - self.reset_at
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `asdict`.
@@ -191,7 +198,7 @@ class Lesson:
     number: int
     """Counted from 1; 0 is the run's own game, before the first lesson."""
     begins: int
-    """At the first update boundary at or past so many steps."""
+    """At the first update boundary at or past so many steps (`Counters.steps_learned`)."""
     game_id: str
     """Of the game under the lesson's options, which match rows have."""
     make_batch: Callable[[int], MatchBatch]
@@ -285,6 +292,6 @@ class Run:
         return Recording(self.config.run.replays if self.game else 0, self.game)
 
     def lesson_at(self, steps: int) -> Lesson:
-        """What a rollout that begins after so many steps plays."""
+        """What a rollout plays that begins after `steps` (`Counters.steps_learned`)."""
         own = Lesson(0, 0, self.game_id, self.make_batch)
         return max((own, *(x for x in self.lessons if x.begins <= steps)), key=lambda lesson: lesson.number)

@@ -16,6 +16,7 @@ from league.play.moving import Setting, seed_after, told
 from league.play.rollout import Collector
 from league.pool.pool import Pool
 from league.training import probe
+from league.training.guards import Guards
 from league.training.learner import Learner
 from league.training.run import Run
 
@@ -143,6 +144,32 @@ def restore(
         if not is_same:
             run.store.add_event(run.name, counters.update, "probe", sentence)
     return counters.update > 0
+
+
+def start_again(state: dict[str, Any], weights: dict[str, Any]) -> None:
+    """Makes of a learner's saved state that of one that is reset: the league's first weights, Adam without moments.
+
+    Schedules and lessons count from here on. Its games and figures say nothing of it any more, and the matches in play
+    are dropped, since the old weights began them. Its snapshots, the ratings and all random number generators are kept.
+
+    Args:
+        state: `state_of` a learner whose pool `is_resetting`; changed in place.
+        weights: name -> tensor, those of its first snapshot.
+    """
+    pool, learner, counters = state["pool"], state["learner"], state["counters"]
+    first = pool["snapshots"][0]
+    learner |= {"policy": weights, "optimizer": {}, "rate_share": 1.0}
+    if "foresight" in learner:
+        learner["foresight"] = {name: 0 * x for name, x in learner["foresight"].items()}
+    state["collector"] = None
+    state["watched"]["recent"] = {"scores": {}, "sums": []}
+    counters |= {"newest": first, "reset_at": counters["steps"]}
+    guards = Guards()
+    guards.load_state_dict(state["guards"])
+    guards.forget_figures()
+    state["guards"] = guards.state_dict()
+    pool["results"]["own"] = {}
+    pool["league"] |= {"newest": first, "is_resetting": False}
 
 
 def begin_matches(run: Run, collector: Collector) -> None:

@@ -101,10 +101,12 @@ class Training:
         seed_now = seed_after(run.seed, state["counters"]["update"]) if state else 0
         with self.errors_told(), randomness.of_a_run(run.seed, run.device, generators, seed_now) as seeded:
             if state:
-                is_next = run.lesson_at(state["counters"]["steps"]).number != self.lesson.number
+                is_next = run.lesson_at(Counters(**state["counters"]).steps_learned).number != self.lesson.number
                 self._has_matches = restore(
                     run, state, self.learner, self.pool, self.collector, seeded, begins=not is_next
                 )
+                if watched := state.pop("watched", None):  # states of before have none
+                    self._restore_watched(watched)
             self._follow_schedules()
             run.begin()
             self._has_begun = True
@@ -128,6 +130,10 @@ class Training:
     def alarm(self) -> Alarm | None:
         """What ends the run, where `run.on_alarm` is `stop`: the first alarm since the last rollout."""
         return self._alarms[0] if self._alarms and self.run.config.run.on_alarm == "stop" else None
+
+    def forget_alarms(self) -> None:
+        """None ends the run until the next rollout: it has ended it."""
+        self._alarms = []
 
     @property
     def is_snapshot_due(self) -> bool:
@@ -211,7 +217,7 @@ class Training:
         Returns:
             Whether it was written; if not, the one before stands.
         """
-        state = state_of(self.run, self.learner, self.pool, self.collector) | self._lesson_state()
+        state = state_of(self.run, self.learner, self.pool, self.collector) | self._own_state()
         is_saved = checkpoint(self.run, state, must_succeed=must_succeed, is_mark=self._is_mark)
         self._clock.start(is_saved)
         self._has_news = self._is_mark = False
@@ -219,14 +225,14 @@ class Training:
 
     def save_without_matches(self) -> str:
         """The same in the middle of a rollout, which is lost with the matches in play; says whether that went well."""
-        return save_without_matches(self.run, self.learner, self.pool, self._lesson_state())
+        return save_without_matches(self.run, self.learner, self.pool, self._own_state())
 
     def collect(self) -> Rollout:
         """Plays a rollout against opponents that the pool draws: `learner.segments` segments, which stand beside each
         other, of `learner.rollout_steps` steps of every row."""
         counters = self.counters
         self.run.shelf.settle(wait=False)
-        lesson = self.run.lesson_at(counters.steps)
+        lesson = self.run.lesson_at(counters.steps_learned)
         if lesson.number != self.lesson.number:
             self._begin_lesson(lesson)
         self.pool.refresh_targets(self.collector.opponents_in_use())
@@ -284,8 +290,8 @@ class Training:
         self._follow_schedules()
 
     def _follow_schedules(self) -> None:
-        """From now on the settings are those of the steps made."""
-        before, now = self.run.config, self.run.config.at(self.counters.steps)
+        """From now on the settings are those of the steps learned."""
+        before, now = self.run.config, self.run.config.at(self.counters.steps_learned)
         self.run = replace(self.run, config=now)
         if now.learner is not before.learner:
             self.learner.reconfigure(now.learner)
@@ -294,10 +300,18 @@ class Training:
         if now.rewards is not before.rewards:
             self.collector.weigh(now.rewards)
 
-    # Lessons.
+    def _own_state(self) -> dict[str, Any]:
+        """What of this object the run goes on from."""
+        watched = {"recent": self._recent.state_dict(), "alarms": self._alarms, "set_figures": self.set_figures}
+        return {"watched": watched, **({"lesson": self.lesson.number} if self.run.lessons else {})}
 
-    def _lesson_state(self) -> dict[str, Any]:
-        return {"lesson": self.lesson.number} if self.run.lessons else {}
+    def _restore_watched(self, watched: Mapping[str, Any]) -> None:
+        """Takes over what callbacks and alarms see of the updates before."""
+        self._recent.load_state_dict(watched["recent"])
+        self._alarms = [Alarm(*alarm) for alarm in watched["alarms"]]
+        self.set_figures = dict(watched["set_figures"])
+
+    # Lessons.
 
     def _make_collector(self) -> Collector:
         run = self.run

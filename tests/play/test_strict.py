@@ -21,7 +21,7 @@ def started() -> tuple[MatchBatch, StrictMasks]:
     batch.controllers[:] = -1
     batch.reset(0)
     rng = np.random.default_rng(0)
-    check = StrictMasks(batch, twin)
+    check = StrictMasks(batch, lambda rows: twin)
     for _ in range(200):
         assert batch.mask is not None
         batch.actions[:] = rng.integers(0, 2, batch.actions.shape) * batch.mask
@@ -63,7 +63,7 @@ def test_an_array_that_moves_stops(name: str) -> None:
     batch, twin = (matrix.make(4, 1, matrix.Options()) for _ in range(2))
     if name == "mask":
         batch.mask, twin.mask = (np.ones((4, 2, 3), np.bool_) for _ in range(2))  # type: ignore[misc]
-    check = StrictMasks(batch, twin)
+    check = StrictMasks(batch, lambda rows: twin)
     check.check()
     batch.step()
     setattr(batch, name, getattr(batch, name).copy())
@@ -75,7 +75,7 @@ def test_an_observation_outside_its_range_stops() -> None:
     """Also where the state gives the same: the spec is wrong then, and what the nets see is not what it says."""
     batch, twin = (matrix.make(4, 1, matrix.Options()) for _ in range(2))
     batch.spec = twin.spec = dataclasses.replace(batch.spec, obs_range=(0.0, 0.05))
-    check = StrictMasks(batch, twin)
+    check = StrictMasks(batch, lambda rows: twin)
     check.check()
     batch.step()
     with pytest.raises(LeagueError, match=r"row 0, seat 0: obs\[0\] \(the seat's own\) is 1.0, outside obs_range"):
@@ -85,7 +85,7 @@ def test_an_observation_outside_its_range_stops() -> None:
 def test_a_token_that_is_none_stops() -> None:
     """Also where it is within the range of all observations, and the state gives the same."""
     batch, twin = (guessing.make(4, 1, guessing.Options(kind="tokens")) for _ in range(2))
-    check = StrictMasks(batch, twin)
+    check = StrictMasks(batch, lambda rows: twin)
     check.check()
     show = guessing.GuessingBatch._observe
 
@@ -106,7 +106,7 @@ def test_an_array_that_moves_under_last_actions_stops() -> None:
     """A game with the opponent's last action added is looked at where its own arrays are."""
     made = (guessing.make(4, 1, guessing.Options(kind="tokens", public=True)) for _ in range(2))
     batch, twin = (lastaction.wrap(each) for each in made)
-    check = StrictMasks(batch, twin)
+    check = StrictMasks(batch, lambda rows: twin)
     check.check()
     batch._batch.mask = batch._batch.mask.copy()  # type: ignore[attr-defined]
     with pytest.raises(LeagueError, match="guessing: mask moved"):
@@ -115,9 +115,9 @@ def test_an_array_that_moves_under_last_actions_stops() -> None:
 
 def test_of_a_game_in_turns_waiting_seats_are_not_looked_at() -> None:
     """Masks and actions count where a seat is to act and its row is not held; `to_act` is rebuilt, too."""
-    batch, twin = (Hands.as_game().make(4, 1, Hands.as_game().Options()) for _ in range(2))
+    batch, twin = (Hands.as_game().make(rows, 1, Hands.as_game().Options()) for rows in (4, 1))
     assert isinstance(batch, Turns) and batch.mask is not None
-    check = StrictMasks(batch, twin)
+    check = StrictMasks(batch, lambda rows: twin)
     for step in range(12):
         batch.actions[:] = -5
         firsts = batch.mask.reshape(4, 2, 8, 2)[:, :, 0]
@@ -125,7 +125,7 @@ def test_of_a_game_in_turns_waiting_seats_are_not_looked_at() -> None:
         batch.held[:] = np.arange(4) == step % 5
         batch.actions[batch.held] = -5
         batch.mask[~batch.to_act] = -9
-        check.check()
+        check.check(step % 4)
         batch.step()
     batch.held[:] = False
     row, seat = np.argwhere(batch.to_act)[0].tolist()
@@ -134,7 +134,7 @@ def test_of_a_game_in_turns_waiting_seats_are_not_looked_at() -> None:
         check.check()
     batch.to_act[row] = ~batch.to_act[row]
     with pytest.raises(LeagueError, match=f"row {row}, seat 0: to_act is .*, rebuilt from the state"):
-        check.check()
+        check.check(row)
 
 
 def test_choices_are_looked_up_part_by_part() -> None:

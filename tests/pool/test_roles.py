@@ -12,10 +12,12 @@ from league import config as settings
 from league.config import role_sets
 from league.config.models import PoolConfig
 from league.errors import ConfigError
-from league.pool.league_pool import Assignment, LeaguePool, Member, start_again
+from league.pool.league_pool import Assignment, LeaguePool, Member
 from league.pool.roles import Main, Rivals, Role, are_beaten, odds, without_monotone_tail
 from league.pool.roster import load, ready, role_of
 from league.snapshots.state import load_state, save_state
+from league.training.guards import Guards
+from league.training.saving import start_again
 from league.types import DRAW, MatchResult
 
 
@@ -285,7 +287,7 @@ def test_a_turn_that_was_cut_ends_where_it_would_have() -> None:
 
 
 def test_a_learner_that_begins_anew_forgets_its_games_and_nothing_else() -> None:
-    """`start_again`: first weights, no moments, no matches in play; they are the next snapshot's parent."""
+    """`start_again`: first weights, no moments, no figures, no matches in play; they are the next snapshot's parent."""
     pool = pool_of("main_exploiter", lambda: [member("m", 0), member("m", 100, parent="w")])
     pool.admit("w")
     pool.refresh_targets(set())
@@ -297,12 +299,17 @@ def test_a_learner_that_begins_anew_forgets_its_games_and_nothing_else() -> None
     assert copy.is_resetting
     state = {
         "counters": {"newest": "a", "steps": 3000},
-        "learner": {"policy": {"x": 1}, "optimizer": {"0": 1}, "rng": 7},
+        "learner": {"policy": {"x": 1}, "optimizer": {"0": 1}, "rate_share": 0.1, "foresight": {"y": 2}, "rng": 7},
+        "guards": {**Guards().state_dict(), "entropy": 3.0, "said": ["kl_blow_up"]},
     }
     state |= {"pool": pool.state_dict(), "collector": {"lanes": []}}
+    state["watched"] = {"recent": {"scores": {"main": [1.0]}, "sums": [{"win": [1.0, -1.0]}]}, "alarms": []}
     start_again(state, {"x": 0})
-    assert state["learner"] == {"policy": {"x": 0}, "optimizer": {}, "rng": 7} and state["collector"] is None
-    assert state["counters"] == {"newest": "w", "steps": 3000}
+    fresh = {"policy": {"x": 0}, "optimizer": {}, "rate_share": 1.0, "foresight": {"y": 0}, "rng": 7}
+    assert state["learner"] == fresh and state["collector"] is None
+    assert state["counters"] == {"newest": "w", "steps": 3000, "reset_at": 3000}
+    assert state["watched"] == {"recent": {"scores": {}, "sums": []}, "alarms": []}
+    assert state["guards"] == {**Guards().state_dict(), "said": ["kl_blow_up"]}
     again = pool_of("main_exploiter", seed=5)
     again.load_state_dict(state["pool"])
     assert not again.is_resetting and again.steps == 3000 and again.snapshots == ["w", "a"]

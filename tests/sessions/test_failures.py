@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from league.cli import app
 from league.envs import registry
 from league.envs.brawl import env as brawl
 from league.errors import LeagueError, UsageError
+from league.play import strict
 from league.policies.actor_critic import ActorCritic
 from league.sessions import session as session_module
 from league.sessions import sizing
@@ -77,6 +79,7 @@ def _liar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._games, "liar", LiarGame)
     monkeypatch.setitem(FLAW, "what", "")
     monkeypatch.setitem(FLAW, "at", 0)
+    monkeypatch.setattr(strict, "SHARE", math.inf)  # every step is checked
 
 
 def stopped(folder: Path, env: str = "liar", *more: str) -> tuple[str, Path]:
@@ -251,6 +254,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     patch = pytest.MonkeyPatch()
     with patch.context() as p:
         p.setitem(registry._games, "liar", LiarGame)
+        p.setattr(strict, "SHARE", math.inf)
         p.setitem(FLAW, "what", "mask")
         p.setitem(FLAW, "at", 1)
         return stopped(tmp_path_factory.mktemp("run"))[1].read_bytes()

@@ -224,6 +224,48 @@ def test_exploiters_begin_anew_from_the_first_weights(whole: Path) -> None:
             assert snapshot_files.content_hash(snapshot_files.load(whole / row.path)[1]) == row.agent_id
 
 
+MOVING = (
+    "learner.learning_rate={0=1e-3, 256=1e-4, 384=1e-5}",
+    "learner.entropy_coefficient={0=0.05, 384=0.001}",
+    "learner.epochs={0=4, 256=2, 384=1}",
+    "learner.segments={0=1, 384=2}",
+    "rewards.win={0=1.0, 384=0.5}",
+    "pool.recent_window={0=64, 384=8}",
+    "pool.mix.bot:random={0=0.3, 384=0.1}",
+    "pool.mix.bot:biased={0=0.1, 384=0.3}",
+    "pool.mix.self_play=0.6",
+    "env.curriculum=[{from=0, options={rounds=3}}, {from=256, options={rounds=5}}]",
+)
+
+
+def schedules_of(folder: Path, run: str) -> dict[int, dict[str, float]]:
+    """Steps that a learner had made after each update -> what its schedules were in that update, and its lesson."""
+    store = Store.open(folder / "league.duckdb")
+    names = "name LIKE 'schedule/%' OR name IN ('lesson', 'learning_rate', 'minibatches')"
+    found: dict[int, dict[str, float]] = {}
+    _, rows = store.query(f"SELECT steps, name, value FROM metric WHERE run = '{run}' AND ({names}) ORDER BY steps")
+    for steps, name, value in rows:
+        found.setdefault(steps, {})[name] = value
+    return found
+
+
+def test_schedules_and_lessons_count_from_a_reset(tmp_path: Path) -> None:
+    """An exploiter with the first weights learns by the figures of step 0, also if it is stopped and goes on."""
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    train(whole, *MOVING)
+    found = schedules_of(whole, "L.exploiter")
+    assert list(found) == [128, 256, 384, 512, 640, 768, 896] and len(found[128]) == 11
+    assert found[384] != found[256] != found[128]
+    assert [found[steps] for steps in (512, 640, 768, 896)] == [found[steps] for steps in (128, 256, 384, 128)]
+    assert list(schedules_of(whole, "L.main")) == [128, 256, 384, 640, 896], "two segments an update, never reset"
+    with interrupted(5, signal.SIGINT, "L.exploiter"):
+        train(stopped, *MOVING)
+    league.resume_league("L", store=stopped / "league.duckdb")
+    assert learned(stopped) == learned(whole) and schedules_of(stopped, "L.exploiter") == found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("hash_seed", [1, 2])
 def test_hashes_of_strings_decide_nothing(hash_seed: int, whole: Path, tmp_path: Path) -> None:
