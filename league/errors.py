@@ -115,6 +115,11 @@ def next_step(*words: object, store: Path) -> str:
     return f"next: {command_line(*words, store=store)}"
 
 
+def quoted(value: str) -> str:
+    """A value from outside in an error: quoted, its beginning only, in ASCII."""
+    return ascii(value if len(value) <= 60 else value[:57] + "...")
+
+
 def plain(name: str) -> str:
     """A name from outside as it can be shown, and given to a shell: in quotes unless it is a plain word."""
     return shlex.quote(name)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 
+from league.acts import advance
 from league.errors import UsageError, nearest
 from league.maths.davidson import check_size
-from league.store.codec import as_arrays, aware, naive, replay_columns, to_columns
-from league.store.connection import Cursor, select, select_rows
+from league.store.codec import naive, replay_columns, to_columns
+from league.store.connection import Cursor, select_rows
 from league.store.rows import AgentRow, ImportRow, now
 from league.store.sql import sql
 from league.store.waiting import write_batch
@@ -25,8 +26,60 @@ Dated = tuple[MatchResult, datetime | None]
 """A match and when it ended, if that is known."""
 MAX_AGENTS = 20_000
 """Of one game: a board of so many takes a minute at worst (docs/ratings.md)."""
+_ROWS_AT_ONCE = 20_000
 Earlier = Literal["refuse", "replace", "keep"]
 """What becomes of an earlier import of which a file has at least half of the games once more."""
+
+
+class PackedMatches(Sequence[Dated]):
+    """Evaluation matches of a file in 70 bytes each: numbers in arrays, every text once, no metrics, rewards, replay.
+
+    The `row` of each is its place.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._numbers = {name: array(code) for name, code in _PACKED.items()}
+
+    def append(self, match: MatchResult, at: datetime | None) -> None:
+        """Adds a match, and when it ended, if that is known."""
+        texts = match.game_id, *match.agents, match.end_reason, match.sampling
+        known = [self._texts.setdefault(text, len(self._texts)) for text in texts]
+        moment = _UNTIMED if at is None else (at - _EPOCH) // timedelta(microseconds=1)
+        values = *known, match.seed, match.winner, match.steps, match.ticks, moment
+        for numbers, value in zip(self._numbers.values(), values, strict=True):
+            numbers.append(value)
+
+    def __len__(self) -> int:
+        return len(self._numbers["seed"])
+
+    @overload
+    def __getitem__(self, place: int) -> Dated: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Dated]: ...
+    def __getitem__(self, place: int | slice) -> Dated | Sequence[Dated]:
+        if isinstance(place, slice):
+            texts = list(self._texts)
+            return [self._match(row, texts) for row in range(len(self))[place]]
+        return self._match(range(len(self))[place], list(self._texts))
+
+    def _match(self, row: int, texts: Sequence[str]) -> Dated:
+        *known, seed, winner, steps, ticks, moment = (numbers[row] for numbers in self._numbers.values())
+        game_id, a, b, end_reason, sampling = (texts[i] for i in known)
+        at = None if moment == _UNTIMED else _EPOCH + timedelta(microseconds=moment)
+        match = MatchResult(
+            "import", "evaluation", 0, row, 0, game_id, (a, b), seed, winner, end_reason, steps, ticks, sampling
+        )
+        return match, at
+
+
+_PACKED = {
+    **dict.fromkeys(("game_id", "seat0", "seat1", "end_reason", "sampling"), "i"),
+    **{"seed": "Q", "winner": "b", "steps": "q", "ticks": "q", "moment": "q"},
+}
+"""What a packed match holds, and the code of its array: of a text its place among the texts."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNTIMED = -(2**63)
 
 
 @dataclass(frozen=True)
@@ -58,35 +111,32 @@ def write_import(
     imported_at = now()
     _refuse_the_same(con, file)
     run = _free_name(con, path, wanted)
-    replaced = _repeated_imports(con, file.matches) if earlier == "replace" else []
+    new = {"run": run, "imported_at": naive(imported_at)}
+    for first in range(0, len(file.matches), _ROWS_AT_ONCE):
+        batch = file.matches[first : first + _ROWS_AT_ONCE]
+        rows = [to_columns(replace(match, run=run), finished_at=at or imported_at) for match, at in batch]
+        write_batch(con, "match", rows)
+        kept = [x for (match, _), row in zip(batch, rows, strict=True) for x in replay_columns(match, row)]
+        write_batch(con, "replay", kept)
+        advance("matches", first, len(file.matches))
+    replaced = select_rows(con, ImportRow, "repeated_imports", **new) if earlier == "replace" else []
     if earlier == "replace" and not replaced:
         raise UsageError(f"{file.name}: it has less than half of the games of any earlier import; leave --replace out")
     for old in replaced:
-        con.execute(sql("delete_import_matches"), {"run": old.run})
-        con.execute(sql("delete_import_replays"), {"run": old.run})
-        con.execute(sql("delete_import"), {"run": old.run})
-    rows = [to_columns(replace(match, run=run), finished_at=at or imported_at) for match, at in file.matches]
-    con.register("batch", as_arrays("match", rows))
-    stored = {row for (row,) in con.execute(sql("stored_matches")).fetchall()}
-    con.unregister("batch")
-    fresh = [row for row in rows if row["row"] not in stored]
-    if earlier == "refuse" and fresh:
-        again = _repeated_imports(con, [pair for pair in file.matches if pair[0].row not in stored])
-        if again:
-            raise UsageError(_would_count_twice(file.name, again))
+        for query in ("delete_import_matches", "delete_import_replays", "delete_import"):
+            con.execute(sql(query), {"run": old.run})
+    con.execute(sql("delete_stored_matches"), {"run": run})
+    (fresh,) = con.execute(sql("count_import"), {"run": run}).fetchone() or (0,)
     if not fresh:
-        raise UsageError(f"{file.name}: all {len(rows):,} matches are in {path} already; nothing was changed")
-    imported = ImportRow(run, file.sha256, file.name, len(fresh), imported_at)
+        raise UsageError(f"{file.name}: all {len(file.matches):,} matches are in {path} already; nothing was changed")
+    if earlier == "refuse" and (again := select_rows(con, ImportRow, "repeated_imports", **new)):
+        raise UsageError(_would_count_twice(file.name, again))
+    imported = ImportRow(run, file.sha256, file.name, fresh, imported_at)
     con.execute(sql("begin_import"), to_columns(imported))
-    write_batch(con, "match", fresh)
-    kept = {match.row: match for match, _ in file.matches if match.replay}
-    write_batch(
-        con, "replay", [x for row in fresh if row["row"] in kept for x in replay_columns(kept[row["row"]], row)]
-    )
     write_batch(con, "agent", [to_columns(agent) for agent in file.agents])
     if replaced:
         con.execute(sql("delete_idle_imports"))
-    for game_id in dict.fromkeys(match.game_id for match, _ in file.matches):
+    for (game_id,) in con.execute(sql("import_game_ids"), {"run": run}).fetchall():
         _refuse_too_many(con, file, game_id)
     return imported, replaced
 
@@ -138,40 +188,6 @@ def _free_name(con: Cursor, path: Path, wanted: str | None) -> str:
     if name in taken:
         raise UsageError(f"run={name}: that name is taken in {path}; pass another --run, or none")
     return name
-
-
-def _repeated_imports(con: Cursor, matches: Sequence[Dated]) -> list[ImportRow]:
-    """The earlier imports of which `matches` have at least half of the games; the oldest first.
-
-    Games are the same by game, seats, winner and sampling, and by their times where both sides know these. In files
-    without times that may be chance: which is why somebody else decides what to do.
-    """
-    Key = tuple[str, str, str, int, str]
-    given: dict[Key, Counter[datetime | None]] = defaultdict(Counter)
-    for match, at in matches:
-        key = match.game_id, *match.agents, match.winner, match.sampling
-        given[key][None if at is None else naive(at)] += 1
-    pairs = sorted({key[:3] for key in given})
-    batch = zip(("game_id", "seat0_agent", "seat1_agent"), zip(*pairs, strict=True), strict=True)
-    con.register("batch", {name: np.array(values, dtype=object) for name, values in batch})
-    columns, rows = select(con, "import_games")
-    con.unregister("batch")
-    found: dict[ImportRow, dict[Key, Counter[datetime | None]]] = {}
-    for row in rows:
-        game = dict(zip(columns, row, strict=True))
-        earlier = ImportRow(game["run"], "", game["file"], game["matches"], aware(game["imported_at"]))
-        key = game["game_id"], game["seat0_agent"], game["seat1_agent"], game["winner"], game["sampling"]
-        found.setdefault(earlier, defaultdict(Counter))[key][game["played_at"]] += game["games"]
-    return [row for row, old in found.items() if 2 * sum(_shared(old[k], given[k]) for k in old) >= row.matches]
-
-
-def _shared(a: Counter[datetime | None], b: Counter[datetime | None]) -> int:
-    """How many games of equal seats and outcome can be the same, by their times; None: a time that is not known."""
-    untimed_a, untimed_b = a[None], b[None]
-    timed_a, timed_b = a.total() - untimed_a, b.total() - untimed_b
-    same = (a & b).total() - min(untimed_a, untimed_b)
-    both = min(untimed_a, untimed_b)
-    return same + both + min(untimed_a - both, timed_b - same) + min(untimed_b - both, timed_a - same)
 
 
 def _would_count_twice(file: str, again: Sequence[ImportRow]) -> str:
