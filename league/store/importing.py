@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from league.acts import advance
 from league.errors import UsageError, nearest
 from league.maths.davidson import check_size
-from league.store.codec import naive, replay_columns, to_columns
+from league.store.codec import TABLES, Columns, naive, replay_columns, to_columns
 from league.store.connection import Cursor, select_rows
 from league.store.rows import AgentRow, ImportRow, now
 from league.store.sql import sql
@@ -31,55 +32,56 @@ Earlier = Literal["refuse", "replace", "keep"]
 """What becomes of an earlier import of which a file has at least half of the games once more."""
 
 
-class PackedMatches(Sequence[Dated]):
-    """Evaluation matches of a file in 70 bytes each: numbers in arrays, every text once, no metrics, rewards, replay.
+class PackedMatches:
+    """Evaluation matches on their way into the store, 110 bytes each: numbers in arrays, every text once.
 
-    The `row` of each is its place.
+    Args:
+        matches: each with the moment at which it ended, if that is known; the `row` of each is its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, matches: Iterable[Dated] = ()) -> None:
         self._texts: dict[str, int] = {}
-        self._numbers = {name: array(code) for name, code in _PACKED.items()}
+        self._columns = {name: array(_CODES[np.dtype(kind).kind]) for name, kind in _MATCH.columns.items()}
+        self._replays: list[Columns] = []
+        for match, at in matches:
+            self.append(match, at)
 
     def append(self, match: MatchResult, at: datetime | None) -> None:
-        """Adds a match, and when it ended, if that is known."""
-        texts = match.game_id, *match.agents, match.end_reason, match.sampling
-        known = [self._texts.setdefault(text, len(self._texts)) for text in texts]
-        moment = _UNTIMED if at is None else (at - _EPOCH) // timedelta(microseconds=1)
-        values = *known, match.seed, match.winner, match.steps, match.ticks, moment
-        for numbers, value in zip(self._numbers.values(), values, strict=True):
-            numbers.append(value)
+        """Adds a match."""
+        row = to_columns(match, finished_at=_UNTIMED if at is None else (at - _EPOCH) // timedelta(microseconds=1))
+        for name, numbers in self._columns.items():
+            value = row[name]
+            numbers.append(self._texts.setdefault(value, len(self._texts)) if isinstance(value, str) else value)
+        self._replays += replay_columns(match, row)
 
     def __len__(self) -> int:
-        return len(self._numbers["seed"])
+        return len(self._columns["row"])
 
-    @overload
-    def __getitem__(self, place: int) -> Dated: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Dated]: ...
-    def __getitem__(self, place: int | slice) -> Dated | Sequence[Dated]:
-        if isinstance(place, slice):
-            texts = list(self._texts)
-            return [self._match(row, texts) for row in range(len(self))[place]]
-        return self._match(range(len(self))[place], list(self._texts))
+    def batches(self, run: str, imported_at: datetime) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        """The matches as arrays of the table's columns, a part at a time; what has no moment gets the import's."""
+        texts = np.array([*self._texts, run], object)[:-1]
+        for first in range(0, len(self), _ROWS_AT_ONCE):
+            advance("matches", first, len(self))
+            part = {}
+            for name, kind in _MATCH.columns.items():
+                numbers = self._columns[name]
+                found = np.frombuffer(numbers, numbers.typecode)[first : first + _ROWS_AT_ONCE]
+                part[name] = texts[found] if kind is object else found.astype(kind)
+            part["run"][:] = run
+            part["finished_at"][np.isnat(part["finished_at"])] = naive(imported_at)
+            yield part
 
-    def _match(self, row: int, texts: Sequence[str]) -> Dated:
-        *known, seed, winner, steps, ticks, moment = (numbers[row] for numbers in self._numbers.values())
-        game_id, a, b, end_reason, sampling = (texts[i] for i in known)
-        at = None if moment == _UNTIMED else _EPOCH + timedelta(microseconds=moment)
-        match = MatchResult(
-            "import", "evaluation", 0, row, 0, game_id, (a, b), seed, winner, end_reason, steps, ticks, sampling
-        )
-        return match, at
+    def replays(self, run: str) -> list[Columns]:
+        """The rows of the replays that the matches bring."""
+        return [row | {"run": run} for row in self._replays]
 
 
-_PACKED = {
-    **dict.fromkeys(("game_id", "seat0", "seat1", "end_reason", "sampling"), "i"),
-    **{"seed": "Q", "winner": "b", "steps": "q", "ticks": "q", "moment": "q"},
-}
-"""What a packed match holds, and the code of its array: of a text its place among the texts."""
+_MATCH = TABLES["match"]
+_CODES = {"O": "i", "i": "q", "u": "Q", "M": "q"}
+"""Kind of a column -> code of its array; a text is its place among the texts."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNTIMED = -(2**63)
+"""NumPy's moment that is none."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,7 @@ class MatchFile:
     name: str
     sha256: str
     """Of its content."""
-    matches: Sequence[Dated]
-    """Evaluation matches; the `row` of each is its own."""
+    matches: PackedMatches
     agents: Sequence[AgentRow]
     """Those that it brings."""
 
@@ -112,13 +113,11 @@ def write_import(
     _refuse_the_same(con, file)
     run = _free_name(con, path, wanted)
     new = {"run": run, "imported_at": naive(imported_at)}
-    for first in range(0, len(file.matches), _ROWS_AT_ONCE):
-        batch = file.matches[first : first + _ROWS_AT_ONCE]
-        rows = [to_columns(replace(match, run=run), finished_at=at or imported_at) for match, at in batch]
-        write_batch(con, "match", rows)
-        kept = [x for (match, _), row in zip(batch, rows, strict=True) for x in replay_columns(match, row)]
-        write_batch(con, "replay", kept)
-        advance("matches", first, len(file.matches))
+    for batch in file.matches.batches(run, imported_at):
+        con.register("batch", batch)
+        con.execute(sql(_MATCH.write))
+        con.unregister("batch")
+    write_batch(con, "replay", file.matches.replays(run))
     replaced = select_rows(con, ImportRow, "repeated_imports", **new) if earlier == "replace" else []
     if earlier == "replace" and not replaced:
         raise UsageError(f"{file.name}: it has less than half of the games of any earlier import; leave --replace out")
