@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -233,10 +234,14 @@ def query(
 
     if output.as_json and format != "table":
         raise UsageError(f"--format {format}: --json is a document of its own; pass only one of the two")
-    shown = {"format": check_format(format), "width": table_width(), "is_plain": is_ascii()}
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    shown = {"width": table_width(), "is_plain": is_ascii(), "is_terminal": is_terminal}
     run_apart(
         "from league.cli.look import answer; answer()",
-        {"sql": sql, "store": str(output.store), "as_json": output.as_json, "shown": shown},
+        {
+            **{"sql": sql, "store": str(output.store), "as_json": output.as_json},
+            "shown": {"format": check_format(format), **shown},
+        },
         write=put,
         say=output.say,
     )

@@ -85,6 +85,9 @@ def import_matches(
     run: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the import; import-N if not given.")] = None,
     replace: Annotated[bool, flag("--replace", help="Replace the earlier imports that this file continues.")] = False,
     as_new: Annotated[bool, flag("--as-new", help="These are new games, even if they look like earlier ones.")] = False,
+    strict: Annotated[
+        bool, flag("--strict", help="Refuse a PGN file with a bad game, which else is left out.")
+    ] = False,
 ) -> None:
     """Import matches played elsewhere; they count for the leaderboard."""
     from league.printing.answers import print_import
@@ -99,6 +102,7 @@ def import_matches(
             run=run,
             replace=replace,
             as_new=as_new,
+            strict=strict,
             store=output.store,
             say=bar.say,
         )

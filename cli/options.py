@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 import league.cli.completion as completion
-from league.errors import DEFAULT_STORE, UsageError
+from league.errors import DEFAULT_STORE, UsageError, quoted
 from league.printing import say
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def _unbundled(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def call(**given: Any) -> None:
+        given = {name: _in_utf8(value) for name, value in given.items()}
         for name, kind in bundles.items():
             given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         function(**given)
@@ -73,6 +75,22 @@ def _unbundled(function: Callable[..., None]) -> Callable[..., None]:
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
+
+
+def _in_utf8(value: Any) -> Any:
+    """Words as their bytes say in UTF-8, also where the locale lacks letters of them; names of files stay.
+
+    Raises:
+        UsageError: they are not UTF-8.
+    """
+    if isinstance(value, list):
+        return [_in_utf8(each) for each in value]
+    if not isinstance(value, str) or value.isascii() or os.path.lexists(value):
+        return value
+    try:
+        return os.fsencode(value).decode() if any("\udc80" <= letter <= "\udcff" for letter in value) else value
+    except UnicodeDecodeError:
+        raise UsageError(f"{quoted(value)} is not UTF-8; pass it in UTF-8") from None
 
 
 def counted(option: str, text: str | int) -> int:

@@ -22,14 +22,22 @@ _NEXT_STEPS = {
 """What to do where the system refuses a path or a stream; else another path may help."""
 _READABLE = re.compile(r"[^\"$`\\!\n]*[ '][^\"$`\\!\n]*")
 """What a shell leaves alone between double quotes, which are easier to read where there are single ones inside."""
+MAX_MESSAGE = 2_000
+"""Letters of a message."""
 DEFAULT_STORE = Path("runs/league.duckdb")
 """The store of a command that is given none."""
 
 
 class LeagueError(Exception):
-    """A known error: the message names the setting, the value, the rule and the next step. Exit code 1."""
+    """A known error: the message names the setting, the value, the rule and the next step. Exit code 1.
+
+    Its text is `brief`, since it may quote what comes from outside: a manifest, an exception of a bot.
+    """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return brief(super().__str__())
 
 
 class UsageError(LeagueError):
@@ -68,6 +76,14 @@ class GuardError(LeagueError):
         self.kind, self.evidence = kind, evidence
 
 
+def brief(text: str) -> str:
+    """`text`, of which the middle is left out where it is longer than `MAX_MESSAGE` letters."""
+    if len(text) <= MAX_MESSAGE:
+        return text
+    first, last = text[: MAX_MESSAGE * 2 // 3], text[-MAX_MESSAGE // 3 :]
+    return f"{first} ... {len(text) - len(first) - len(last):,} letters left out ... {last}"
+
+
 def visible(text: str) -> str:
     """`text` with whatever a terminal could obey or hide (escape sequences, other directions of writing) spelt out.
 
@@ -90,6 +106,8 @@ def as_known(error: BaseException) -> LeagueError | None:
         return error
     if isinstance(error, MemoryError):
         return LeagueError("too little memory; free some, raise `ulimit -v`, or ask for less at once")
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return LeagueError("the system makes no more threads; end other processes or raise `ulimit -u`, then try again")
     if not isinstance(error, OSError):
         return None
     if error.errno == errno.ENAMETOOLONG:  # whichever path it was that was given
@@ -113,6 +131,11 @@ def command(*words: object, store: Path | None = None) -> str:
 def next_step(*words: object, store: Path) -> str:
     """A line with what can be done next, to be copied as it stands."""
     return f"next: {command_line(*words, store=store)}"
+
+
+def quoted(value: str) -> str:
+    """A value from outside in an error: quoted, its beginning only, in ASCII."""
+    return ascii(value if len(value) <= 60 else value[:57] + "...")
 
 
 def plain(name: str) -> str:

@@ -19,7 +19,7 @@ from league.envs import registry
 from league.envs.drawing import Drawing
 from league.errors import UsageError, one_line
 from league.store.formats import OUTSIDE_PREFIX, name_problem
-from league.store.importing import MatchFile
+from league.store.importing import MatchFile, PackedMatches
 from league.store.rows import AgentRow, now
 from league.store.store import Store
 from league.types import BOT_PREFIX, DRAW, ActionSpec, Turns
@@ -171,7 +171,7 @@ class Table:
             opened.flush(force=True)
             person = AgentRow(own_id, "import", self.name, match.game_id)
             digest = hashlib.sha256(match.replay.encode() + str(now()).encode()).hexdigest()
-            file = MatchFile(f"played by {self.name}", digest, [(match, now())], [person])
+            file = MatchFile(f"played by {self.name}", digest, PackedMatches([(match, now())]), [person])
             run = opened.add_import(file, None, "keep")[0].run
         winner = "draw" if match.winner == DRAW else self.names[match.winner]
         return Ended(

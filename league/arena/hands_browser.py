@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -52,6 +53,11 @@ class Server(ThreadingHTTPServer):
         self.ended: Ended | None = None
         self.problem: BaseException | None = None
         self.course = Course(table.spec, table.seconds)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that breaks off is no error of the match; anything else is a bug and keeps its traceback."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
@@ -130,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_ours() or asked not in ("begin", "step") or not is_json:
             self._send(404, "text/plain", b"no such page")
             return
-        if not size.isdigit() or int(size) > MOST_BYTES:
+        if not (size.isascii() and size.isdigit()) or len(size) > 9 or int(size) > MOST_BYTES:
             self._send(413, "text/plain", b"too large")
             return
         try:

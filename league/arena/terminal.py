@@ -30,7 +30,7 @@ def check(out: TextIO | None = None) -> tuple[int, int]:
     import shutil
 
     stream = out or sys.stdout
-    if not stream.isatty():
+    if stream is None or stream.closed or not stream.isatty():
         raise UsageError("watching without --out needs a terminal; pass --out FILE.html, FILE.gif or FILE.mp4")
     columns, lines = shutil.get_terminal_size()
     if columns < LEAST_COLUMNS or lines < LEAST_LINES:

@@ -49,6 +49,10 @@ class Films:
         """Key of a match -> each seat's actions, and in what share of its decisions it chose them."""
         self._packed: dict[str, str] = {}
 
+    def is_packed(self, key: str) -> bool:
+        """Whether a match is remembered."""
+        return key in self._packed
+
     @act("play a match back")
     def packed(self, key: str) -> str:
         """A match as the player's page takes it (`league.arena.templates.packed`).

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +42,8 @@ LONGEST_SECONDS = 60.0
 """After which everything is read again, though the store has not changed: a trainer may have died."""
 MOST_VIEWS = 8
 """Choices of runs that are remembered."""
+MOST_WAITING = 8
+"""Requests that wait for their turn; one more is refused."""
 MOST_NAMES = 50
 HEADERS = {
     "Cache-Control": "no-cache",
@@ -59,8 +64,6 @@ class View:
     seen: tuple[int, ...]
     """What the store's files were like before they were read."""
     read_at: float
-    seconds: float
-    """Of a processor that it took."""
 
 
 class Views:
@@ -70,24 +73,37 @@ class Views:
         path: the store's file.
         say: is told what cannot be shown.
         clock: seconds.
+        sleep: waits for seconds.
 
     Raises:
         StoreError: the store cannot be read as it is.
     """
 
-    def __init__(self, path: Path, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._clock = Store.read_only(path, say), clock
+    def __init__(
+        self,
+        path: Path,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._store, self._clock, self._sleep = Store.read_only(path, say), clock, sleep
         self._films = Films(self._store, say)
         self._views: dict[tuple[str, ...], View] = {}
         self._working = threading.Lock()
-        """Held by whoever uses the store: it and what reads it are not for several threads at once."""
+        """Held by the thread that uses the store: it and what reads it are not for several threads at once."""
+        self._waiting = 0
+        """Requests that want it."""
+        self._free_at = -math.inf
+        """When the work done so far is `SHARE` of the time since it began."""
 
     def view(self, names: Sequence[str]) -> View:
         """What is shown of these runs: what was worked out last, unless that is too old and nobody is at it.
 
+        A choice that was not shown yet waits until its work takes no more than `SHARE` of a core.
+
         Raises:
             UsageError: no such run, or too many.
-            StoreError: the store cannot be read.
+            StoreError: the store cannot be read, or `MOST_WAITING` requests wait.
         """
         key = tuple(names)
         if len(key) > MOST_NAMES:
@@ -95,37 +111,64 @@ class Views:
         old = self._views.get(key)
         if old is not None and not self._is_due(old):
             return old
-        if not self._working.acquire(blocking=old is None):
-            assert old is not None, "one that waits has none"
+        if old is not None and self._working.locked():
             return old
-        try:
+        with self._turn():
             newer = self._views.get(key)  # another reader may have been first
-            return newer if newer is not None and not self._is_due(newer) else self._made(key)
-        finally:
-            self._working.release()
+            if newer is not None and not self._is_due(newer):
+                return newer
+            with self._paid():
+                return self._made(key)
 
     def match(self, key: str) -> str:
         """A kept match, as `Films.packed` has it.
 
         Raises:
             LeagueError: as there.
+            StoreError: `MOST_WAITING` requests wait.
         """
-        with self._working:
-            return self._films.packed(key)
+        with self._turn():
+            if self._films.is_packed(key):
+                return self._films.packed(key)
+            with self._paid():
+                return self._films.packed(key)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Within it the store is this thread's."""
+        if self._waiting >= MOST_WAITING:
+            raise StoreError(f"{self._waiting} requests wait already; try again in a minute")
+        self._waiting += 1
+        try:
+            with self._working:
+                yield
+        finally:
+            self._waiting -= 1
+
+    @contextmanager
+    def _paid(self) -> Iterator[None]:
+        """Waits until there is time for work, and counts what it takes, but for the first, which loads libraries."""
+        self._sleep(max(0.0, self._free_at - self._clock()))
+        began, is_first = time.process_time(), self._free_at == -math.inf
+        try:
+            yield
+        finally:
+            spent = 0.0 if is_first else time.process_time() - began
+            self._free_at = self._clock() + spent / SHARE
 
     def _is_due(self, view: View) -> bool:
         age = self._clock() - view.read_at
-        if age < max(LEAST_SECONDS, view.seconds / SHARE):
+        if age < LEAST_SECONDS or self._clock() < self._free_at:
             return False
         return age > LONGEST_SECONDS or _looks(self._store.path) != view.seen
 
     def _made(self, key: tuple[str, ...]) -> View:
-        seen, begun = _looks(self._store.path), time.process_time()
+        seen = _looks(self._store.path)
         found = to_json(read(self._store, key, self._films))
         body = json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
         told = {**found, "made_at": ""}  # else no two were ever the same
         tag = hashlib.sha256(json.dumps(told, allow_nan=False).encode()).hexdigest()[:32]
-        view = View(body, f'"{tag}"', seen, self._clock(), time.process_time() - begun)
+        view = View(body, f'"{tag}"', seen, self._clock())
         self._views.pop(key, None)
         while len(self._views) >= MOST_VIEWS:
             del self._views[next(iter(self._views))]
@@ -213,9 +256,16 @@ def serve(
     check_number("port", port, 0, MAX_PORT, f"a port of this machine, {PORT} if not given; 0: a free one")
     views = Views(Path(store), say)
     config = uvicorn.Config(make_app(views), log_level="error", access_log=False, lifespan="off", server_header=False)
+    logging.getLogger("uvicorn.error").addFilter(_is_no_broken_request)
     with _listening(port) as listener:
         begun(f"http://{HOST}:{listener.getsockname()[1]}/")
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _is_no_broken_request(record: logging.LogRecord) -> bool:
+    """Whether a line of the server's log tells more than that a client broke HTTP, which it has been answered."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not type(error).__module__.startswith("h11")
 
 
 def _listening(port: int) -> socket.socket:

@@ -19,7 +19,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from league.errors import one_line
+from league.errors import brief, one_line
 
 SCHEMA = 1
 """The number of the format of all JSON on stdout: it is raised where a key goes or means something else."""
@@ -75,7 +75,7 @@ def say(message: str, quiet: bool = False) -> None:
     """Talk on stderr, unless `quiet`; where nobody takes it the command goes on."""
     if not quiet and sys.stderr is not None:
         with suppress(OSError):
-            print(one_line(message), file=sys.stderr, flush=True)
+            print(one_line(brief(message)), file=sys.stderr, flush=True)
 
 
 @contextmanager

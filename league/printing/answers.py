@@ -188,6 +188,10 @@ def print_import(done: Imported, store: Path) -> None:
         print_prose(f"replaced: {name} with its {count:,} games")
     for why, count in done.skipped.items():
         print_prose(f"left out: {count:,}, {why}")
+    if done.first_bad:
+        print_prose(f"the first that cannot be read: {done.first_bad}")
+    if done.without_zone:
+        print_prose(f"{done.without_zone:,} games have a time without a zone, read as UTC")
     if done.ignored:
         print_prose(f"columns left out: {_some(done.ignored)}")
     for names in done.alike:

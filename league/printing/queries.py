@@ -38,7 +38,9 @@ def check_format(name: str) -> Format:
     raise UsageError(f"format={name}: no such format{nearest(name, formats)}")
 
 
-def print_rows(format: Format, columns: Sequence[str], rows: Rows, width: int | None, is_plain: bool) -> None:
+def print_rows(
+    format: Format, columns: Sequence[str], rows: Rows, width: int | None, is_plain: bool, is_terminal: bool
+) -> None:
     """Rows on stdout.
 
     Args:
@@ -47,7 +49,11 @@ def print_rows(format: Format, columns: Sequence[str], rows: Rows, width: int | 
         rows: a value a column.
         width: of the terminal; None: there is none.
         is_plain: whether it has ASCII letters alone.
+        is_terminal: whether CSV, too, is for a terminal, which would obey some letters: they are spelt out.
     """
+    if format == "csv" and is_terminal:
+        columns = [one_line(column) for column in columns]
+        rows = [[one_line(cell) if isinstance(cell, str) else cell for cell in map(_csv, row)] for row in rows]
     if format == "table":
         _print_table(columns, rows, width, is_plain)
     else:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from league.errors import LeagueError, StoreError, UsageError
+from league.errors import LeagueError, StoreError, UsageError, as_known
 
 MAX_MEMORY = 4 * 2**30
 """Of the process, libraries and all: the engine's 1 GB, its rows as Python has them, and the same as text."""
@@ -51,18 +51,20 @@ def run_apart(
         start_new_session=True,  # a signal to end comes to this process alone, which ends the other one
     )
     assert process.stdin and process.stdout and process.stderr
-    late = threading.Event()
+    begun, over, late = threading.Event(), threading.Event(), threading.Event()
 
     def stop() -> None:
-        late.set()
-        process.kill()
+        begun.wait()
+        if not over.wait(ANSWER_SECONDS):
+            late.set()
+            process.kill()
 
-    timer = threading.Timer(ANSWER_SECONDS, stop)
-    timer.daemon = True
     told: list[dict[str, Any]] = []
-    talk = threading.Thread(target=lambda: told.extend(_told(process.stderr, say, timer.start)), daemon=True)
+    timer = threading.Thread(target=stop, daemon=True)
+    talk = threading.Thread(target=lambda: told.extend(_told(process.stderr, say, begun.set)), daemon=True)
     decode, size = codecs.getincrementaldecoder("utf-8")("replace").decode, 0
     try:
+        timer.start()  # here, where a thread that the system does not make is an error like others
         talk.start()
         with contextlib.suppress(BrokenPipeError):  # it has ended already; why is told below
             process.stdin.write(json.dumps(request).encode())
@@ -77,7 +79,8 @@ def run_apart(
         process.wait()
         talk.join()
     finally:
-        timer.cancel()
+        over.set()
+        begun.set()
         process.kill()
         with contextlib.suppress(BrokenPipeError):
             process.__exit__(None, None, None)
@@ -109,8 +112,11 @@ def answering() -> Iterator[tuple[dict[str, Any], Callable[[str], None], Callabl
                 lambda: _tell({"begun": True}),
             )
             sys.stdout.flush()
-        except LeagueError as error:
-            _give_up(error, error.exit_code)
+        except (LeagueError, RuntimeError) as error:
+            known = as_known(error)
+            if known is None:
+                raise
+            _give_up(known, known.exit_code)
     except MemoryError:
         _give_up(f"the answer takes more memory than {MAX_MEMORY / 2**30:g} GiB; ask for less", 1)
     except BrokenPipeError:

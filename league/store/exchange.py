@@ -6,21 +6,24 @@ A name is data and nothing else: checked, kept in rows, and never used as a path
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from league.acts import advance
-from league.errors import UsageError, nearest, plain
+from league.errors import UsageError, nearest, plain, quoted
 from league.schema import read_file
+from league.store.filegames import RESULTS, FileGame, FileGames
 from league.store.files import check_new, new_file
-from league.store.formats import OUTSIDE_PREFIX, FileGame, bad, format_of, name_problem, parse, show
-from league.store.importing import Earlier, MatchFile
+from league.store.formats import OUTSIDE_PREFIX, bad, format_of, name_problem
+from league.store.importing import Earlier, MatchFile, PackedMatches
 from league.store.reading import LEAST_LISTED
 from league.store.rows import AgentRow, ImportRow
 from league.store.store import Store
@@ -28,8 +31,10 @@ from league.types import BOT_PREFIX, DRAW, RUN_NAME, MatchResult
 
 DEFAULT_STORE = Path("runs/league.duckdb")
 MAX_BYTES = 64 * 2**20
-TOLD_EVERY = 1_000
-"""Games of a file between two words of how far it is."""
+LARGE = 100_000
+"""Lines of a file of which it is said beforehand what memory it takes."""
+BASE_BYTES, LINE_BYTES = 350 * 2**20, 250
+"""Of memory that an import takes at most, for itself and for a line (`tests/store/test_large_import.py`)."""
 _SNAPSHOT_ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -43,6 +48,10 @@ class Imported:
     imported: int
     skipped: dict[str, int]
     """Why -> how many."""
+    first_bad: str
+    """What is wrong with the first game that cannot be read; empty: all can."""
+    without_zone: int
+    """Games whose time says no zone, and is read as UTC."""
     game_ids: tuple[str, ...]
     joined: tuple[str, ...]
     """Names of agents that the store knew."""
@@ -110,14 +119,13 @@ class _Known:
         key = game_id, name
         if key in self.ids or key in self.new:
             return name
-        if key in self.labels:
-            return self.labels[key]
         plain = name.removeprefix(OUTSIDE_PREFIX)
         for called in (key, (game_id, plain)):
-            if len(self.named.get(called, ())) > 1:
-                raise ValueError(f"names {len(self.named[called])} agents; give the id of one")
-            if called in self.named:
-                return next(iter(self.named[called]))
+            meant = self.named.get(called, set()) | {self.labels[called] for _ in range(called in self.labels)}
+            if len(meant) > 1:
+                raise ValueError(f"names {len(meant)} agents; give the id of one")
+            if meant:
+                return meant.pop()
         if plain != name and plain.startswith((BOT_PREFIX, OUTSIDE_PREFIX)):
             raise ValueError(f"has two prefixes; write `{plain}`")
         run = plain.partition("@")[0]
@@ -158,6 +166,7 @@ def import_matches(
     run: str | None = None,
     replace: bool = False,
     as_new: bool = False,
+    strict: bool = False,
     store: str | os.PathLike[str],
     say: Callable[[str], None] | None = None,
 ) -> Imported:
@@ -173,6 +182,7 @@ def import_matches(
         run: the name that the matches get; the next free `import-N` if not given.
         replace: puts the file in the place of the earlier imports that it continues.
         as_new: its games are others than those of earlier imports, however alike they are.
+        strict: refuses a PGN file for one bad game, which else is left out and counted.
         store: the DuckDB file; made if it is not there.
         say: is told when it is waited for.
 
@@ -183,46 +193,50 @@ def import_matches(
     """
     path, store_path = Path(file), Path(store)
     if run is not None and not RUN_NAME.fullmatch(run):
-        raise UsageError(f"run={show(run)}: letters, digits, . _ and -, at most 64; pass another --run")
+        raise UsageError(f"run={quoted(run)}: letters, digits, . _ and -, at most 64; pass another --run")
     if game_id is not None and name_problem(game_id):
-        raise UsageError(f"game_id={show(game_id)}: {name_problem(game_id)}; pass another --game-id")
+        raise UsageError(f"game_id={quoted(game_id)}: {name_problem(game_id)}; pass another --game-id")
     if replace and as_new:
         raise UsageError("--replace and --as-new exclude each other; pass one")
     format_of(path.name)
     data = _read_file(path)
-    parsed = parse(data, str(path))
-    games, undecided = parsed.games, parsed.undecided
-    if not games:
-        raise UsageError(f"{path}: none of its {undecided} games has a result; nothing was changed")
+    _say_what_it_takes(path, data, say)
     opened = Store.open(store_path, say) if os.path.lexists(store_path) else None
-    default = _default_game({} if opened is None else opened.games(), store_path, game, game_id)
+    games_known = {} if opened is None else opened.games()
+    _refuse_a_name(game_id, games_known, lambda problem: UsageError(problem))
+    default = _default_game(games_known, store_path, game, game_id)
     known = _Known.of(opened)
     digest = hashlib.sha256(data)
-    rows = []
+    games, matches = FileGames(data, str(path), strict=strict), PackedMatches()
+    seated: dict[tuple[str, str], None] = {}
+    seats_won: Counter[int] = Counter()
     for place, g in enumerate(games):
-        rows.append(_match(str(path), place, g, default, game_id, known, digest))
-        if not place % TOLD_EVERY:
-            advance("games", place, len(games))
+        _refuse_a_name(g.game_id, games_known, partial(bad, str(path), g.line))
+        match, at = _match(str(path), place, g, default, game_id, known, digest)
+        matches.append(match, at)
+        seated |= {(match.game_id, agent): None for agent in match.agents}
+        seats_won[g.winner] += 1
     opened = opened or Store.create(store_path, say)
     file_name = path.name.encode(errors="replace").decode()
     earlier: Earlier = "replace" if replace else "keep" if as_new else "refuse"
-    brought = MatchFile(file_name, digest.hexdigest(), rows, tuple(known.new.values()))
+    brought = MatchFile(file_name, digest.hexdigest(), matches, tuple(known.new.values()))
     row, replaced = opened.add_import(brought, run, earlier)
-    seated = {(match.game_id, agent): None for match, _ in rows for agent in match.agents}
-    left_out = {"no result": undecided, "already in the store": len(rows) - row.matches}
+    left_out = {**games.left_out, "already in the store": len(matches) - row.matches}
     return Imported(
         run=row.run,
         file=str(path),
-        read=len(games) + undecided,
+        read=len(matches) + games.left_out.total(),
         imported=row.matches,
         skipped={why: count for why, count in left_out.items() if count},
-        game_ids=tuple(dict.fromkeys(match.game_id for match, _ in rows)),
+        first_bad=games.first_bad,
+        without_zone=games.without_zone,
+        game_ids=tuple(dict.fromkeys(game_id for game_id, _ in seated)),
         joined=tuple(known.name(*key) for key in seated if key not in known.new),
         new=tuple(agent.name for agent in known.new.values()),
         replaced={old.run: old.matches for old in replaced},
-        ignored=parsed.ignored,
+        ignored=tuple(games.ignored),
         alike=tuple(known.alike(seated)),
-        is_listed=_is_listed(games),
+        is_listed=_is_listed(seats_won),
     )
 
 
@@ -259,9 +273,28 @@ def remove_import(
     return Store.open(store, say).remove_import(run)
 
 
-def _is_listed(games: Sequence[FileGame]) -> bool:
-    decided = [game.winner for game in games if game.winner != DRAW]
-    return len(decided) >= LEAST_LISTED and len(set(decided)) == 1
+def _is_listed(seats_won: Mapping[int, int]) -> bool:
+    decided = {seat: count for seat, count in seats_won.items() if seat != DRAW}
+    return len(decided) == 1 and sum(decided.values()) >= LEAST_LISTED
+
+
+def _refuse_a_name(game_id: str | None, games: Mapping[str, str], error: Callable[[str], UsageError]) -> None:
+    """Refuses the name of a game of the store where a game id belongs, unless that is an id, too."""
+    if game_id is None or game_id in games or game_id not in games.values():
+        return
+    ids = ", ".join(plain(known) for known, name in games.items() if name == game_id)
+    raise error(
+        f"game_id={quoted(game_id)} is the name of a game of the store, its id is {ids}; give that, or leave it out"
+        f" and pass --game {plain(game_id)}"
+    )
+
+
+def _say_what_it_takes(path: Path, data: bytes, say: Callable[[str], None] | None) -> None:
+    """Says what memory a large file takes, before it is taken."""
+    lines = data.count(b"\n")
+    if say is not None and lines >= LARGE:
+        size = (BASE_BYTES + len(data) + lines * LINE_BYTES) / 2**20
+        say(f"{path}: {lines:,} lines; importing them takes up to {size:,.0f} MiB of memory, and some minutes")
 
 
 def _read_file(path: Path) -> bytes:
@@ -280,7 +313,7 @@ def _default_game(games: Mapping[str, str], store: Path, game: str | None, game_
     found = [known for known, name in games.items() if name == game]
     if not found:
         raise UsageError(
-            f"game={show(game)}: no such game in {store}{nearest(game, filter(None, games.values()))}; to begin"
+            f"game={quoted(game)}: no such game in {store}{nearest(game, filter(None, games.values()))}; to begin"
             f" another, pass --game-id ID"
         )
     if game_id is not None and game_id not in found:
@@ -297,7 +330,7 @@ def _match(
 ) -> tuple[MatchResult, datetime | None]:
     """A game of a file as a row of the store, and when it was played, if the file says so."""
     if wanted is not None and game.game_id not in (None, wanted):
-        raise bad(file, game.line, f"game_id={show(game.game_id or '')} is not --game-id {wanted}; leave one out")
+        raise bad(file, game.line, f"game_id={quoted(game.game_id or '')} is not --game-id {wanted}; leave one out")
     game_id = game.game_id or default
     if game_id is None:
         raise bad(file, game.line, "nothing tells the game; pass --game or --game-id, or add a column game_id")
@@ -306,9 +339,9 @@ def _match(
         try:
             seats.append(known.find(game_id, name))
         except ValueError as error:
-            raise bad(file, game.line, f"seat{seat}={show(name)} {error}") from None
+            raise bad(file, game.line, f"seat{seat}={quoted(name)} {error}") from None
     if seats[0] == seats[1]:
-        raise bad(file, game.line, f"{show(game.seats[0])} plays against itself; a match is between two agents")
+        raise bad(file, game.line, f"{quoted(game.seats[0])} plays against itself; a match is between two agents")
     seed = game.seed
     if seed is None:  # games of one seed may count once, and these are different games: each gets its own
         own = digest.copy()
@@ -367,7 +400,7 @@ def export_matches(
     write = format_of(path.name).write
     check_new(path, "FILE")
     if kind not in ("training", "evaluation"):
-        raise UsageError(f"kind={show(kind)}: must be training or evaluation; pass another --kind")
+        raise UsageError(f"kind={quoted(kind)}: must be training or evaluation; pass another --kind")
     opened = Store.open(Path(store), say)
     with opened.reading():
         known = _Known.of(opened)
@@ -377,14 +410,21 @@ def export_matches(
         raise UsageError(
             f"no {kind} match{limits} in {opened.path}; see `league query 'SELECT DISTINCT run FROM match'`"
         )
-    rows = [_row(match, at, known, names) for match, at in matches]
+    called = {
+        *itertools.chain.from_iterable(match.agents for match, _ in matches),
+        *(known.ids.values() if names else ()),
+    }
+    column = (
+        "winner_seat" if any(name.casefold() in RESULTS for name in called) else "winner"
+    )  # else it means two things
+    rows = (_row(match, at, known, names, column) for match, at in matches)
     with new_file(path, "FILE") as draft, draft.open("x", encoding="utf-8", newline="") as out:
         out.writelines(write(rows))
-    return Exported(str(path), len(rows))
+    return Exported(str(path), len(matches))
 
 
-def _row(match: MatchResult, at: datetime, known: _Known, names: bool) -> dict[str, Any]:
-    """A match as a file has it."""
+def _row(match: MatchResult, at: datetime, known: _Known, names: bool, column: str) -> dict[str, Any]:
+    """A match as a file has it; `column` is that of the winner."""
     seats = []
     for agent_id in match.agents:
         label = known.ids.get((match.game_id, agent_id), agent_id) if names else agent_id
@@ -394,7 +434,7 @@ def _row(match: MatchResult, at: datetime, known: _Known, names: bool) -> dict[s
         "game_id": match.game_id,
         "seat0": seats[0],
         "seat1": seats[1],
-        "winner": "draw" if match.winner == DRAW else match.winner,
+        column: "draw" if match.winner == DRAW else match.winner,
         "seed": match.seed,
         "end_reason": match.end_reason,
         "steps": match.steps,
@@ -403,8 +443,9 @@ def _row(match: MatchResult, at: datetime, known: _Known, names: bool) -> dict[s
         "kind": match.kind,
         "played_at": at.isoformat(),
     }
-    for column in ("game_id", "seat0", "seat1", "end_reason"):
-        problem = name_problem(str(values[column]))
+    for checked in ("game_id", "seat0", "seat1", "end_reason"):
+        problem = name_problem(str(values[checked]))
         if problem:
-            raise UsageError(f"{column}={show(str(values[column]))} of {match.run} {problem}; leave it out with --run")
+            value = quoted(str(values[checked]))
+            raise UsageError(f"{checked}={value} of {match.run} {problem}; leave it out with --run")
     return values

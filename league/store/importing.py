@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from league.acts import advance
 from league.errors import UsageError, nearest
 from league.maths.davidson import check_size
-from league.store.codec import as_arrays, aware, naive, replay_columns, to_columns
-from league.store.connection import Cursor, select, select_rows
+from league.store.codec import TABLES, Columns, naive, replay_columns, to_columns
+from league.store.connection import Cursor, select_rows
 from league.store.rows import AgentRow, ImportRow, now
 from league.store.sql import sql
 from league.store.waiting import write_batch
@@ -25,8 +27,61 @@ Dated = tuple[MatchResult, datetime | None]
 """A match and when it ended, if that is known."""
 MAX_AGENTS = 20_000
 """Of one game: a board of so many takes a minute at worst (docs/ratings.md)."""
+_ROWS_AT_ONCE = 20_000
 Earlier = Literal["refuse", "replace", "keep"]
 """What becomes of an earlier import of which a file has at least half of the games once more."""
+
+
+class PackedMatches:
+    """Evaluation matches on their way into the store, 110 bytes each: numbers in arrays, every text once.
+
+    Args:
+        matches: each with the moment at which it ended, if that is known; the `row` of each is its own.
+    """
+
+    def __init__(self, matches: Iterable[Dated] = ()) -> None:
+        self._texts: dict[str, int] = {}
+        self._columns = {name: array(_CODES[np.dtype(kind).kind]) for name, kind in _MATCH.columns.items()}
+        self._replays: list[Columns] = []
+        for match, at in matches:
+            self.append(match, at)
+
+    def append(self, match: MatchResult, at: datetime | None) -> None:
+        """Adds a match."""
+        row = to_columns(match, finished_at=_UNTIMED if at is None else (at - _EPOCH) // timedelta(microseconds=1))
+        for name, numbers in self._columns.items():
+            value = row[name]
+            numbers.append(self._texts.setdefault(value, len(self._texts)) if isinstance(value, str) else value)
+        self._replays += replay_columns(match, row)
+
+    def __len__(self) -> int:
+        return len(self._columns["row"])
+
+    def batches(self, run: str, imported_at: datetime) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        """The matches as arrays of the table's columns, a part at a time; what has no moment gets the import's."""
+        texts = np.array([*self._texts, run], object)[:-1]
+        for first in range(0, len(self), _ROWS_AT_ONCE):
+            advance("matches", first, len(self))
+            part = {}
+            for name, kind in _MATCH.columns.items():
+                numbers = self._columns[name]
+                found = np.frombuffer(numbers, numbers.typecode)[first : first + _ROWS_AT_ONCE]
+                part[name] = texts[found] if kind is object else found.astype(kind)
+            part["run"][:] = run
+            part["finished_at"][np.isnat(part["finished_at"])] = naive(imported_at)
+            yield part
+
+    def replays(self, run: str) -> list[Columns]:
+        """The rows of the replays that the matches bring."""
+        return [row | {"run": run} for row in self._replays]
+
+
+_MATCH = TABLES["match"]
+_CODES = {"O": "i", "i": "q", "u": "Q", "M": "q"}
+"""Kind of a column -> code of its array; a text is its place among the texts."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNTIMED = -(2**63)
+"""NumPy's moment that is none."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +91,7 @@ class MatchFile:
     name: str
     sha256: str
     """Of its content."""
-    matches: Sequence[Dated]
-    """Evaluation matches; the `row` of each is its own."""
+    matches: PackedMatches
     agents: Sequence[AgentRow]
     """Those that it brings."""
 
@@ -58,35 +112,30 @@ def write_import(
     imported_at = now()
     _refuse_the_same(con, file)
     run = _free_name(con, path, wanted)
-    replaced = _repeated_imports(con, file.matches) if earlier == "replace" else []
+    new = {"run": run, "imported_at": naive(imported_at)}
+    for batch in file.matches.batches(run, imported_at):
+        con.register("batch", batch)
+        con.execute(sql(_MATCH.write))
+        con.unregister("batch")
+    write_batch(con, "replay", file.matches.replays(run))
+    replaced = select_rows(con, ImportRow, "repeated_imports", **new) if earlier == "replace" else []
     if earlier == "replace" and not replaced:
         raise UsageError(f"{file.name}: it has less than half of the games of any earlier import; leave --replace out")
     for old in replaced:
-        con.execute(sql("delete_import_matches"), {"run": old.run})
-        con.execute(sql("delete_import_replays"), {"run": old.run})
-        con.execute(sql("delete_import"), {"run": old.run})
-    rows = [to_columns(replace(match, run=run), finished_at=at or imported_at) for match, at in file.matches]
-    con.register("batch", as_arrays("match", rows))
-    stored = {row for (row,) in con.execute(sql("stored_matches")).fetchall()}
-    con.unregister("batch")
-    fresh = [row for row in rows if row["row"] not in stored]
-    if earlier == "refuse" and fresh:
-        again = _repeated_imports(con, [pair for pair in file.matches if pair[0].row not in stored])
-        if again:
-            raise UsageError(_would_count_twice(file.name, again))
+        for query in ("delete_import_matches", "delete_import_replays", "delete_import"):
+            con.execute(sql(query), {"run": old.run})
+    con.execute(sql("delete_stored_matches"), {"run": run})
+    (fresh,) = con.execute(sql("count_import"), {"run": run}).fetchone() or (0,)
     if not fresh:
-        raise UsageError(f"{file.name}: all {len(rows):,} matches are in {path} already; nothing was changed")
-    imported = ImportRow(run, file.sha256, file.name, len(fresh), imported_at)
+        raise UsageError(f"{file.name}: all {len(file.matches):,} matches are in {path} already; nothing was changed")
+    if earlier == "refuse" and (again := select_rows(con, ImportRow, "repeated_imports", **new)):
+        raise UsageError(_would_count_twice(file.name, again))
+    imported = ImportRow(run, file.sha256, file.name, fresh, imported_at)
     con.execute(sql("begin_import"), to_columns(imported))
-    write_batch(con, "match", fresh)
-    kept = {match.row: match for match, _ in file.matches if match.replay}
-    write_batch(
-        con, "replay", [x for row in fresh if row["row"] in kept for x in replay_columns(kept[row["row"]], row)]
-    )
     write_batch(con, "agent", [to_columns(agent) for agent in file.agents])
     if replaced:
         con.execute(sql("delete_idle_imports"))
-    for game_id in dict.fromkeys(match.game_id for match, _ in file.matches):
+    for (game_id,) in con.execute(sql("import_game_ids"), {"run": run}).fetchall():
         _refuse_too_many(con, file, game_id)
     return imported, replaced
 
@@ -138,40 +187,6 @@ def _free_name(con: Cursor, path: Path, wanted: str | None) -> str:
     if name in taken:
         raise UsageError(f"run={name}: that name is taken in {path}; pass another --run, or none")
     return name
-
-
-def _repeated_imports(con: Cursor, matches: Sequence[Dated]) -> list[ImportRow]:
-    """The earlier imports of which `matches` have at least half of the games; the oldest first.
-
-    Games are the same by game, seats, winner and sampling, and by their times where both sides know these. In files
-    without times that may be chance: which is why somebody else decides what to do.
-    """
-    Key = tuple[str, str, str, int, str]
-    given: dict[Key, Counter[datetime | None]] = defaultdict(Counter)
-    for match, at in matches:
-        key = match.game_id, *match.agents, match.winner, match.sampling
-        given[key][None if at is None else naive(at)] += 1
-    pairs = sorted({key[:3] for key in given})
-    batch = zip(("game_id", "seat0_agent", "seat1_agent"), zip(*pairs, strict=True), strict=True)
-    con.register("batch", {name: np.array(values, dtype=object) for name, values in batch})
-    columns, rows = select(con, "import_games")
-    con.unregister("batch")
-    found: dict[ImportRow, dict[Key, Counter[datetime | None]]] = {}
-    for row in rows:
-        game = dict(zip(columns, row, strict=True))
-        earlier = ImportRow(game["run"], "", game["file"], game["matches"], aware(game["imported_at"]))
-        key = game["game_id"], game["seat0_agent"], game["seat1_agent"], game["winner"], game["sampling"]
-        found.setdefault(earlier, defaultdict(Counter))[key][game["played_at"]] += game["games"]
-    return [row for row, old in found.items() if 2 * sum(_shared(old[k], given[k]) for k in old) >= row.matches]
-
-
-def _shared(a: Counter[datetime | None], b: Counter[datetime | None]) -> int:
-    """How many games of equal seats and outcome can be the same, by their times; None: a time that is not known."""
-    untimed_a, untimed_b = a[None], b[None]
-    timed_a, timed_b = a.total() - untimed_a, b.total() - untimed_b
-    same = (a & b).total() - min(untimed_a, untimed_b)
-    both = min(untimed_a, untimed_b)
-    return same + both + min(untimed_a - both, timed_b - same) + min(untimed_b - both, timed_a - same)
 
 
 def _would_count_twice(file: str, again: Sequence[ImportRow]) -> str:

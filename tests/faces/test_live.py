@@ -114,6 +114,51 @@ def test_many_readers_are_one_reading(store: Path, monkeypatch: pytest.MonkeyPat
     assert views.view(["m-0"]).tag == newer.tag and len(calls) == 3, "read again, and the same"
 
 
+def test_choices_in_turn_take_their_share_of_a_core(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """28 choices that nobody has made yet, one after the other, take 5 % of a core, and so do mistakes."""
+    clock, found = [0.0], read(Store.read_only(store), ["m-0"])
+
+    def busy(_: Store, names: tuple[str, ...], films: object) -> object:
+        until = time.process_time() + 0.02
+        while time.process_time() < until:
+            pass
+        if "nobody" in names:
+            raise UsageError("no run `nobody`")
+        return found
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(live, "read", busy)
+    views = Views(store, print, lambda: clock[0] + time.process_time(), sleep)
+    views.view([])
+    began, begun = clock[0] + time.process_time(), time.process_time()
+    for number in range(28):
+        views.view([f"run-{number}"])
+    for _ in range(5):
+        with pytest.raises(UsageError):
+            views.view(["nobody"])
+    spent = time.process_time() - begun
+    assert spent > 33 * 0.02
+    assert spent / (views._free_at - began) <= live.SHARE * 1.05
+
+
+def test_requests_beyond_those_that_wait_are_refused(store: Path) -> None:
+    """While eight wait for the store, one more is told so at once."""
+    views = Views(store, print)
+    with views._working, ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(views.view, [name]) for name in ("m-0", "m-1") * 4]
+        while views._waiting < 8:
+            time.sleep(0.01)
+        with pytest.raises(StoreError, match="8 requests wait already; try again"):
+            views.view(["k-1"])
+        views._working.release()
+        try:
+            assert all(x.result() for x in asked)
+        finally:
+            views._working.acquire()
+
+
 @pytest.mark.parametrize(("port", "words"), [(None, "pass another --port, or 0"), (70_000, "port=70000")])
 def test_a_port_that_cannot_be_had_is_one_line(port: int | None, words: str, store: Path) -> None:
     """One in use, and one that is none."""

@@ -21,9 +21,10 @@ from league.boards.naming import find_rated
 from league.boards.standings import leaderboard
 from league.cli import app
 from league.errors import LeagueError, UsageError
-from league.store import exchange, formats
+from league.store import exchange, formats, pgn
 from league.store.exchange import export_matches, import_matches
-from league.store.formats import FORMATS, parse
+from league.store.filegames import FileGame, FileGames
+from league.store.formats import FORMATS
 from league.store.rows import AgentRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import DRAW, MatchResult
@@ -35,6 +36,12 @@ def game(row: int, seats: tuple[str, str], winner: int, **changes: Any) -> Match
     """An evaluation match of game g."""
     played = MatchResult("e", "evaluation", 0, row, 0, "g", seats, row, winner, "time", 10, 30, "sample")
     return replace(played, **changes)
+
+
+def parse(data: bytes, name: str) -> tuple[list[FileGame], FileGames]:
+    """The games of a file, and what else it says."""
+    found = FileGames(data, name)
+    return list(found), found
 
 
 @pytest.fixture
@@ -268,14 +275,14 @@ def test_spreadsheets_and_people_write_files_in_their_ways(tmp_path: Path) -> No
     for separator in (",", ";", "\t", " , "):
         lines = [separator.join(["Seat0", "SEAT1", " Winner ", "Elo"]), "", *(separator.join([*r, "x"]) for r in rows)]
         text = "\ufeff" + "\r\n".join([*lines, separator * 3, ""])
-        found = parse(text.encode(), "m.csv")
-        assert [(*g.seats, g.winner) for g in found.games] == expected, separator
-        assert found.ignored == ("Elo",) and found.games[0].line == 3
+        games, found = parse(text.encode(), "m.csv")
+        assert [(*g.seats, g.winner) for g in games] == expected, separator
+        assert [*found.ignored] == ["Elo"] and games[0].line == 3
     listed = [{"SEAT0": a, "seat1": b, "winner": w, "tags": [1, {}]} for a, b, w in rows]
-    found = parse("\n".join(map(json.dumps, listed)).encode(), "m.jsonl")
-    assert [(*g.seats, g.winner) for g in found.games] == expected and found.ignored == ("tags",)
-    found = parse(b'seat0, seat1, winner\n"x, y", "b", 0\n', "m.csv")
-    assert found.games[0].seats == ("x, y", "b")
+    games, found = parse("\n".join(map(json.dumps, listed)).encode(), "m.jsonl")
+    assert [(*g.seats, g.winner) for g in games] == expected and [*found.ignored] == ["tags"]
+    games, _ = parse(b'seat0, seat1, winner\n"x, y", "b", 0\n', "m.csv")
+    assert games[0].seats == ("x, y", "b")
 
 
 def test_one_name_in_two_forms_is_one_agent_and_two_cases_are_told(tmp_path: Path) -> None:
@@ -335,9 +342,9 @@ def test_pgn_games_are_read_by_their_tags(tmp_path: Path) -> None:
 [Black "C"]
 [Result "1/2-1/2"]
 """
-    found = parse(("\ufeff" + text.replace("\n", "\r\n")).encode(), "m.pgn")
-    assert found.undecided == 1 and found.ignored == ()
-    assert [(g.line, g.seats, g.winner) for g in found.games] == [
+    games, found = parse(("\ufeff" + text.replace("\n", "\r\n")).encode(), "m.pgn")
+    assert found.left_out == {"no result": 1} and not found.ignored
+    assert [(g.line, g.seats, g.winner) for g in games] == [
         (2, ('A "the" \\ one', "B"), 0),
         (14, ("B", "A"), 1),
         (18, ("B", "C"), DRAW),
@@ -379,13 +386,13 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
     "a bool": ("m.jsonl", '{"seat0": "a", "seat1": "b", "winner": true}', ["line 1", "winner='True'"]),
     "surrogate": ("m.jsonl", '{"seat0": "\\ud800", "seat1": "b", "winner": 0}', ["line 1", "cannot be seen"]),
     "deep": ("m.jsonl", "[" * 100_000, ["line 1", "not JSON"]),
-    "no tag": ("m.pgn", "1. e4\n" + PGN, ["line 1", "'1. e4'", "before any tag"]),
+    "no tag": ("m.pgn", "1. e4\n", ["line 1", "'1. e4'", "before any tag"]),
     "broken tag": ("m.pgn", PGN + "[Seed 5]\n", ["line 4", "no tag", '[Name "value"]']),
     "tag twice": ("m.pgn", PGN + PGN, ["line 4", "White", "twice", "empty line"]),
     "missing tag": ("m.pgn", '\n[White "a"]\n[Black "b"]\n', ["line 2", "no tag Result"]),
     "result": ("m.pgn", PGN.replace("1-0", "2-0"), ["line 1", "'2-0'", "1-0, 0-1, 1/2-1/2, *"]),
     "open comment": ("m.pgn", PGN + "\n1. e4 { no end\n2. x\n", ["line 5", "never closed"]),
-    "all undecided": ("m.pgn", PGN.replace("1-0", "*"), ["none of its 1 games has a result"]),
+    "all undecided": ("m.pgn", PGN.replace("1-0", "*"), ["none of its 1 games has a result between two agents"]),
 }
 
 
@@ -468,7 +475,7 @@ def test_training_matches_are_written_but_not_taken_in(store: Store, tmp_path: P
 tokens = st.sampled_from(
     [
         *formats.COLUMNS,
-        *formats.PGN_TAGS,
+        *pgn.TAGS,
         *("1-0", "*", "0", "draw", "a", "bot:b", ": ", "9" * 5000, "1e999", "NaN", "0001-01-01"),
         *'",\n\r{}[] ;%\\\0\ud800\u202e',
         *('[White "a"]\n', '[Black "b"]\n', '[Result "1-0"]\n', "seat0,seat1,winner\n"),
@@ -486,7 +493,7 @@ contents = texts.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.bi
 def test_any_content_is_read_or_refused(data: bytes, suffix: str) -> None:
     """Whatever bytes a file holds, reading it gives games whose names are clean, or an error of ours in one line."""
     try:
-        games = parse(data, f"m{suffix}").games
+        games, _ = parse(data, f"m{suffix}")
     except LeagueError as error:
         assert str(error).startswith("m") and "\n" not in str(error)
         return
@@ -517,7 +524,7 @@ def test_any_names_are_data(store: Store, tmp_path: Path) -> None:
             assert f"{file}, line" in str(error)
             return
         export_matches(back, game_id=game_id, names=True, store=store.path)
-        (found,) = parse(back.read_bytes(), back.name).games
+        ((found,), _) = parse(back.read_bytes(), back.name)
         clean = [unicodedata.normalize("NFC", name.strip()) for name in (a, b)]
         shown = [HASH[:12] if name == HASH else name.removeprefix("import:") for name in clean]
         assert list(found.seats) == shown and found.played_at is not None

@@ -1,0 +1,55 @@
+"""A large file of matches: it is said beforehand what memory it takes, and it takes no more."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from league.store import exchange
+from league.store.exchange import import_matches
+from league.store.store import Store
+
+CODE = """
+import resource, sys
+from league.store.exchange import import_matches
+done = import_matches(sys.argv[1], game_id="g", store=sys.argv[2], say=print)
+print(done.imported, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def write(path: Path, games: int) -> Path:
+    """A file of games between 300 agents."""
+    rows = (f"p{i % 300},p{i * 7 % 299 + 300},{i % 2},{i},game over\n" for i in range(games))
+    path.write_text("seat0,seat1,winner,seed,end_reason\n" + "".join(rows))
+    return path
+
+
+def test_a_large_file_is_told_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is read, and of a small file nothing; batches keep every match in its order."""
+    said: list[str] = []
+    file = write(tmp_path / "m.csv", 50)
+    import_matches(file, game_id="g", store=tmp_path / "a.duckdb", say=said.append)
+    assert not said
+    monkeypatch.setattr(exchange, "LARGE", 50)
+    monkeypatch.setattr("league.store.importing._ROWS_AT_ONCE", 7)
+    import_matches(file, game_id="g", store=tmp_path / "b.duckdb", say=said.append)
+    assert len(said) == 1 and re.search(r"51 lines; importing them takes up to \d+ MiB of memory", said[0])
+    found = [Store.open(tmp_path / name).matches("import-1", "evaluation") for name in ("a.duckdb", "b.duckdb")]
+    assert found[0] == found[1] and [match.seed for match in found[1]] == list(range(50))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("games", [150_000, 1_000_000])
+def test_a_large_file_takes_the_memory_that_was_told(games: int, tmp_path: Path) -> None:
+    """The process's peak is at most what was said, and a million games take less than 700 MiB."""
+    file = write(tmp_path / "m.csv", games)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, str(file), str(tmp_path / "s.duckdb")], capture_output=True, text=True, check=True
+    )
+    imported, peak = map(int, done.stdout.splitlines()[-1].split())
+    told = re.search(r"up to ([0-9,]+) MiB", done.stdout)
+    assert told and imported == games and peak <= int(told[1].replace(",", "")) <= 700, done.stdout
