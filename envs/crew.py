@@ -10,13 +10,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from league import errors
+from league.children import python
 from league.envs.row import MatchError
 from league.envs.sharing import CLOSE, COMMAND, FAILED, REPLY, SOCKET, take
 from league.errors import GuardError, LeagueError
@@ -30,7 +30,7 @@ LAST_LINES, MAX_LETTERS = 3, 400
 KEPT_LINES = 200
 FATAL = "Fatal Python error"
 """With it Python tells of a crash, before a line for each frame."""
-BEGIN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from league.envs.worker import main; main()"
+BEGIN = "from league.envs.worker import main; main()"
 
 
 class WorkerError(GuardError):
@@ -54,7 +54,7 @@ class _Process:
         words = [other.fileno(), os.getpid(), int(is_main), json.dumps(recipe)]
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", BEGIN, json.dumps([str(path) for path in sys.path]), *map(str, words)],
+                python(BEGIN, *words),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -193,7 +193,7 @@ def _end_with(parent: int) -> None:
 
 def main() -> None:
     """What `league.envs.workers` starts: arguments are the socket, the other process, how it ends, and the recipe."""
-    descriptor, parent, is_main = (int(word) for word in sys.argv[2:5])
+    descriptor, parent, is_main = (int(word) for word in sys.argv[1:4])
     for number in (
         signal.SIGINT,
         signal.SIGTERM,
@@ -207,5 +207,5 @@ def main() -> None:
     if os.getppid() != parent:
         return
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    Worker(socket.socket(fileno=descriptor), json.loads(sys.argv[5])).serve()
+    Worker(socket.socket(fileno=descriptor), json.loads(sys.argv[4])).serve()
     os._exit(0)
