@@ -17,7 +17,7 @@ import typer
 import league.cli.completion as completion
 from league.cli import compare, diagnose, look, manage, settings, train
 from league.cli.options import app
-from league.errors import UsageError, as_known
+from league.errors import LeagueError, UsageError, as_known, described
 from league.printing import flush, say, show, streams
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
@@ -66,6 +66,12 @@ def _call() -> int:
         message = error.format_message().rstrip(".")
         context = getattr(error, "ctx", None)
         raise UsageError(f"{message}; see `{context.command_path if context else 'league'} --help`") from None
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # typer's way to say that whoever read has enough
+            raise
+        raise LeagueError(
+            f"a library that was called ends the process, {described(error)}; mend what calls it"
+        ) from error
     return code if isinstance(code, int) else 0
 
 

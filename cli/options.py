@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 import league.cli.completion as completion
-from league.errors import DEFAULT_STORE, UsageError
+from league.errors import DEFAULT_STORE, UsageError, code_told
 from league.printing import say
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def subcommand(
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        group.command(name, rich_help_panel=panel)(_unbundled(function))
+        group.command(name, rich_help_panel=panel)(code_told()(_unbundled(function)))
         return function
 
     return register

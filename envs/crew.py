@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import itertools
 import json
@@ -16,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from league import errors
-from league.children import python
 from league.envs.row import MatchError
 from league.envs.sharing import CLOSE, COMMAND, FAILED, REPLY, SOCKET, take
-from league.errors import GuardError, LeagueError
+from league.errors import CodeError, ConfigError, GuardError, LeagueError
+from league.signals import python
 
 DIED = "worker_died"
 """Kind of the event that is written down."""
@@ -40,8 +39,8 @@ class WorkerError(GuardError):
         super().__init__(message, DIED)
 
 
-class GameError(Exception):
-    """What a game raised in a worker, where its kind of exception cannot be made here."""
+class BugError(Exception):
+    """What failed in a worker, and was neither a game's error nor a known one."""
 
 
 class _Process:
@@ -237,15 +236,10 @@ def crew_for(recipe: Mapping[str, str], size: int) -> Crew:
 
 
 def _raised(told: Mapping[str, Any]) -> BaseException:
-    """What a game raised in a worker, as it would have in this process."""
-    kinds = {**vars(builtins), **vars(errors), "MatchError": MatchError}
-    kind = kinds.get(told["kind"])
-    error: BaseException = GameError(f"{told['kind']}: {told['text']}")
-    if isinstance(kind, type) and issubclass(kind, Exception) and told["args"] is not None:
-        with contextlib.suppress(TypeError):
-            error = kind(*told["args"])
-    if isinstance(error, LeagueError):
-        return error
-    for note in (*told["notes"], "in a worker process:\n" + told["trace"]):
-        error.add_note(note)
+    """What was raised in a worker: a known error as one, a ValueError of a state as one, a bug with its traceback."""
+    kinds = {"MatchError": MatchError, "CodeError": CodeError, "ConfigError": ConfigError, "ValueError": ValueError}
+    kind = kinds.get(told["kind"], LeagueError if told["is_known"] else BugError)
+    error = kind(told["text"])
+    if not isinstance(error, LeagueError):
+        error.add_note("in a worker process:\n" + told["trace"])
     return error

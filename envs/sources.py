@@ -26,8 +26,9 @@ from types import ModuleType
 from typing import Literal, NamedTuple
 
 from league.envs.adapters import SCHEMES, library_version, module_of
-from league.errors import ConfigError, LeagueError, plain
+from league.errors import ConfigError, LeagueError, described, note_user_code, plain
 from league.schema import read_file
+from league.signals import Interrupted
 from league.types import Source
 
 MAX_LETTERS = 4_096
@@ -164,6 +165,7 @@ def load(found: Located) -> ModuleType:
     """
     assert found.path is not None
     if found.kind == "module":
+        note_user_code(found.place.partition(".")[0])
         if found.place in sys.modules:
             return sys.modules[found.place]
         root = str(found.path.parents[found.place.count(".") + (found.path.name == "__init__.py")])
@@ -178,6 +180,7 @@ def load(found: Located) -> ModuleType:
             if parent is not None:
                 setattr(parent, found.place.rpartition(".")[2], module)
             return module
+    note_user_code(folder=found.path.parent)
     mark = hashlib.sha256(str(found.path).encode(errors="replace")).hexdigest()[:8]
     name = f"league_game_{re.sub(r'[^A-Za-z0-9_]', '_', found.path.stem)}_{found.source.sha256[:12]}_{mark}"
     if name in sys.modules:
@@ -204,15 +207,10 @@ def failing(where: str, setting: str = "env") -> Iterator[None]:
     try:
         with redirect_stdout(sys.stderr):
             yield
-    except (LeagueError, MemoryError):
-        raise
-    except SystemExit as error:
-        raise ConfigError(f"{setting}={where}: its code ends the process{_line_of(error)}; mend it") from error
-    except Exception as error:
-        words = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
-        kind = type(error).__name__
-        colon = ": " if words else ""
-        raise ConfigError(f"{setting}={where}: {kind}{colon}{words}{_line_of(error)}; mend it") from error
+    except BaseException as error:
+        if isinstance(error, LeagueError | Interrupted):
+            raise
+        raise ConfigError(f"{setting}={where}: {described(error)}{_line_of(error)}; mend it") from error
 
 
 class _Bytes(SourceLoader):

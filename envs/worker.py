@@ -39,7 +39,7 @@ from league.envs.sharing import (
     take,
 )
 from league.envs.sources import locate, parse
-from league.errors import ConfigError
+from league.errors import ConfigError, as_users, words_of
 from league.types import MatchBatch
 
 POLL_SECONDS = 1.0
@@ -132,7 +132,7 @@ class Worker:
                 self._parts.pop(slot, None)
             else:
                 return DONE, self._parts[slot].carry_out(what, take(files[0]) if files else b"")
-        except Exception as error:
+        except BaseException as error:
             return FAILED, json.dumps(_described(error)).encode()
         return DONE, None
 
@@ -173,13 +173,12 @@ def find_game(recipe: dict[str, str]) -> None:
 
 
 def _described(error: BaseException) -> dict[str, Any]:
-    """An exception as JSON."""
-    plain = all(isinstance(arg, str | int | float | bool | None) for arg in error.args)
+    """An exception as JSON: a known one by its words, another by its class, too."""
+    known = as_users(error)
     return {
-        "kind": type(error).__name__,
-        "text": str(error),
-        "args": list(error.args) if plain else None,
-        "notes": list(getattr(error, "__notes__", [])),
+        "kind": type(known or error).__name__,
+        "is_known": known is not None,
+        "text": str(known) if known else words_of(error),
         "trace": "".join(traceback.format_exception(error)).rstrip(),
     }
 

@@ -1,4 +1,5 @@
-"""How a command ends when it is told to: Ctrl+C (SIGINT), SIGTERM, or the terminal that goes away (SIGHUP)."""
+"""How a command ends when a signal tells it to (SIGINT of Ctrl+C, SIGTERM, SIGHUP of a terminal that goes away), and
+how it starts another Python process."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -101,6 +103,27 @@ def interrupt(number: int) -> None:
             os.write(2, f"{BROKEN_OFF}\n".encode())
             os._exit(128 + number)
     raise Interrupted(number)
+
+
+def python(code: str, *words: object) -> list[str]:
+    """The command line of another Python, which runs `code`; its imports find what those of this process find.
+
+    The current folder comes last there: a file of it that is called `json.py` or `league.py` hides no other module.
+    The path is set before `code` imports anything.
+
+    words: what `sys.argv[1:]` is in it.
+    """
+    home = str(Path(sys.modules["league"].__path__[0]).parent)
+    given = [str(place) for place in sys.path]
+    here = [place for place in given if place != home and _is_current(place)]
+    places = [*(place for place in given if place not in here), *([] if home in given else [home])]
+    if here:
+        places.append(os.getcwd())
+    return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {places!r}\n{code}", *map(str, words)]
+
+
+def _is_current(place: str) -> bool:
+    return not place or os.path.realpath(place) == os.path.realpath(os.curdir)
 
 
 def _is_terminal(fd: int) -> bool:

@@ -10,9 +10,9 @@ import pytest
 
 from league import evaluate, exploit, export, train
 from league.arena.agents import find_agent
-from league.children import python
 from league.envs import registry
 from league.sessions.targets import layer_of
+from league.signals import python
 from league.snapshots import io as snapshot_files
 from league.store.store import Store
 from tests.helpers.games import new_user

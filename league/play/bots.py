@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from league.errors import GuardError, LeagueError
+from league.errors import GuardError, code_told
 from league.types import ActionSpec, FloatArray, Mask, Watched
 
 Bot = Callable[[FloatArray, Any, np.random.Generator], Any]
@@ -141,15 +139,8 @@ class BotPolicy(nn.Module):
         choices = self._choices
         if mask is not None and not len(mask):  # of real numbers alone
             mask = None
-        try:
+        with code_told(f"bot:{self.name}", "mend it, and name it again with --bot"):
             answer = self._bot(obs, choices.from_mask(mask), rng)
-        except LeagueError:
-            raise
-        except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(last.filename).name}, line {last.lineno}"
-            words = " ".join(str(error).split())
-            raise self._bad(f"{type(error).__name__}: {words} ({where})") from error
         try:
             return choices.flat(choices.check(answer, choices.from_mask(mask)))
         except (ValueError, OverflowError) as error:

@@ -15,7 +15,7 @@ import torch
 
 from league.acts import advance
 from league.device import autocast, sent
-from league.errors import SnapshotError, UsageError
+from league.errors import SnapshotError, UsageError, code_told
 from league.maths.record import Record
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
 from league.play.recording import Recorder, Recording
@@ -100,6 +100,7 @@ class Summary(Record):
         return f"against {opponent}: score {self.score:.0%} [{self.lower:.0%}, {self.upper:.0%}], {counts}"
 
 
+@code_told()
 def play(
     make_batch: Callable[[int], MatchBatch],
     pairings: Sequence[Pairing],

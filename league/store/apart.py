@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from league.children import python
 from league.errors import LeagueError, StoreError, UsageError
+from league.signals import python
 
 MAX_MEMORY = 4 * 2**30
 """Of the process, libraries and all: the engine's 1 GB, its rows as Python has them, and the same as text."""

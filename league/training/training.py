@@ -17,7 +17,7 @@ from league.acts import act
 from league.config.models import Config
 from league.config.updates import next_snapshot_mark, smaller
 from league.device import is_out_of_memory, prepare_training
-from league.errors import GuardError, LeagueError
+from league.errors import GuardError, LeagueError, code_told
 from league.play import randomness
 from league.play.evaluation import Summary
 from league.play.graphs import StepGraphs
@@ -333,7 +333,8 @@ class Training:
         """
         run = self.run
         try:
-            yield
+            with code_told():
+                yield
         except GuardError as error:
             if not self._has_begun:  # a worker process that died as it began
                 raise
