@@ -26,6 +26,8 @@ _ParseError: Any = typer.BadParameter.__mro__[2]
 __all__ = ["app", "compare", "diagnose", "look", "main", "manage", "settings", "train"]
 
 
+JSON_ONLY = {"--json", "--json-lines", "bench"}
+"""Words of a command line that prints nothing but JSON."""
 PANELS = [panel.PANEL for panel in (train, compare, look, manage, diagnose)]
 app.registered_commands.sort(key=lambda known: PANELS.index(str(known.rich_help_panel)))
 
@@ -80,7 +82,7 @@ def main() -> None:
 
     A signal to end breaks a command off: one line, and 128 + its number as the exit code. Training handles it itself.
     """
-    with on_signal(interrupt) as received, streams():
+    with on_signal(interrupt) as received, streams(data_alone=bool(JSON_ONLY & {*sys.argv})):
         try:
             try:
                 sys.exit(_call())

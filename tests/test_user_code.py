@@ -1,15 +1,26 @@
 """Whatever code that a user named raises is one line with its file and line, exit code 1, and the run is saved."""
 
+import json
+import locale
+import os
+import random
+import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import league
+from league.arena.games import enter
 from league.cli import main
+from league.envs import registry
 from league.errors import CodeError, LeagueError
 from league.store.store import Store
+from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.games import new_user
 
@@ -268,9 +279,6 @@ def test_a_part_that_fails_leaves_a_run_that_goes_on(
 
 def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
     """In Python, too: a game's error is a `CodeError` with its cause, in this process and from a worker."""
-    from league.arena.games import enter
-    from league.envs import registry
-
     file, line = write(user, "divide", "bot")
     with pytest.raises(CodeError, match=f"bot:lucky: ZeroDivisionError: .*, line {line}"):
         league.evaluate("bot:lucky", "bot:random", 2, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
@@ -311,3 +319,97 @@ def test_an_import_that_fails_is_refused(
         monkeypatch, capfd, "evaluate", "bot:random", "--against", "bot:lucky", "--env", file, "--quiet"
     )
     assert code in (1, 2) and out == "" and f"{file}, line {line}" in err and len(err.splitlines()) == 1, (code, err)
+
+
+NOISY = """
+import io, os, sys, random, signal, warnings, locale, tempfile
+import numpy, torch
+print("printed as it is imported")
+
+
+def mess(value):
+    print("printed", value)
+    sys.stdout.write("written\\n")
+    sys.__stdout__.write("past the stream\\n")
+    sys.__stdout__.flush()
+    os.write(1, b"descriptor\\n")
+    os.chdir(tempfile.gettempdir())
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(3)
+    torch.set_grad_enabled(False)
+    random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    warnings.simplefilter("error")
+    locale.setlocale(locale.LC_ALL, "C")
+    os.environ["LEAGUE_KERNELS"] = "off"
+    numpy.seterr(all="raise")
+    sys.stdout = sys.stderr = io.StringIO()
+
+
+IMPORTED
+"""
+
+
+def write_noisy(folder: Path, *, at_import: bool) -> str:
+    """A game, a bot and a sampler that print and change what settings a process has."""
+    noisy = NOISY.replace("IMPORTED", "mess(0)" if at_import else "")
+    body = f"WHERE, AT = '', 0\n{noisy}{GAME}".replace("FAULT", "pass")
+    body = body.replace("COUNT[0] += 1", "COUNT[0] += 1\n    mess(at)")
+    (folder / "sums.py").write_text(body)
+    return str(folder / "sums.py")
+
+
+@pytest.mark.parametrize("at_import", [True, False])
+def test_json_stays_json_and_paths_keep_their_meaning(at_import: bool, user: Path) -> None:
+    """Whatever a game prints, and wherever it goes; stores and files are where the command was called."""
+    file = write_noisy(user, at_import=at_import)
+    home = user / "home"
+    home.mkdir()
+    words = ["--env", file, "--bot", f"{file}:lucky", "--store", "s.duckdb", "--device", "cpu", "--quiet", "--json"]
+    trained = ["train", "--stage", "smoke", "--run", "r", *sets("pool.mix={'self_play'=0.5,'bot:lucky'=0.5}"), *words]
+    trained += ["--sampler", f"{file}:even", "--set", "pool.sampler=even"]
+    for command in (
+        trained,
+        ["evaluate", "r", "--against", "bot:lucky", "--games", "4", *words],
+        ["gate", "r", "bot:lucky", "--max-games", "32", *words],
+        ["watch", "bot:lucky", "--against", "bot:random", "--out", "a.html", *words],
+    ):
+        done = processes.run(*command, cwd=home)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("error")]
+        assert done.returncode == 0 or (command[0] == "gate" and done.returncode in (3, 4)), (command, errors)
+        assert json.loads(done.stdout)["schema"] == 1 and len(done.stdout.splitlines()) == 1, done.stdout
+        assert "printed" in done.stderr
+    assert (home / "s.duckdb").exists() and (home / "a.html").exists()
+
+
+@pytest.mark.parametrize("at_import", [True, False])
+def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) -> None:
+    """Importing a game, evaluating and training leave the process as it was; a run learns what it learns without."""
+    kept = (
+        os.getcwd(),
+        os.environ.get("LEAGUE_KERNELS"),
+        torch.get_default_dtype(),
+        torch.get_num_threads(),
+        np.geterr(),
+    )
+    kept += (torch.is_grad_enabled(), sys.stdout, locale.setlocale(locale.LC_ALL), warnings.filters[0])
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    random.seed(3), np.random.seed(3), torch.manual_seed(3)
+    draws = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    file = write_noisy(user, at_import=at_import)
+    enter(file)
+    if at_import:
+        assert draws == (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
+    league.evaluate("bot:lucky", "bot:random", 4, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
+    league.train("smoke", env=file, overrides=SETS, store=user / "s.duckdb", run="r", device="cpu")
+    now = (
+        os.getcwd(),
+        os.environ.get("LEAGUE_KERNELS"),
+        torch.get_default_dtype(),
+        torch.get_num_threads(),
+        np.geterr(),
+    )
+    now += (torch.is_grad_enabled(), sys.stdout, locale.setlocale(locale.LC_ALL), warnings.filters[0])
+    assert [x for x in zip(now, kept, strict=True) if x[0] != x[1]] == []
+    assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]

@@ -24,6 +24,7 @@ from league.errors import LeagueError, UsageError, one_line
 from league.play.evaluation import MAX_STEPS
 from league.play.recording import FORMAT, Tape, body_hash, unpack
 from league.schema import FrozenModel, read_file
+from league.signals import settings_kept
 from league.snapshots.manifest import GameRecord
 from league.store.files import check_new, new_file
 from league.store.reading import Reader
@@ -255,6 +256,7 @@ class Playback:
             if isinstance(batch, Closing):
                 batch.close()
 
+    @settings_kept()
     def play(self) -> Played:
         """Plays all of it.
 

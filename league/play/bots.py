@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from league.errors import GuardError, code_told
+from league.signals import StepKept
 from league.types import ActionSpec, FloatArray, Mask, Watched
 
 Bot = Callable[[FloatArray, Any, np.random.Generator], Any]
@@ -104,9 +105,10 @@ class BotPolicy(nn.Module):
         seen = obs.cpu().numpy().copy()
         seen.flags.writeable = False
         actions = np.empty((len(obs), self._choices.spec.num_parts), self._type)
-        for i, seed in enumerate(drawn):
-            legal = None if allowed is None else allowed[i]
-            actions[i] = self.decide(seen[i], legal, np.random.Generator(np.random.Philox(seed)))
+        with StepKept():
+            for i, seed in enumerate(drawn):
+                legal = None if allowed is None else allowed[i]
+                actions[i] = self.decide(seen[i], legal, np.random.Generator(np.random.Philox(seed)))
         nothing = torch.zeros(len(obs), device=obs.device)
         return torch.from_numpy(actions).to(obs.device), nothing, nothing
 

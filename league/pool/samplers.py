@@ -16,6 +16,7 @@ from league.config import models
 from league.config.models import PoolConfig
 from league.errors import ConfigError, GuardError, code_told, nearest
 from league.maths.metagame import nash
+from league.signals import StepKept
 
 Floats = npt.NDArray[np.float64]
 
@@ -182,7 +183,7 @@ def _drawn_by(name: str, sampler: Sampler, known: Known) -> Floats:
     Raises:
         GuardError: it fails, or what it returns are no weights.
     """
-    with code_told(f"sampler {name}", "mend it, and name it again with --sampler"):
+    with StepKept(), code_told(f"sampler {name}", "mend it, and name it again with --sampler"):
         given = sampler(known)
     return _checked(name, given, len(known.members))
 

@@ -24,7 +24,7 @@ from league.play.graphs import StepGraphs
 from league.play.moving import seed_after
 from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.payoff_games import measure_payoffs
-from league.signals import Interrupted, received
+from league.signals import Interrupted, received, settings_kept
 from league.training.compiling import compiled
 from league.training.evaluating import evaluate
 from league.training.guards import Alarm
@@ -235,7 +235,8 @@ class Training:
         self._has_matches = True
         started = time.perf_counter()
         learner = self.run.config.learner
-        rollout = self.collector.collect(learner.rollout_steps, counters.update + 1, learner.segments)
+        with settings_kept():
+            rollout = self.collector.collect(learner.rollout_steps, counters.update + 1, learner.segments)
         self._play_seconds = time.perf_counter() - started
         return rollout
 
@@ -248,7 +249,8 @@ class Training:
         run, counters = self.run, self.counters
         run.shelf.settle()  # before the update: an error of the disk leaves the run between two of them
         started = time.perf_counter()
-        metrics: dict[str, float] = self.learner.update(rollout)
+        with settings_kept():
+            metrics: dict[str, float] = self.learner.update(rollout)
         learned, num_steps = time.perf_counter() - started, rollout.reward.numel()
         counters.update += 1
         counters.steps += num_steps
