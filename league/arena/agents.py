@@ -32,8 +32,7 @@ from league.play.evaluation import Contestant, Pairing, Summary, check_games, nu
 from league.play.recording import Recording
 from league.policies.actor_critic import state_bytes
 from league.schema import MAX_SEED, check_number
-from league.snapshots import io as snapshot_files
-from league.snapshots.agent import Agent
+from league.snapshots.agent import Agent, load_fit
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
@@ -114,7 +113,7 @@ def find_agent(store: Store | None, name: str) -> Named:
         return Named(name, name, None)
     runs = [] if store is None else [row.run for row in store.runs()]
     if is_path(name) or (name.partition("@")[0] not in runs and os.path.isdir(name)):
-        manifest, _ = snapshot_files.load(Path(name))
+        manifest, _ = load_fit(Path(name))
         return Named(manifest.agent_id, f"{manifest.run}@{manifest.step}", Path(name))
     if store is None:
         raise UsageError(

@@ -19,7 +19,7 @@ from league.config.models import OURS, Config
 from league.envs import registry
 from league.errors import ConfigError, SnapshotError, UsageError, command
 from league.policies.actor_critic import Architecture
-from league.snapshots import io as snapshot_files
+from league.snapshots.agent import load_fit
 from league.snapshots.manifest import Manifest
 from league.store.rows import RunRow
 from league.store.store import Store
@@ -36,7 +36,7 @@ def find_target(store: Store, row: RunRow, told: Mapping[str, Any]) -> Named:
             return Named(agent_id, f"{snapshot.run}@{snapshot.step}", store.path.parent / snapshot.path, True)
     if folder := told.get("folder"):
         with suppress(SnapshotError):
-            manifest, _ = snapshot_files.load(folder)
+            manifest, _ = load_fit(folder)
             if manifest.agent_id == agent_id:
                 return Named(agent_id, f"{manifest.run}@{manifest.step}", Path(folder))
     steps = json.loads(row.config)["run"]["total_steps"]
@@ -54,7 +54,7 @@ def game_of(named: Named, env: object, given: Given, store: Path, say: Callable[
         UsageError: one of these is gone, has changed since this user named it, or was never named here.
     """
     if named.folder is not None:
-        manifest = snapshot_files.load(named.folder)[0]
+        manifest = load_fit(named.folder)[0]
         find_again(manifest.game.name, manifest.game.came_from, named.label, env, say)
         if (own := manifest.own_policy) is not None:
             find_part("policy", own.policy, own.source, named.label, given)
