@@ -14,6 +14,7 @@ import typer
 import league.cli.completion as completion
 from league.errors import DEFAULT_STORE, UsageError, code_told
 from league.printing import say
+from league.signals import settings_kept
 
 if TYPE_CHECKING:
     from league.store.store import Store
@@ -35,7 +36,7 @@ def subcommand(
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        group.command(name, rich_help_panel=panel)(code_told()(_unbundled(function)))
+        group.command(name, rich_help_panel=panel)(settings_kept()(code_told()(_unbundled(function))))
         return function
 
     return register

@@ -157,7 +157,7 @@ class StepKept:
         if (now := self._now()) == self._before:
             return
         torch = self._torch
-        changes = [lambda folder: folder and os.chdir(folder)]
+        changes: list[Callable[[Any], object]] = [_set_folder]
         if torch is not None:
             changes += [torch.set_default_dtype, torch.set_default_device, torch.set_num_threads]
             changes += [torch.set_grad_enabled, torch.set_float32_matmul_precision, torch.use_deterministic_algorithms]
@@ -185,6 +185,11 @@ def _folder() -> str:
         return os.getcwd()
     except OSError:  # it was removed
         return ""
+
+
+def _set_folder(folder: str) -> None:
+    if folder:
+        os.chdir(folder)
 
 
 def _set_streams(streams: tuple[Any, Any]) -> None:

@@ -93,7 +93,7 @@ class Sums(Match):
     def drawing(self, seat=None):
         fail(AT, WHERE == "drawing")
         from league.envs.drawing import Drawing
-        return Drawing(4, 4, ())
+        return Drawing((0, 0, 4, 4))
 
 
 def lucky(observation, legal, rng):
@@ -393,7 +393,7 @@ def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) 
         torch.get_num_threads(),
         np.geterr(),
     )
-    kept += (torch.is_grad_enabled(), sys.stdout, locale.setlocale(locale.LC_ALL), warnings.filters[0])
+    kept += (torch.is_grad_enabled(), sys.stdout, locale.setlocale(locale.LC_ALL))
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     random.seed(3), np.random.seed(3), torch.manual_seed(3)
     draws = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
@@ -410,6 +410,7 @@ def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) 
         torch.get_num_threads(),
         np.geterr(),
     )
-    now += (torch.is_grad_enabled(), sys.stdout, locale.setlocale(locale.LC_ALL), warnings.filters[0])
+    now += (torch.is_grad_enabled(), sys.stdout, locale.setlocale(locale.LC_ALL))
     assert [x for x in zip(now, kept, strict=True) if x[0] != x[1]] == []
+    assert ("error", None, Warning, None, 0) not in warnings.filters
     assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
