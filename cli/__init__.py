@@ -17,7 +17,7 @@ import typer
 import league.cli.completion as completion
 from league.cli import compare, diagnose, look, manage, settings, train
 from league.cli.options import app
-from league.errors import UsageError, as_known
+from league.errors import LeagueError, UsageError, as_known, described
 from league.printing import flush, say, show, streams
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
@@ -26,6 +26,8 @@ _ParseError: Any = typer.BadParameter.__mro__[2]
 __all__ = ["app", "compare", "diagnose", "look", "main", "manage", "settings", "train"]
 
 
+JSON_ONLY = {"--json", "--json-lines", "bench"}
+"""Words of a command line that prints nothing but JSON."""
 PANELS = [panel.PANEL for panel in (train, compare, look, manage, diagnose)]
 app.registered_commands.sort(key=lambda known: PANELS.index(str(known.rich_help_panel)))
 
@@ -66,6 +68,12 @@ def _call() -> int:
         message = error.format_message().rstrip(".")
         context = getattr(error, "ctx", None)
         raise UsageError(f"{message}; see `{context.command_path if context else 'league'} --help`") from None
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # typer's way to say that whoever read has enough
+            raise
+        raise LeagueError(
+            f"a library that was called ends the process, {described(error)}; mend what calls it"
+        ) from error
     return code if isinstance(code, int) else 0
 
 
@@ -74,7 +82,7 @@ def main() -> None:
 
     A signal to end breaks a command off: one line, and 128 + its number as the exit code. Training handles it itself.
     """
-    with on_signal(interrupt) as received, streams():
+    with on_signal(interrupt) as received, streams(data_alone=bool(JSON_ONLY & {*sys.argv})):
         try:
             try:
                 sys.exit(_call())

@@ -12,14 +12,19 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from league.errors import LeagueError, as_known, command_line
+
+if TYPE_CHECKING:
+    from league.store.store import Store
 
 Health = Literal["well", "note", "broken"]
 DISTRIBUTION = "league-engine"
 LITTLE_MEMORY, LITTLE_DISK = 2 * 2**30, 2 * 2**30
 """Bytes free below which a run of the preset `fast` hardly fits."""
+SHOWN = 3
+"""Snapshots that are named, of those that are wrong."""
 EXTRAS = {
     "PIL": ("pillow", "films and pictures"),
     "pygame": ("pygame-ce", "`league play` in a window"),
@@ -291,6 +296,9 @@ def _runs(path: Path) -> Iterator[Finding]:
         elif bad := sorted(one.name for one in (folder / "state").glob("*.bad-*")):
             told = f"a damaged state was set aside: {', '.join(bad)}"
             yield Finding(f"run {row.run}", "note", told, "it goes on from the one before; delete it when you like")
+        if lost := _lost_snapshots(store, row.run):
+            told = f"{len(lost)} of its snapshots cannot play: {'; '.join(lost[:SHOWN])}{' ...' * (len(lost) > SHOWN)}"
+            yield Finding(f"run {row.run}", "broken", told, f"put {folder / 'snapshots'} back from a copy")
         if status in ("died", "failed"):
             why = "its process was killed" if status == "died" else "an error ended it (`league events` has more)"
             yield Finding(f"run {row.run}", "note", f"{why} at step {row.steps:,}", f"`{again}` goes on")
@@ -299,6 +307,26 @@ def _runs(path: Path) -> Iterator[Finding]:
     if resting:
         again = command_line("resume", resting[0], store=path)
         yield Finding("runs", "note", f"stopped: {', '.join(resting)}", f"`{again}` goes on with the first")
+
+
+def _lost_snapshots(store: Store, run: str) -> list[str]:
+    """What is wrong with each snapshot that the store has with files: one is missing, or another agent's."""
+    from league.schema import open_regular
+    from league.sessions.folders import read_manifest
+    from league.snapshots.files import WEIGHTS
+
+    lost = []
+    for row in store.snapshots(run):
+        folder = store.path.parent / row.path
+        if row.pruned_at is not None:
+            continue
+        try:
+            open_regular(folder / WEIGHTS).close()
+            if read_manifest(folder).agent_id != row.agent_id:
+                lost.append(f"{folder} holds another agent")
+        except (OSError, LeagueError) as error:
+            lost.append(str(as_known(error)).partition("; ")[0])
+    return lost
 
 
 def _gib(number: float) -> str:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 import league.cli.completion as completion
-from league.errors import DEFAULT_STORE, UsageError, quoted
+from league.errors import DEFAULT_STORE, UsageError, code_told, quoted
 from league.printing import say
+from league.signals import settings_kept
 
 if TYPE_CHECKING:
     from league.store.store import Store
@@ -36,7 +37,7 @@ def subcommand(
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        group.command(name, rich_help_panel=panel)(_unbundled(function))
+        group.command(name, rich_help_panel=panel)(settings_kept()(code_told()(_unbundled(function))))
         return function
 
     return register

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import itertools
 import json
@@ -10,7 +9,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -19,7 +17,8 @@ from typing import Any
 from league import errors
 from league.envs.row import MatchError
 from league.envs.sharing import CLOSE, COMMAND, FAILED, REPLY, SOCKET, take
-from league.errors import GuardError, LeagueError
+from league.errors import CodeError, ConfigError, GuardError, LeagueError
+from league.signals import python
 
 DIED = "worker_died"
 """Kind of the event that is written down."""
@@ -30,7 +29,7 @@ LAST_LINES, MAX_LETTERS = 3, 400
 KEPT_LINES = 200
 FATAL = "Fatal Python error"
 """With it Python tells of a crash, before a line for each frame."""
-BEGIN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from league.envs.worker import main; main()"
+BEGIN = "from league.envs.worker import main; main()"
 
 
 class WorkerError(GuardError):
@@ -40,8 +39,8 @@ class WorkerError(GuardError):
         super().__init__(message, DIED)
 
 
-class GameError(Exception):
-    """What a game raised in a worker, where its kind of exception cannot be made here."""
+class BugError(Exception):
+    """What failed in a worker, and was neither a game's error nor a known one."""
 
 
 class _Process:
@@ -54,7 +53,7 @@ class _Process:
         words = [other.fileno(), os.getpid(), int(is_main), json.dumps(recipe)]
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", BEGIN, json.dumps([str(path) for path in sys.path]), *map(str, words)],
+                python(BEGIN, *words),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -237,15 +236,10 @@ def crew_for(recipe: Mapping[str, str], size: int) -> Crew:
 
 
 def _raised(told: Mapping[str, Any]) -> BaseException:
-    """What a game raised in a worker, as it would have in this process."""
-    kinds = {**vars(builtins), **vars(errors), "MatchError": MatchError}
-    kind = kinds.get(told["kind"])
-    error: BaseException = GameError(f"{told['kind']}: {told['text']}")
-    if isinstance(kind, type) and issubclass(kind, Exception) and told["args"] is not None:
-        with contextlib.suppress(TypeError):
-            error = kind(*told["args"])
-    if isinstance(error, LeagueError):
-        return error
-    for note in (*told["notes"], "in a worker process:\n" + told["trace"]):
-        error.add_note(note)
+    """What was raised in a worker: a known error as one, a ValueError of a state as one, a bug with its traceback."""
+    kinds = {"MatchError": MatchError, "CodeError": CodeError, "ConfigError": ConfigError, "ValueError": ValueError}
+    kind = kinds.get(told["kind"], LeagueError if told["is_known"] else BugError)
+    error = kind(told["text"])
+    if not isinstance(error, LeagueError):
+        error.add_note("in a worker process:\n" + told["trace"])
     return error

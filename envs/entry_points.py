@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from league.envs.sources import failing
-from league.errors import ConfigError
+from league.errors import ConfigError, note_user_code
 from league.types import Source
 
 GROUPS = ("league.games", "league.bots", "league.policies", "league.samplers")
@@ -44,6 +44,7 @@ def load(group: str, name: str) -> Offered | None:
         owners = " and ".join(sorted(owner for _, owner in found))
         raise ConfigError(f"{name!r} of {group} is offered by {owners}; uninstall all but one")
     [((_, owner), point)] = found.items()
+    note_user_code(point.module.partition(".")[0])
     with failing(f"{name} ({owner})"):
         thing = point.load()
     version = point.dist.version if point.dist is not None else ""

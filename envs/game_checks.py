@@ -14,6 +14,7 @@ from league.envs.base import check_match_batch, watched
 from league.envs.contract import Watch, acting, check_arrays, check_spec, need, restore
 from league.envs.traces import act, shown_mask, units_of
 from league.errors import ContractError
+from league.signals import settings_kept
 from league.types import SEATS, GameSpec, MatchBatch
 
 QUICK_ROWS, QUICK_STEPS = 2, 24
@@ -35,6 +36,7 @@ class Checked:
     """Of each run that was compared with another."""
 
 
+@settings_kept()
 def check_quickly(name: str, options: Mapping[str, Any]) -> None:
     """Plays a few steps: the spec, the arrays, ranges, addresses, and that a state gives back what was seen.
 
@@ -57,6 +59,7 @@ def check_quickly(name: str, options: Mapping[str, Any]) -> None:
     watch.check_in_place("set_state")
 
 
+@settings_kept()
 def check_deeply(name: str, options: Mapping[str, Any], *, seed: int = 1) -> Checked:
     """Plays a game in every way that the engine does, and compares the runs.
 

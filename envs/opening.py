@@ -8,6 +8,7 @@ from dataclasses import replace
 from league.envs import adapters, registry
 from league.envs.finding import pick
 from league.envs.sources import Located, load
+from league.errors import note_user_code
 
 
 def open_game(found: Located, check: Callable[[str], None] = lambda name: None) -> str:
@@ -20,6 +21,7 @@ def open_game(found: Located, check: Callable[[str], None] = lambda name: None) 
     """
     where = found.source.address
     if found.kind == "scheme":
+        note_user_code(adapters.SCHEMES[found.place].distribution)
         if found.path is not None:  # the library finds it imported
             load(replace(found, kind="module", place=adapters.module_of(found.place, found.part), part=""))
         return registry.adopt(adapters.open_game(found.place, found.part), where, found.source, check=check)

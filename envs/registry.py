@@ -36,7 +36,7 @@ from league.envs.lastaction import shows_last_action, with_last_action, wrap
 from league.envs.options import COMMON_ENV_KEYS, resolve
 from league.envs.sources import failing
 from league.envs.workers import WorkerBatch
-from league.errors import ConfigError, nearest
+from league.errors import ConfigError, nearest, note_user_code
 from league.types import GameSpec, GameTree, MatchBatch, Source
 
 __all__ = ["COMMON_ENV_KEYS", "Game", "as_game"]
@@ -121,6 +121,7 @@ def register(name: str, game: str | Game) -> None:
     _need_free(name, game)
     if not isinstance(game, str):
         _need_name(name, game)
+    note_user_code(game.partition(".")[0] if isinstance(game, str) else _kind_of(game)[0])
     _games[name] = game
 
 
@@ -145,6 +146,8 @@ def adopt(
     Raises:
         ConfigError: it is no game, breaks the contract, or another game has its name.
     """
+    for code in (found, getattr(found, "match", found)):
+        note_user_code(_kind_of(code)[0])
     game = as_game(found, where)
     own = checked(game, where)
     name = own.name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from league.envs.choices import Choices
-from league.errors import LeagueError
+from league.errors import CODE_FAILED, GuardError, LeagueError, users_line
 from league.types import FloatArray, GameSpec
 
 if TYPE_CHECKING:
@@ -34,8 +34,11 @@ BITS64 = 2**64 - 1
 BOTH = (0, 1)
 
 
-class MatchError(LeagueError):
+class MatchError(GuardError):
     """A match in plain Python breaks a rule of `league.envs.Match`."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, CODE_FAILED)
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,10 @@ class Row:
             else:
                 match.play(actions[0])
         except LeagueError as error:
-            raise self.error(None, str(error)) from None
-        except Exception as error:
-            error.add_note(str(self.error(None, "what is raised above is the game's own")))
+            where = users_line(error)
+            raise self.error(None, f"{error}{f' ({where})' if where else ''}") from None
+        except BaseException as error:
+            error.add_note(self.place(None))
             raise
 
     def turn(self) -> None:
@@ -177,10 +181,14 @@ class Row:
 
     def error(self, seat: int | None, rule: str) -> MatchError:
         """What is wrong, and where."""
+        return MatchError(f"{self.place(seat)}: {rule}")
+
+    def place(self, seat: int | None) -> str:
+        """Where the match is."""
         where = f"{self.rules.spec.name} row {self.rules.first_row + self.number}" + (
             "" if seat is None else f", seat {seat}"
         )
-        return MatchError(f"{where}, after {len(self.log)} steps of the match of seed {self.seed}: {rule}")
+        return f"{where}, after {len(self.log)} steps of the match of seed {self.seed}"
 
     def _joined(self, seat: int, seen: dict[str, Any]) -> FloatArray:
         """An observation by the names of its parts as (obs_size,)."""

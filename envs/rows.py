@@ -20,6 +20,7 @@ import numpy.typing as npt
 from league.envs.classic.shared import HEADER, UInts, row_seeds
 from league.envs.row import BOTH, LIMIT, WIN, Bot, Row, generator_from_json, generator_to_json, next_seed
 from league.errors import LeagueError
+from league.signals import StepKept
 from league.types import DRAW, EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
 
 if TYPE_CHECKING:
@@ -109,6 +110,10 @@ class RowBatch:
             ValueError: an action, or a bot's id, that the game does not have; no match has moved.
             MatchError: a match or a bot breaks a rule; the batch is of no more use.
         """
+        with StepKept():
+            self._step()
+
+    def _step(self) -> None:
         numbers = self._playing()
         chosen = self._choose(numbers)
         self.reward_terms[:] = 0

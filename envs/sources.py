@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import random
 import re
 import sys
 import traceback
@@ -23,11 +24,14 @@ from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from league.envs.adapters import SCHEMES, library_version, module_of
-from league.errors import ConfigError, LeagueError, plain
+from league.errors import ConfigError, LeagueError, described, note_user_code, plain
 from league.schema import read_file
+from league.signals import Interrupted, settings_kept
 from league.types import Source
 
 MAX_LETTERS = 4_096
@@ -164,6 +168,7 @@ def load(found: Located) -> ModuleType:
     """
     assert found.path is not None
     if found.kind == "module":
+        note_user_code(found.place.partition(".")[0])
         if found.place in sys.modules:
             return sys.modules[found.place]
         root = str(found.path.parents[found.place.count(".") + (found.path.name == "__init__.py")])
@@ -178,6 +183,7 @@ def load(found: Located) -> ModuleType:
             if parent is not None:
                 setattr(parent, found.place.rpartition(".")[2], module)
             return module
+    note_user_code(folder=found.path.parent)
     mark = hashlib.sha256(str(found.path).encode(errors="replace")).hexdigest()[:8]
     name = f"league_game_{re.sub(r'[^A-Za-z0-9_]', '_', found.path.stem)}_{found.source.sha256[:12]}_{mark}"
     if name in sys.modules:
@@ -196,23 +202,20 @@ def load(found: Located) -> ModuleType:
 def failing(where: str, setting: str = "env") -> Iterator[None]:
     """Makes one line of whatever a game's own code raises within, and sends what it prints to stderr.
 
+    Settings of the process that it changes are put back.
+
     where: the game's address or name, or a part's. setting: what names it.
 
     Raises:
         ConfigError: with the exception and where it was raised.
     """
     try:
-        with redirect_stdout(sys.stderr):
+        with settings_kept(), redirect_stdout(sys.stderr):
             yield
-    except (LeagueError, MemoryError):
-        raise
-    except SystemExit as error:
-        raise ConfigError(f"{setting}={where}: its code ends the process{_line_of(error)}; mend it") from error
-    except Exception as error:
-        words = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
-        kind = type(error).__name__
-        colon = ": " if words else ""
-        raise ConfigError(f"{setting}={where}: {kind}{colon}{words}{_line_of(error)}; mend it") from error
+    except BaseException as error:
+        if isinstance(error, LeagueError | Interrupted):
+            raise
+        raise ConfigError(f"{setting}={where}: {described(error)}{_line_of(error)}; mend it") from error
 
 
 class _Bytes(SourceLoader):
@@ -230,6 +233,20 @@ class _Bytes(SourceLoader):
         return self._data
 
 
+@contextmanager
+def _draws_kept() -> Iterator[None]:
+    """Within it code may seed the global generators of Python, NumPy and torch, which are as before at its end."""
+    torch: Any = sys.modules.get("torch")
+    states: list[tuple[Any, Any]] = [(random.setstate, random.getstate()), (np.random.set_state, np.random.get_state())]
+    if hasattr(torch, "set_rng_state"):
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+    try:
+        yield
+    finally:
+        for put_back, state in states:
+            put_back(state)
+
+
 def _run(name: str, found: Located) -> ModuleType:
     assert found.path is not None
     loader = _Bytes(found.path, found.data)
@@ -239,7 +256,8 @@ def _run(name: str, found: Located) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:
-        loader.exec_module(module)
+        with _draws_kept():
+            loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
         raise

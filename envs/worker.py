@@ -40,7 +40,7 @@ from league.envs.sharing import (
     take,
 )
 from league.envs.sources import locate, parse
-from league.errors import ConfigError
+from league.errors import ConfigError, as_users, words_of
 from league.types import MatchBatch
 
 POLL_SECONDS = 1.0
@@ -136,7 +136,7 @@ class Worker:
                 self._parts.pop(slot, None)
             else:
                 return DONE, self._parts[slot].carry_out(what, take(files[0]) if files else b"")
-        except Exception as error:
+        except BaseException as error:
             return FAILED, json.dumps(_described(error)).encode()
         return DONE, None
 
@@ -177,13 +177,12 @@ def find_game(recipe: dict[str, str]) -> None:
 
 
 def _described(error: BaseException) -> dict[str, Any]:
-    """An exception as JSON."""
-    plain = all(isinstance(arg, str | int | float | bool | None) for arg in error.args)
+    """An exception as JSON: a known one by its words, another by its class, too."""
+    known = as_users(error)
     return {
-        "kind": type(error).__name__,
-        "text": str(error),
-        "args": list(error.args) if plain else None,
-        "notes": list(getattr(error, "__notes__", [])),
+        "kind": type(known or error).__name__,
+        "is_known": known is not None,
+        "text": str(known) if known else words_of(error),
         "trace": "".join(traceback.format_exception(error)).rstrip(),
     }
 
@@ -197,7 +196,7 @@ def _end_with(parent: int) -> None:
 
 def main() -> None:
     """What `league.envs.workers` starts: arguments are the socket, the other process, how it ends, and the recipe."""
-    descriptor, parent, is_main = (int(word) for word in sys.argv[2:5])
+    descriptor, parent, is_main = (int(word) for word in sys.argv[1:4])
     for number in (
         signal.SIGINT,
         signal.SIGTERM,
@@ -211,5 +210,5 @@ def main() -> None:
     if os.getppid() != parent:
         return
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    Worker(socket.socket(fileno=descriptor), json.loads(sys.argv[5])).serve()
+    Worker(socket.socket(fileno=descriptor), json.loads(sys.argv[4])).serve()
     os._exit(0)

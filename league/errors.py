@@ -5,9 +5,15 @@ import errno
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+import signal
+import threading
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from league.signals import Interrupted
 
 _ROOM, _RIGHTS = "make room there, then try again", "see to its rights, or pass another path"
 _HANDLES, _DISK = "close files or raise `ulimit -n`, then try again", "see to its disk, then try again"
@@ -26,6 +32,11 @@ MAX_MESSAGE = 2_000
 """Letters of a message."""
 DEFAULT_STORE = Path("runs/league.duckdb")
 """The store of a command that is given none."""
+CODE_FAILED = "code_failed"
+"""Kind of the event that code of a user failed."""
+_user_modules: set[str] = set()
+_user_folders: set[str] = set()
+"""Where code of users is: modules, packages, and folders of files."""
 
 
 class LeagueError(Exception):
@@ -82,6 +93,106 @@ def brief(text: str) -> str:
         return text
     first, last = text[: MAX_MESSAGE * 2 // 3], text[-MAX_MESSAGE // 3 :]
     return f"{first} ... {len(text) - len(first) - len(last):,} letters left out ... {last}"
+
+
+class CodeError(GuardError):
+    """Code of a user (a game, a bot, a sampler, a network, a drawing) raised something, whatever it was."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, CODE_FAILED)
+
+
+def note_user_code(module: str = "", folder: Path | None = None) -> None:
+    """From now on what arises in a module, in what a package has, or in the files of a folder, is a user's error."""
+    if folder is not None:
+        _user_folders.add(f"{folder}{os.sep}")
+    if module and module.partition(".")[0] != "league":
+        _user_modules.add(module)
+
+
+@contextmanager
+def code_told(what: str = "", advice: str = "mend it") -> Iterator[None]:
+    """Makes a `CodeError` of whatever code of a user raises within, also of what ends a process elsewhere.
+
+    Where an error arose decides, not its class: it is a user's where the engine has called into code of a user on the
+    way to it. A signal remains a signal.
+
+    Args:
+        what: which code is called, where nothing else is called within; empty: the traceback tells.
+        advice: the next step.
+
+    Raises:
+        CodeError: with the exception, its file and its line.
+    """
+    try:
+        yield
+    except BaseException as error:
+        told = as_users(error, what, advice)
+        if told is None or told is error:
+            raise
+        raise told from error
+
+
+def as_users(error: BaseException, what: str = "", advice: str = "mend it") -> LeagueError | None:
+    """The `CodeError` of what code of a user raised; a known error of ours is itself. None: it is not a user's.
+
+    what, advice: as for `code_told`.
+    """
+    known = error if isinstance(error, LeagueError) else None
+    if isinstance(error, GuardError) or is_signal(error):
+        return known
+    where = users_line(error)
+    if not where and (known or not what):
+        return known
+    if not where and (frames := traceback.extract_tb(error.__traceback__)):
+        where = f"{frames[-1].filename}, line {frames[-1].lineno}"
+    places = [place for place in (where, *getattr(error, "__notes__", [])) if place]
+    words = words_of(known) if known else described(error)
+    shown = f" ({'; '.join(places)})" if places else ""
+    return CodeError(f"{f'{what}: ' if what else ''}{words}{shown}; {advice}")
+
+
+def described(error: BaseException) -> str:
+    """An exception's class, and its message where it has one, on one line."""
+    words = words_of(error)
+    return f"{type(error).__name__}{f': {words}' if words else ''}"
+
+
+def words_of(error: BaseException) -> str:
+    """An exception's message on one line; empty where it cannot tell one."""
+    try:
+        return " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+    except Exception:
+        return ""
+
+
+def is_signal(error: BaseException) -> bool:
+    """Whether a signal was received; a KeyboardInterrupt is one only where nothing else handles SIGINT."""
+    if not isinstance(error, KeyboardInterrupt):
+        return isinstance(error, Interrupted)
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def users_line(error: BaseException) -> str:
+    """The innermost line of a user's code that the engine has called; empty where there is none."""
+    found, is_called = "", False
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        name, file = str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename
+        if name.partition(".")[0] == "league":
+            is_called = True
+        elif is_called and _is_users(name, file):
+            found = f"{file}, line {line}"
+    return found
+
+
+def _is_users(module: str, file: str) -> bool:
+    if module in _user_modules or module.partition(".")[0] in _user_modules:
+        return True
+    return any(
+        file.startswith(folder) and not {"site-packages", "dist-packages"} & set(Path(file[len(folder) :]).parts)
+        for folder in _user_folders
+    )
 
 
 def visible(text: str) -> str:

@@ -7,12 +7,13 @@ the machine's memory before anything has looked at it; what numbers take togethe
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -58,6 +59,8 @@ MAX_SECONDS = 365 * 86_400
 """Of anything that is waited for: a year."""
 MAX_ADDRESS = 2**13
 """Letters of where a game or a part of one's own came from; a path has at most half."""
+MAX_OWN_BYTES = 2**30
+"""Of a file that league wrote itself."""
 MAX_REAL = 3e38
 """Of a weight, a rate or a norm: a float32 holds nothing greater. What overflows on the way, guards find."""
 
@@ -124,17 +127,33 @@ def check_number(name: str, value: float, least: float, most: float, what: str) 
         )
 
 
-def read_file(path: Path, limit: int) -> bytes:
-    """The bytes of a regular file that somebody has named; another kind, such as a pipe, could keep one for ever.
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file, open for reading; a pipe or a device of that name keeps nobody waiting.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    file = open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")  # noqa: SIM115
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def read_file(path: Path, limit: int = MAX_OWN_BYTES) -> bytes:
+    """The bytes of a regular file; another kind, such as a pipe, could keep one for ever.
 
     Raises:
         OSError: it cannot be read.
         ValueError: it is no regular file, or has more than `limit` bytes; the message says which.
     """
-    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("it is no regular file")
-        if found.st_size > limit:
-            raise ValueError(f"it has {found.st_size:,} bytes, more than the {limit:,} allowed")
-        return file.read(limit)
+    try:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > limit:
+                raise ValueError(f"it has {size:,} bytes, more than the {limit:,} allowed")
+            return file.read(limit)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise ValueError(error.strerror) from None
+        raise

@@ -30,6 +30,20 @@ MOST = {"encoder_layers": MAX_LAYERS, "history_tokens": MAX_HISTORY}
 _ARCHITECTURE = TypeAdapter(Architecture)
 
 
+def load_fit(source: str | Path | Frozen) -> tuple[Manifest, dict[str, torch.Tensor]]:
+    """`league.snapshots.io.load`, once weights, architecture and game are known to fit each other.
+
+    Of a policy of one's own, whose code is not run, the weights are not compared with a network.
+
+    Raises:
+        SnapshotError: as `load_policy`.
+    """
+    manifest, tensors = load(source)
+    if manifest.own_policy is None:
+        _fitting(manifest, tensors, str(source))
+    return manifest, tensors
+
+
 def load_policy(
     folder: str | Path | Frozen,
     device: str | torch.device = "cpu",
@@ -63,23 +77,38 @@ def load_policy(
                     f" it; open it with `league.load`, which finds the code that you have named"
                 )
             policy = _made(make(manifest, own), tensors)
+            _need_same_shapes(policy.state_dict(), tensors)
         else:
-            architecture = _architecture(manifest, len(tensors))
-            with torch.device("meta"):  # nothing is allocated before the shapes are known to be those of the file
-                policy = ActorCritic(architecture)
-        _need_same_shapes(policy.state_dict(), tensors)
+            policy = _fitting(manifest, tensors, str(folder))
         assert isinstance(policy, nn.Module)
         policy.load_state_dict(tensors, assign=own is None)
     except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise SnapshotError(
-            f"{folder}: weights and architecture do not fit ({reason}); export the agent again"
-        ) from error
+        raise _unfit(str(folder), error) from error
     try:
         return manifest, cast(Policy, policy.requires_grad_(False).eval().to(device))
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"device={device}: torch has no such device here ({reason}); pass `cpu`") from None
+
+
+def _fitting(manifest: Manifest, tensors: Mapping[str, torch.Tensor], where: str) -> ActorCritic:
+    """The library's network of a manifest, without memory, once its shapes are known to be those of the weights.
+
+    Raises:
+        SnapshotError: they are not.
+    """
+    try:
+        with torch.device("meta"):
+            policy = ActorCritic(_architecture(manifest, len(tensors)))
+        _need_same_shapes(policy.state_dict(), tensors)
+    except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
+        raise _unfit(where, error) from error
+    return policy
+
+
+def _unfit(where: str, error: Exception) -> SnapshotError:
+    reason = " ".join(str(error).split())
+    return SnapshotError(f"{where}: weights and architecture do not fit ({reason}); export the agent again")
 
 
 def _made(make: Callable[[], Policy], tensors: Mapping[str, torch.Tensor]) -> Policy:

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from league.errors import SnapshotError
+from league.snapshots.agent import load_fit
 from league.snapshots.files import MANIFEST
-from league.snapshots.io import load, save
+from league.snapshots.io import save
 from league.snapshots.manifest import About, Manifest
 
 
@@ -17,7 +18,7 @@ def export(snapshot: Path, out: Path) -> Manifest:
     Raises:
         SnapshotError: the snapshot is missing or damaged, or `out` holds something else already.
     """
-    manifest, tensors = load(snapshot)
+    manifest, tensors = load_fit(snapshot)
     if os.path.lexists(out) and not (out / MANIFEST).is_file():
         kind = "a folder that holds something else" if out.is_dir() else "there already and no folder"
         raise SnapshotError(f"{out} is {kind}; an export needs a new folder: name another")

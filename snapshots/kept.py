@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from league.schema import read_file
 from league.snapshots.files import INDEX, PREVIOUS, write_atomic
 
 
@@ -19,7 +20,7 @@ def states_of(folder: Path) -> dict[int, Path]:
     found = {}
     for index in (*sorted(folder.glob("kept-*.json")), folder / PREVIOUS, folder / INDEX):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            head = json.loads(index.read_bytes())
+            head = json.loads(read_file(index))
             if (folder / Path(head["data"]).name).is_file():
                 found[int(json.loads(head["tree"])["counters"]["steps"])] = index
     return dict(sorted(found.items()))
@@ -31,7 +32,7 @@ def without(index: Path, key: str) -> bytes:
     Raises:
         OSError, ValueError, KeyError: it cannot be read.
     """
-    head = json.loads(index.read_bytes())
+    head = json.loads(read_file(index))
     tree = json.loads(head["tree"])
     tree.pop(key, None)
     text = json.dumps(tree)
@@ -44,7 +45,7 @@ def keep_newest(folder: Path, steps: int, every: int, most: int) -> None:
     Raises:
         OSError: the disk refuses.
     """
-    write_atomic(folder / f"kept-{steps:012d}.json", (folder / INDEX).read_bytes())
+    write_atomic(folder / f"kept-{steps:012d}.json", read_file(folder / INDEX))
     there = {int(path.stem.removeprefix("kept-")): path for path in sorted(folder.glob("kept-*.json"))}
     stays = chosen(there, every, most)
     for path in (path for step, path in there.items() if step not in stays):
@@ -81,7 +82,7 @@ def data_of(index: Path) -> str | None:
         OSError: it cannot be read, which says nothing of what it names.
     """
     try:
-        return Path(json.loads(index.read_bytes())["data"]).name
+        return Path(json.loads(read_file(index))["data"]).name
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 

@@ -25,6 +25,7 @@ import torch
 
 from league.acts import act
 from league.errors import SnapshotError
+from league.schema import open_regular, read_file
 from league.snapshots.files import INDEX, PREVIOUS, TEMPORARY, clean, write_atomic
 from league.snapshots.kept import data_of, kept_data, remove_unnamed
 
@@ -67,7 +68,7 @@ def save_state(folder: Path, tree: dict[str, Any]) -> None:
             shutil.rmtree(draft, ignore_errors=True)
         newest = data_of(folder / INDEX)
         if newest not in (None, name):
-            write_atomic(folder / PREVIOUS, (folder / INDEX).read_bytes())
+            write_atomic(folder / PREVIOUS, read_file(folder / INDEX))
         head = {"format": FORMAT, "data": name, "sha256": digest, "tree_sha256": _sha256(index), "tree": index}
         write_atomic(folder / INDEX, json.dumps(head).encode())
         remove_unnamed(folder)
@@ -176,7 +177,7 @@ def _read(path: Path) -> dict[str, Any]:
         SnapshotError: it cannot be read now, or by this league; that says nothing of what is in it.
     """
     try:
-        head = json.loads(path.read_bytes())
+        head = json.loads(read_file(path))
         if isinstance(head["format"], int) and head["format"] > FORMAT:
             raise SnapshotError(
                 f"{path}: a newer league wrote it (format {head['format']}); go on with that one, or begin a new one"
@@ -215,12 +216,12 @@ def _set_aside(folder: Path) -> list[str]:
     damaged = [path for path in files if path.exists() and path.name not in others]
     for path in damaged:
         path.rename(path.with_name(path.name + mark))
-    write_atomic(folder / INDEX, (folder / PREVIOUS).read_bytes())
+    write_atomic(folder / INDEX, read_file(folder / PREVIOUS))
     return [path.name + mark for path in damaged]
 
 
 def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -32,8 +32,7 @@ from league.play.evaluation import Contestant, Pairing, Summary, check_games, nu
 from league.play.recording import Recording
 from league.policies.actor_critic import state_bytes
 from league.schema import MAX_SEED, check_number
-from league.snapshots import io as snapshot_files
-from league.snapshots.agent import Agent
+from league.snapshots.agent import Agent, load_fit
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
@@ -84,6 +83,8 @@ class Named:
     agent_id: str
     label: str
     folder: Path | None
+    is_own: bool = False
+    """Whether it is a snapshot of a run of the store: the settings of any other folder are a stranger's."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def find_agent(store: Store | None, name: str) -> Named:
         return Named(name, name, None)
     runs = [] if store is None else [row.run for row in store.runs()]
     if is_path(name) or (name.partition("@")[0] not in runs and os.path.isdir(name)):
-        manifest, _ = snapshot_files.load(Path(name))
+        manifest, _ = load_fit(Path(name))
         return Named(manifest.agent_id, f"{manifest.run}@{manifest.step}", Path(name))
     if store is None:
         raise UsageError(
@@ -126,7 +127,7 @@ def find_agent(store: Store | None, name: str) -> Named:
             f"agent {name!r}: the files of {row.run}@{row.step} were pruned on {row.pruned_at:%Y-%m-%d}, so it cannot"
             f" play; name one of those that {shown} shows with files"
         )
-    return Named(row.agent_id, f"{row.run}@{row.step}", store.path.parent / row.path)
+    return Named(row.agent_id, f"{row.run}@{row.step}", store.path.parent / row.path, is_own=True)
 
 
 def is_path(name: str) -> bool:
@@ -381,8 +382,9 @@ def play_pairings(
 
 
 def _workers_of(meeting: Meeting) -> int:
-    """Worker processes that play a meeting: as many as the agents' runs had, at most one a core."""
-    sections = [manifest.config.get("env") for manifest, _ in meeting.nets.values()]
+    """Worker processes that play a meeting: as many as the own runs among the agents had, at most one a core."""
+    manifests = [meeting.nets[named.agent_id][0] for named in meeting.sides if named.is_own]
+    sections = [manifest.config.get("env") for manifest in manifests]
     asked = [section.get("workers") for section in sections if isinstance(section, dict)]
     most = min(max([0, *(count for count in asked if type(count) is int)]), registry.num_cores())
     with suppress(ConfigError):  # a game that only this process has

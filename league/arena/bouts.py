@@ -12,11 +12,12 @@ from league.acts import act
 from league.arena.agents import Meeting, Named
 from league.arena.own_bots import players
 from league.envs import registry
-from league.errors import UsageError
+from league.errors import UsageError, code_told
 from league.play.bots import BotPolicy
 from league.play.evaluation import MAX_STEPS
 from league.play.recording import Tape
 from league.play.seats import match_result
+from league.signals import settings_kept
 from league.snapshots.agent import Agent
 from league.types import BOT_PREFIX, Closing, FloatArray, Mask, MatchResult, Turns
 
@@ -100,6 +101,8 @@ class Bout:
         """(S,): who decides in the next step."""
         return np.ones(2, np.bool_) if self._turns is None else self._turns.to_act[0].copy()
 
+    @settings_kept()
+    @code_told()
     def step(self) -> None:
         """One step: the players decide, where they are to; a seat without one plays what is in the batch's actions.
 

@@ -14,8 +14,9 @@ from league.arena.minds import Minds
 from league.arena.replays import Playback
 from league.envs import registry
 from league.envs.drawing import Drawing
-from league.errors import ConfigError, one_line
+from league.errors import code_told, one_line
 from league.policies.insight import Insight
+from league.signals import settings_kept
 from league.types import SEATS, ActionSpec, GameSpec, MatchBatch, Turns
 
 Picture = npt.NDArray[np.uint8]
@@ -63,7 +64,7 @@ def course_of(
 
     Raises:
         LeagueError: it cannot be played back.
-        ConfigError: the game's drawing fails.
+        CodeError: the game's drawing fails.
     """
     game = playback.replay.game.name
     course = Course(playback.spec, playback.seconds_per_step)
@@ -102,15 +103,11 @@ def framer(
     draw, render = registry.drawer(game), registry.renderer(game)
 
     def frame(batch: MatchBatch, step: int) -> Drawing | Picture | str:
-        try:
+        with settings_kept(), code_told(f"game {game}: its drawing fails at step {step}"):
             if draw is not None:
                 return draw(batch, 0) if seat is None else draw(batch, 0, seat=seat)
             if render is not None:
                 return np.asarray(render(batch, 0, **(how or {})), np.uint8)
-        except (ValueError, TypeError, LookupError, AttributeError, NotImplementedError, ArithmeticError) as error:
-            raise ConfigError(
-                f"game {game}: its drawing fails at step {step} ({one_line(str(error))}); mend it"
-            ) from None
         return words(batch, step, seat)
 
     return frame

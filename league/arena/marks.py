@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from league.errors import note_user_code
 from league.schema import PartSource
 
 MOST_BYTES = 2**24
@@ -27,6 +28,7 @@ def mark_of(thing: Callable[..., Any]) -> PartSource:
     counts the type.
     """
     code, values = _code_of(thing)
+    note_user_code(str(getattr(code, "__module__", "")))
     name = str(getattr(code, "__qualname__", type(code).__qualname__))
     file = _file_of(code)
     data = b"" if file is None else file.read_bytes()

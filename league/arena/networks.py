@@ -15,7 +15,7 @@ from league.arena.opening import KINDS
 from league.arena.parts import Given, Say, difference, find_part, thing_of
 from league.config.models import AgentConfig, Config
 from league.envs.sources import failing
-from league.errors import ConfigError, UsageError
+from league.errors import ConfigError, UsageError, note_user_code
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.policy_checks import METHODS
 from league.policies.stacked import StackedPolicy
@@ -124,6 +124,7 @@ def _build(name: str, source: PartSource, spec: GameSpec, agent: AgentConfig) ->
     what, where = KINDS["policy"], source.address or name
     with failing(where, what.setting):
         policy = thing_of("policy", name, source)(spec, agent)
+    note_user_code(type(policy).__module__)
     if not isinstance(policy, nn.Module):
         raise ConfigError(f"policy={where}: gives {type(policy).__name__}, no torch.nn.Module; {what.how}")
     missing = [method for method in METHODS if not callable(getattr(policy, method, None))]

@@ -23,7 +23,8 @@ from league.envs import registry
 from league.errors import LeagueError, UsageError, one_line
 from league.play.evaluation import MAX_STEPS
 from league.play.recording import FORMAT, Tape, body_hash, unpack
-from league.schema import FrozenModel, read_file
+from league.schema import FrozenModel, open_regular, read_file
+from league.signals import settings_kept
 from league.snapshots.manifest import GameRecord
 from league.store.files import check_new, new_file
 from league.store.reading import Reader
@@ -192,7 +193,7 @@ def save(text: str, out: Path) -> None:
 def is_replay(path: str | Path) -> bool:
     """Whether a file says of itself that it is a replay; a file that cannot be read does not."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(Path(path)) as file:
             return b"".join(file.read(200).split()).startswith(b'{"format":"leaguereplay')
     except OSError:
         return False
@@ -255,6 +256,7 @@ class Playback:
             if isinstance(batch, Closing):
                 batch.close()
 
+    @settings_kept()
     def play(self) -> Played:
         """Plays all of it.
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from league.errors import GuardError, LeagueError
+from league.errors import GuardError, code_told
+from league.signals import StepKept
 from league.types import ActionSpec, FloatArray, Mask, Watched
 
 Bot = Callable[[FloatArray, Any, np.random.Generator], Any]
@@ -106,9 +105,10 @@ class BotPolicy(nn.Module):
         seen = obs.cpu().numpy().copy()
         seen.flags.writeable = False
         actions = np.empty((len(obs), self._choices.spec.num_parts), self._type)
-        for i, seed in enumerate(drawn):
-            legal = None if allowed is None else allowed[i]
-            actions[i] = self.decide(seen[i], legal, np.random.Generator(np.random.Philox(seed)))
+        with StepKept():
+            for i, seed in enumerate(drawn):
+                legal = None if allowed is None else allowed[i]
+                actions[i] = self.decide(seen[i], legal, np.random.Generator(np.random.Philox(seed)))
         nothing = torch.zeros(len(obs), device=obs.device)
         return torch.from_numpy(actions).to(obs.device), nothing, nothing
 
@@ -141,15 +141,8 @@ class BotPolicy(nn.Module):
         choices = self._choices
         if mask is not None and not len(mask):  # of real numbers alone
             mask = None
-        try:
+        with code_told(f"bot:{self.name}", "mend it, and name it again with --bot"):
             answer = self._bot(obs, choices.from_mask(mask), rng)
-        except LeagueError:
-            raise
-        except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(last.filename).name}, line {last.lineno}"
-            words = " ".join(str(error).split())
-            raise self._bad(f"{type(error).__name__}: {words} ({where})") from error
         try:
             return choices.flat(choices.check(answer, choices.from_mask(mask)))
         except (ValueError, OverflowError) as error:

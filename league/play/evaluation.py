@@ -15,12 +15,13 @@ import torch
 
 from league.acts import advance
 from league.device import autocast, sent
-from league.errors import SnapshotError, UsageError
+from league.errors import SnapshotError, UsageError, code_told
 from league.maths.record import Record
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
 from league.play.recording import Recorder, Recording
 from league.play.seats import SeatView, bot_id, match_result, short_name
 from league.schema import MAX_GAMES, check_number
+from league.signals import settings_kept
 from league.types import (
     BOT_PREFIX,
     EXTERNAL,
@@ -107,6 +108,8 @@ class Summary(Record):
         return f"against {opponent}: score {self.score:.0%} [{self.lower:.0%}, {self.upper:.0%}], {counts}"
 
 
+@settings_kept()
+@code_told()
 def play(
     make_batch: Callable[[int], MatchBatch],
     pairings: Sequence[Pairing],

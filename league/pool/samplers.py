@@ -6,9 +6,7 @@ returns one weight a member; one of your own goes into the table by `register`.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -16,8 +14,9 @@ import numpy.typing as npt
 
 from league.config import models
 from league.config.models import PoolConfig
-from league.errors import ConfigError, GuardError, LeagueError, nearest
+from league.errors import ConfigError, GuardError, code_told, nearest
 from league.maths.metagame import nash
+from league.signals import StepKept
 
 Floats = npt.NDArray[np.float64]
 
@@ -184,18 +183,8 @@ def _drawn_by(name: str, sampler: Sampler, known: Known) -> Floats:
     Raises:
         GuardError: it fails, or what it returns are no weights.
     """
-    try:
+    with StepKept(), code_told(f"sampler {name}", "mend it, and name it again with --sampler"):
         given = sampler(known)
-    except LeagueError:
-        raise
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(last.filename).name}, line {last.lineno}"
-        words = " ".join(str(error).split())
-        raise GuardError(
-            f"sampler {name}: {type(error).__name__}: {words} ({where}); mend it, and name it again with --sampler",
-            "bad_sampler",
-        ) from error
     return _checked(name, given, len(known.members))
 
 

@@ -13,11 +13,11 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, TextIO
 
 from league.errors import brief, one_line
 
@@ -25,17 +25,24 @@ SCHEMA = 1
 """The number of the format of all JSON on stdout: it is raised where a key goes or means something else."""
 
 
+_data: list[TextIO] = []
+"""Where data goes instead of `sys.stdout`, if that is so."""
+
+
 @contextmanager
-def streams() -> Iterator[None]:
+def streams(*, data_alone: bool = False) -> Iterator[None]:
     """Within it stdout and stderr take every letter: one that their encoding lacks is spelt out.
 
     At its end what they did not take is given up, so that Python does not try, and fail, again as it ends.
+
+    data_alone: what other code prints goes to stderr, also what C code writes to descriptor 1; so JSON stays JSON.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        yield
+        with _apart() if data_alone else nullcontext():
+            yield
     finally:
         for stream in (sys.stdout, sys.stderr):
             try:
@@ -46,6 +53,45 @@ def streams() -> Iterator[None]:
                     os.dup2(nowhere.fileno(), stream.fileno())
 
 
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Within it only what goes through this door reaches stdout."""
+    stdout, stderr = sys.stdout, sys.stderr
+    if stdout is None or stderr is None:
+        yield
+        return
+    stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # it is closed
+        yield
+        return
+    data = stdout
+    with suppress(OSError):
+        if stdout.fileno() == 1:
+            data = open(kept, "w", encoding=stdout.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    with suppress(OSError):
+        os.dup2(2, 1)
+    _data.append(data)
+    sys.stdout = stderr
+    try:
+        yield
+    finally:
+        sys.stdout = stdout
+        _data.clear()
+        try:
+            data.flush()
+        except (OSError, ValueError):
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), kept)
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _out() -> TextIO | None:
+    return _data[0] if _data else sys.stdout
+
+
 def flush() -> None:
     """Gives what was printed to whoever reads it.
 
@@ -53,22 +99,22 @@ def flush() -> None:
         OSError: stdout does not take it.
     """
     with _stdout():
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        if (out := _out()) is not None:
+            out.flush()
 
 
 def show(line: str = "") -> None:
     """A line of data on stdout."""
     with _stdout():
-        print(one_line(line), flush=True)
+        print(one_line(line), file=_out(), flush=True)
 
 
 def put(text: str) -> None:
     """Whole lines on stdout as they are: a table, or what another process of ours has printed through this door."""
     with _stdout():
-        if sys.stdout is not None:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+        if (out := _out()) is not None:
+            out.write(text)
+            out.flush()
 
 
 def say(message: str, quiet: bool = False) -> None:
@@ -94,7 +140,7 @@ def print_json(data: Any) -> None:
     data: a mapping or a dataclass; what a command lists is under a name.
     """
     with _stdout():
-        print(json.dumps({"schema": SCHEMA, **plain(data)}, allow_nan=False), flush=True)
+        print(json.dumps({"schema": SCHEMA, **plain(data)}, allow_nan=False), file=_out(), flush=True)
 
 
 def plain(value: Any) -> Any:

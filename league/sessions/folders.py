@@ -16,10 +16,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from league.errors import SnapshotError, StoreError, UsageError, command
-from league.schema import FrozenModel
+from league.schema import FrozenModel, read_file
 from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, has_state, write_atomic
 from league.snapshots.kept import states_of
 from league.snapshots.manifest import Manifest, parse
@@ -321,10 +319,9 @@ def read_manifest(snapshot: Path) -> Manifest:
     """
     path = snapshot / MANIFEST
     try:
-        with open(path, "rb") as file:
-            text = file.read(MAX_MANIFEST_BYTES)
-    except OSError as error:
-        raise SnapshotError(f"{path}: {error.strerror or error}") from None
+        text = read_file(path, MAX_MANIFEST_BYTES)
+    except (OSError, ValueError) as error:
+        raise SnapshotError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     return parse(text, str(path))
 
 
@@ -350,8 +347,8 @@ def _is_empty(folder: Path, store: Store, row: RunRow) -> bool:
 def _read(folder: Path) -> Mark | None:
     """A folder's mark; None where it has none that can be read."""
     try:
-        return Mark.model_validate_json((folder / MARK).read_bytes())
-    except (OSError, ValidationError):
+        return Mark.model_validate_json(read_file(folder / MARK, MAX_MANIFEST_BYTES))
+    except (OSError, ValueError):
         return None
 
 

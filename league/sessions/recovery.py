@@ -9,6 +9,7 @@ from typing import Any
 
 from league.errors import SnapshotError
 from league.pool import league_pool
+from league.schema import open_regular
 from league.sessions.folders import folder_of, instead, manifests, read_manifest, set_aside, snapshots_of
 from league.sessions.shelf import FileShelf, snapshot_row
 from league.snapshots.files import WEIGHTS, clean
@@ -160,5 +161,5 @@ def lost_rows(run: str, saved: Mapping[str, list[int]], found: Mapping[str, list
 
 
 def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from league.boards.standings import Rated
-from league.errors import LeagueError
+from league.errors import LeagueError, is_signal
 from league.play.evaluation import Summary
 from league.training.run import Report, Start, Watcher
 
@@ -87,14 +87,16 @@ class Steady(Watcher):
     def _call(self, watcher: Watcher, listen: Callable[..., object], *arguments: object) -> object:
         try:
             return listen(*arguments)
-        except Exception as error:
+        except BaseException as error:
+            if is_signal(error):
+                raise
             failure = id(watcher), str(error) if isinstance(error, LeagueError) else ""
             if failure not in self._failed:
                 self._failed.add(failure)
                 self._tell_of(error, [other for other in self._watchers if other is not watcher])
         return None
 
-    def _tell_of(self, error: Exception, others: Sequence[Watcher]) -> None:
+    def _tell_of(self, error: BaseException, others: Sequence[Watcher]) -> None:
         if isinstance(error, LeagueError):
             for other in others:
                 self._call(other, getattr(other, "say", _nobody), str(error))

@@ -19,7 +19,7 @@ from league.config.models import OURS, Config
 from league.envs import registry
 from league.errors import ConfigError, SnapshotError, UsageError, command
 from league.policies.actor_critic import Architecture
-from league.snapshots import io as snapshot_files
+from league.snapshots.agent import load_fit
 from league.snapshots.manifest import Manifest
 from league.store.rows import RunRow
 from league.store.store import Store
@@ -33,10 +33,10 @@ def find_target(store: Store, row: RunRow, told: Mapping[str, Any]) -> Named:
         return Named(agent_id, agent_id, None)
     for snapshot in (snapshot for run in store.runs() for snapshot in store.snapshots(run.run)):
         if snapshot.agent_id == agent_id and snapshot.pruned_at is None:
-            return Named(agent_id, f"{snapshot.run}@{snapshot.step}", store.path.parent / snapshot.path)
+            return Named(agent_id, f"{snapshot.run}@{snapshot.step}", store.path.parent / snapshot.path, True)
     if folder := told.get("folder"):
         with suppress(SnapshotError):
-            manifest, _ = snapshot_files.load(folder)
+            manifest, _ = load_fit(folder)
             if manifest.agent_id == agent_id:
                 return Named(agent_id, f"{manifest.run}@{manifest.step}", Path(folder))
     steps = json.loads(row.config)["run"]["total_steps"]
@@ -54,7 +54,7 @@ def game_of(named: Named, env: object, given: Given, store: Path, say: Callable[
         UsageError: one of these is gone, has changed since this user named it, or was never named here.
     """
     if named.folder is not None:
-        manifest = snapshot_files.load(named.folder)[0]
+        manifest = load_fit(named.folder)[0]
         find_again(manifest.game.name, manifest.game.came_from, named.label, env, say)
         if (own := manifest.own_policy) is not None:
             find_part("policy", own.policy, own.source, named.label, given)
@@ -69,15 +69,17 @@ def game_of(named: Named, env: object, given: Given, store: Path, say: Callable[
 
 
 def layer_of(named: Named, manifest: Manifest) -> Layer:
-    """The settings that a net was trained with, as an agent's folder tells them; threads are this machine's.
+    """What the exploiter of a net has of the net's settings, as the agent's folder tells them.
 
-    Its curriculum is left out: the exploiter is judged in the game that the net is evaluated in, and learns in it. Its
-    sampler and its bots have no part in this.
+    Of an own run these are all but threads, curriculum, sampler and bots: the exploiter is judged in the game that the
+    net is evaluated in, and learns in it. Of any other folder they are the game and the network alone.
     """
     try:
         layer: Layer = settings.to_json(settings.from_json(manifest.config))
     except ConfigError as error:
         raise SnapshotError(f"agent {named.label}: its manifest has no settings to learn with ({error})") from None
+    if not named.is_own:
+        return {"agent": layer["agent"], "env": {"name": manifest.game.name, **manifest.game.options}}
     env = layer["env"]
     kept = {key: value for key, value in env.items() if key not in ("options", "threads", "curriculum")}
     layer["env"] = kept | env["options"]

@@ -18,6 +18,7 @@ from league.errors import ContractError
 from league.play.bots import BotPolicy
 from league.policies.policy_checks import check_policy
 from league.pool.samplers import Beginning, probabilities
+from league.signals import settings_kept
 from league.training.foresight import encoding
 from league.types import GameSpec, Policy
 
@@ -27,6 +28,7 @@ TRIED_ROWS, TRIED_STEPS = 2, 5
 """What a policy is tried on: the least that `check_policy` takes."""
 
 
+@settings_kept()
 def try_parts(
     config: Config, spec: GameSpec, *, rows: int = TRIED_ROWS, steps: int = TRIED_STEPS, seed: int = 0
 ) -> None:

@@ -13,10 +13,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NoReturn
 
 from league.errors import LeagueError, StoreError, UsageError, as_known
+from league.signals import python
 
 MAX_MEMORY = 4 * 2**30
 """Of the process, libraries and all: the engine's 1 GB, its rows as Python has them, and the same as text."""
@@ -40,14 +40,12 @@ def run_apart(
         LeagueError: what it raised; or it took longer than `ANSWER_SECONDS` once it had begun, or more memory or output
             than there is.
     """
-    places = [str(Path(sys.modules["league"].__path__[0]).parent), *filter(None, sys.path)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "PYTHONIOENCODING": "utf-8"}
     process = subprocess.Popen(
-        [sys.executable, "-c", code],
+        python(code),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         start_new_session=True,  # a signal to end comes to this process alone, which ends the other one
     )
     assert process.stdin and process.stdout and process.stderr

@@ -14,6 +14,7 @@ import numpy as np
 
 from league.acts import act
 from league.errors import StoreError
+from league.schema import read_file
 from league.store.codec import naive
 from league.store.connection import STATEMENT_ERRORS, Cursor, DatabaseError, first_line
 from league.store.files import replace_whole
@@ -109,7 +110,7 @@ def _read(path: Path) -> Waiting:
     Raises:
         OSError, ValueError, KeyError, TypeError: it cannot be read, or is not what was written.
     """
-    data = path.read_bytes()
+    data = read_file(path)
     if _mark(data) != path.name.split(".")[-2]:
         raise ValueError("its hash differs from its name's")
     return Waiting.of(json.loads(data, object_hook=_revived))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -98,7 +99,7 @@ def is_held(path: Path) -> bool | None:
     That is without the file, and where the last holder was on another machine, whose locks this one may not see.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # as above
     except OSError:
         return None
     try:
@@ -120,6 +121,8 @@ def _locked(path: Path) -> int:
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}; make its folder writable") from None
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise StoreError(f"{path}: it is no regular file; remove it")
             _lock(descriptor)
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor

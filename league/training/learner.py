@@ -135,7 +135,7 @@ class Learner:
             problem = bad_weights(self._named_parameters())
             if problem:
                 raise self._sick(problem, rollout)
-        except GuardError:
+        except BaseException:  # the weights that a run is saved with are those of its last whole update
             self._kept.restore()
             self._rng.bit_generator.state = drawn
             raise

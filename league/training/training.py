@@ -17,14 +17,14 @@ from league.acts import act
 from league.config.models import Config
 from league.config.updates import next_snapshot_mark, smaller
 from league.device import is_out_of_memory, prepare_training
-from league.errors import GuardError, LeagueError
+from league.errors import GuardError, LeagueError, code_told
 from league.play import randomness
 from league.play.evaluation import Summary
 from league.play.graphs import StepGraphs
 from league.play.moving import seed_after
 from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.payoff_games import measure_payoffs
-from league.signals import Interrupted, received
+from league.signals import Interrupted, received, settings_kept
 from league.training.compiling import compiled
 from league.training.evaluating import evaluate
 from league.training.guards import Alarm
@@ -241,7 +241,8 @@ class Training:
         self._has_matches = True
         started = time.perf_counter()
         learner = self.run.config.learner
-        rollout = self.collector.collect(learner.rollout_steps, counters.update + 1, learner.segments)
+        with settings_kept():
+            rollout = self.collector.collect(learner.rollout_steps, counters.update + 1, learner.segments)
         self._play_seconds = time.perf_counter() - started
         return rollout
 
@@ -254,7 +255,8 @@ class Training:
         run, counters = self.run, self.counters
         run.shelf.settle()  # before the update: an error of the disk leaves the run between two of them
         started = time.perf_counter()
-        metrics: dict[str, float] = self.learner.update(rollout)
+        with settings_kept():
+            metrics: dict[str, float] = self.learner.update(rollout)
         learned, num_steps = time.perf_counter() - started, rollout.reward.numel()
         counters.update += 1
         counters.steps += num_steps
@@ -347,7 +349,8 @@ class Training:
         """
         run = self.run
         try:
-            yield
+            with code_told():
+                yield
         except GuardError as error:
             if not self._has_begun:  # a worker process that died as it began
                 raise

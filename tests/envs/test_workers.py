@@ -23,7 +23,7 @@ from league.envs.lastaction import LastActions, _pack
 from league.envs.row import MatchError
 from league.envs.sharing import arrays_of
 from league.envs.workers import WorkerBatch
-from league.errors import ConfigError, LeagueError
+from league.errors import CodeError, ConfigError, LeagueError
 from league.types import Regrouping, Turns
 from tests.helpers.cases import cases
 from tests.helpers.games import new_user
@@ -234,7 +234,12 @@ def test_what_a_game_raises_is_what_it_raises_in_one_process(fault: str, tmp_pat
                 batch.step()
             batch.reset(np.zeros(7, np.uint64))
         del batch
-    assert found[0] == found[1] and found[0][0] is (ZeroDivisionError if fault == "divide" else MatchError)
+    if fault == "divide":  # an exception of its own comes as an error that names it, with file and line
+        (kind, words, note), (told, line, _) = found
+        assert kind is ZeroDivisionError and told is CodeError
+        assert f"ZeroDivisionError: {words}" in line and "noisy.py, line" in line and note in line
+    else:
+        assert found[0] == found[1] and found[0][0] is MatchError
     assert "row" in found[0][1] + found[0][2]
 
 

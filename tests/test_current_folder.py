@@ -1,0 +1,151 @@
+"""No process of ours imports what lies in the current folder, and a stranger's agent sets nothing but what it plays."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from league import evaluate, exploit, export, train
+from league.arena.agents import find_agent
+from league.envs import registry
+from league.sessions.targets import layer_of
+from league.signals import python
+from league.snapshots import io as snapshot_files
+from league.store.store import Store
+from tests.helpers.games import new_user
+
+ROOT = Path(__file__).resolve().parents[1]
+LEAGUE = Path(sys.executable).with_name("league")
+NAMES = (
+    *("league", "json", "duckdb", "torch", "numpy", "sitecustomize", "usercustomize", "socket", "ctypes", "codecs"),
+    *("typing", "pathlib", "subprocess", "faulthandler", "pydantic", "safetensors", "decimal", "datetime", "cli"),
+)
+SETS = (
+    *("env.rows=4", "learner.minibatches=1", "learner.rollout_steps=8", "pool.live_nets=1", "run.total_steps=64"),
+    *("run.allow_short=true", "agent.lstm_size=8", "run.evaluate_games=2"),
+)
+GAME = """
+from league.envs import Match
+
+
+class Sums(Match):
+    obs_size, action, max_steps = 1, 2, 4
+
+    def reset(self, rng):
+        self.steps = 0
+
+    def observe(self, seat):
+        return [self.steps / 4]
+
+    def step(self, actions):
+        self.steps += 1
+        if self.steps == 3:
+            self.end(0)
+"""
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """A folder in which any import of a module of the list leaves a mark."""
+    folder = tmp_path / "trap"
+    folder.mkdir()
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'sprung.txt')!r}, 'a').write({name!r} + '\\n')\nraise SystemExit('sprung')\n"
+        )
+    return folder
+
+
+def need_unsprung(trap: Path) -> None:
+    mark = trap.parent / "sprung.txt"
+    assert not mark.exists(), mark.read_text()
+
+
+def league(*words: object, cwd: Path, config: Path) -> subprocess.CompletedProcess[str]:
+    """The installed command itself, as a shell starts it."""
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(config)}
+    return subprocess.run([LEAGUE, *map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+def test_a_query_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) -> None:
+    """`league query` asks in another Python, which finds its modules where this one does."""
+    store = tmp_path / "league.duckdb"
+    Store.create(store)
+    done = league("query", "SELECT 1 AS one", "--store", store, "--json", cwd=trap, config=tmp_path)
+    assert done.returncode == 0 and '"rows": [[1]]' in done.stdout, done.stderr
+    need_unsprung(trap)
+
+
+def test_a_worker_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) -> None:
+    """Worker processes import the game's file and league, whatever lies where the command was called."""
+    (tmp_path / "game").mkdir()
+    (tmp_path / "game" / "sums.py").write_text(GAME)
+    words = [word for setting in (*SETS, "env.workers=2") for word in ("--set", setting)]
+    done = league(
+        *("train", "--stage", "smoke", "--env", tmp_path / "game" / "sums.py", "--store", tmp_path / "s.duckdb"),
+        *(*words, "--quiet", "--json"),
+        cwd=trap,
+        config=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    need_unsprung(trap)
+
+
+@pytest.mark.parametrize("first", ["", "folder"])
+def test_a_folder_that_came_first_comes_last(first: str, trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python that looks in the current folder first, as an interactive one does, starts others that look there last.
+
+    What lies there alone is still found.
+    """
+    (trap / "only_here.py").write_text("FOUND = 1\n")
+    monkeypatch.chdir(trap)
+    monkeypatch.setattr(sys, "path", [first and str(trap), *sys.path])
+    code = "import json, league, only_here; print(json.dumps([league.__file__, sys.argv[1:]]))"
+    done = subprocess.run(python(code, "a", 1), capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f'["{ROOT}/league/__init__.py", ["a", "1"]]'
+    need_unsprung(trap)
+
+
+def stranger(tmp_path: Path) -> tuple[Path, Path]:
+    """A store with a run of two workers, and an exported folder of its agent that claims much more."""
+    (tmp_path / "sums.py").write_text(GAME)
+    store = tmp_path / "own" / "s.duckdb"
+    trained = train(
+        "smoke", env=str(tmp_path / "sums.py"), overrides=[*SETS, "env.workers=2"], store=store, run="r", device="cpu"
+    )
+    folder = tmp_path / "given"
+    manifest = export(trained.run, folder, store=store).model_dump(mode="json")
+    manifest["config"]["env"] |= {"workers": 128, "rows": 2**16, "threads": 512}
+    manifest["config"]["learner"] |= {"epochs": 64, "device": "cuda", "learning_rate": 0.5}
+    manifest["config"]["run"]["total_steps"] = 10**9
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return store, folder
+
+
+def test_a_strangers_agent_sets_only_what_it_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluations of a folder start no workers, and its exploiter learns by this user's settings, with its network."""
+    with new_user(tmp_path):
+        store, folder = stranger(tmp_path)
+        made: list[int] = []
+        monkeypatch.setattr(registry, "num_cores", lambda: 2)
+        make = registry.make
+        monkeypatch.setattr(
+            registry, "make", lambda *a, workers=0, **k: made.append(workers) or make(*a, workers=workers, **k)
+        )
+        for agent in ("r", str(folder)):
+            evaluate(agent, "bot:random", games=2, store=store, device="cpu")
+            assert max(made) == (2 if agent == "r" else 0)
+            made.clear()
+        manifest, _ = snapshot_files.load(folder)
+        mine = layer_of(find_agent(Store.open(store), "r"), manifest)
+        assert {"learner", "run", "pool", "rewards"} <= set(mine)
+        assert mine["learner"]["epochs"] == 64
+        assert set(layer_of(find_agent(None, str(folder)), manifest)) == {"agent", "env"}
+        done = exploit(
+            *(str(folder), 64), games=2, overrides=[*SETS, "run.total_steps=64"], store=tmp_path / "x.duckdb"
+        )
+        config = json.loads(Store.open(tmp_path / "x.duckdb").find_run(done.run).config)
+        assert (config["env"]["workers"], config["env"]["rows"], config["learner"]["device"]) == (0, 4, "auto")

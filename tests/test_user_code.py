@@ -1,0 +1,416 @@
+"""Whatever code that a user named raises is one line with its file and line, exit code 1, and the run is saved."""
+
+import json
+import locale
+import os
+import random
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import league
+from league.arena.games import enter
+from league.cli import main
+from league.envs import registry
+from league.errors import CodeError, LeagueError
+from league.store.store import Store
+from tests.helpers import processes
+from tests.helpers.cases import cases
+from tests.helpers.games import new_user
+
+FAULTS = {
+    "exit": "sys.exit()",
+    "exit 3": "raise SystemExit(3)",
+    "exit 4": "sys.exit(4)",
+    "generator": "raise GeneratorExit",
+    "interrupt": "raise KeyboardInterrupt",
+    "own": "raise Strange('odd')",
+    "disk": "raise OSError(28, 'No space left on device')",
+    "file": "open('/nowhere/at/all')",
+    "pipe": "raise BrokenPipeError(32, 'Broken pipe')",
+    "memory": "raise MemoryError",
+    "divide": "1 / 0",
+    "stop": "next(iter(()))",
+    "mute": "raise Mute",
+    "league": "raise Known('as it says')",
+    "usage": "raise UsageError('as it says')",
+    "recursion": "(lambda f: f(f))(lambda f: f(f))",
+}
+HEAD = """
+import sys
+import torch
+from league.envs import Match
+from league.errors import LeagueError, UsageError
+
+
+class Strange(BaseException):
+    pass
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+class Known(LeagueError):
+    exit_code = 3
+
+
+COUNT = [0]
+
+
+def fail(at, when):
+    COUNT[0] += 1
+    if COUNT[0] > at and when:
+        FAULT  # here
+
+
+"""
+GAME = (
+    HEAD
+    + """
+class Sums(Match):
+    obs_size, action, max_steps = 1, 2, 4
+
+    def reset(self, rng):
+        self.steps = 0
+
+    def observe(self, seat):
+        return [self.steps / 4]
+
+    def step(self, actions):
+        fail(AT, WHERE == "step")
+        self.steps += 1
+        if self.steps == 3:
+            self.end(int(actions[0]))
+
+    def drawing(self, seat=None):
+        fail(AT, WHERE == "drawing")
+        from league.envs.drawing import Drawing
+        return Drawing((0, 0, 4, 4))
+
+
+def lucky(observation, legal, rng):
+    fail(AT, WHERE == "bot")
+    return 0
+
+
+def even(known):
+    fail(AT, WHERE == "sampler")
+    return [1.0] * len(known.members)
+"""
+)
+NET = (
+    HEAD
+    + """
+from league.policies.actor_critic import ActorCritic, Architecture
+
+
+class Net(ActorCritic):
+    def step(self, *arguments, **more):
+        fail(AT, WHERE == "net")
+        return super().step(*arguments, **more)
+
+    def sequence(self, *arguments, **more):
+        fail(AT, WHERE == "sequence")
+        return super().sequence(*arguments, **more)
+
+
+def make(spec, agent):
+    return Net(Architecture.of(spec, history_tokens=4, **SIZES))
+"""
+)
+SETS = (
+    *("env.rows=4", "learner.minibatches=1", "learner.rollout_steps=8", "pool.live_nets=1", "run.total_steps=128"),
+    *("run.allow_short=true", "agent.lstm_size=8", "run.evaluate_games=2", "run.ladder_share=0"),
+)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a user's code, who is new to this machine."""
+    with new_user(tmp_path):
+        yield tmp_path
+
+
+def write(folder: Path, fault: str = "divide", where: str = "", at: int = 0) -> tuple[str, int]:
+    """The path of a game whose part `where` fails after `at` calls, and the line that is to blame."""
+    body = f"WHERE, AT = {where!r}, {at}\n{GAME}".replace("FAULT", FAULTS[fault])
+    (folder / "sums.py").write_text(body)
+    return str(folder / "sums.py"), 1 + next(i for i, line in enumerate(body.splitlines()) if "# here" in line)
+
+
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    """The command's exit code, stdout and stderr."""
+    capfd.readouterr()
+    monkeypatch.setattr(sys, "argv", ["league", *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capfd.readouterr()
+    code = ended.value.code
+    return (0 if code is None else int(code)), said.out, said.err
+
+
+def need_told(found: tuple[int, str, str], file: str, line: int) -> str:
+    """One error on the last line, with file and line, exit code 1; nothing on stdout."""
+    code, out, err = found
+    last = err.rstrip().splitlines()[-1]
+    assert (code, out) == (1, "") and last.startswith("error: "), found
+    assert f"{file}, line {line}" in last and "Traceback" not in err and "stdout or a file" not in err, last
+    return last
+
+
+def sets(*more: str) -> list[str]:
+    return [word for setting in (*SETS, *more) for word in ("--set", setting)]
+
+
+@pytest.mark.parametrize("fault", cases("exit", "interrupt", "disk", "own", slow=FAULTS))
+def test_a_game_that_fails_as_it_trains_leaves_a_run_that_goes_on(
+    fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The run is saved as of its last whole update, whatever the game raised, and goes on once it is mended."""
+    file, line = write(user, fault, "step", at=130)
+    store = user / "s.duckdb"
+    words = ("train", "--stage", "smoke", "--env", file, "--store", store, "--run", "r", "--device", "cpu", *sets())
+    last = need_told(call(monkeypatch, capfd, *words, "--quiet"), file, line)
+    assert "; saved; go on with `league resume r" in last, last
+    row = Store.open(store).find_run("r")
+    assert row.status == "failed" and row.update >= 1 and row.steps == 32 * row.update
+    assert "code_failed" in [event.kind for event in Store.open(store).events("r")]
+    write(user)
+    code, _, err = call(monkeypatch, capfd, "resume", "r", "--env", file, "--store", store, "--quiet")
+    assert code == 0 and Store.open(store).find_run("r").status == "finished", err
+
+
+@pytest.mark.parametrize("fault", cases("exit 3", "memory", slow=FAULTS))
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_gate_over_code_that_fails_has_exit_code_1(
+    fault: str, workers: int, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Neither 0, 3 nor 4, which say what the test found, in this process and in workers."""
+    file, line = write(user)
+    store = user / "s.duckdb"
+    league.train("smoke", env=file, overrides=[*SETS, f"env.workers={workers}"], store=store, run="r", device="cpu")
+    write(user, fault, "step", at=5)
+    words = ("gate", "r", "bot:random", "--env", file, "--store", store, "--device", "cpu", "--quiet", "--json")
+    need_told(call(monkeypatch, capfd, *words), file, line)
+
+
+@pytest.mark.parametrize(
+    ("where", "fault"),
+    cases(("step", "exit 4"), ("bot", "exit"), ("bot", "disk"), slow=[("step", name) for name in FAULTS]),
+)
+@pytest.mark.parametrize("command", ["evaluate", "tournament", "watch"])
+def test_matches_over_code_that_fails_have_exit_code_1(
+    where: str,
+    fault: str,
+    command: str,
+    user: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Bots and games that fail end a command in one line, with or without a store."""
+    file, line = write(user, fault, where, at=3)
+    words: dict[str, tuple[object, ...]] = {
+        "evaluate": ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 8),
+        "tournament": ("tournament", "bot:lucky", "bot:random", "--games", 8),
+        "watch": ("watch", "bot:lucky", "--against", "bot:random", "--out", user / "a.html"),
+    }
+    more = ("--env", file, "--bot", f"{file}:lucky", "--store", user / "none.duckdb", "--quiet")
+    need_told(call(monkeypatch, capfd, *words[command], *more), file, line)
+
+
+@pytest.mark.parametrize("fault", cases("exit", slow=FAULTS))
+def test_a_drawing_that_fails_is_one_line(
+    fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A match is shown by code of the game, which may fail as the rest of it."""
+    file, line = write(user, fault, "drawing", at=1)
+    words = ("watch", "bot:random", "--against", "bot:lucky", "--env", file, "--bot", f"{file}:lucky")
+    more = ("--store", user / "none.duckdb", "--out", user / "a.html", "--quiet")
+    need_told(call(monkeypatch, capfd, *words, *more), file, line)
+
+
+@pytest.mark.parametrize(
+    ("where", "fault", "at"),
+    cases(
+        ("sampler", "exit", 130),
+        ("net", "exit 3", 70),
+        ("sequence", "own", 75),
+        ("bot", "interrupt", 190),
+        slow=[(where, fault, 75) for where in ("net", "sequence") for fault in FAULTS],
+    ),
+)
+def test_a_part_that_fails_leaves_a_run_that_goes_on(
+    where: str,
+    fault: str,
+    at: int,
+    user: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Samplers, bots and networks: the weights that are saved are those after the last whole update."""
+    file, line = write(user, fault, where, at=at)
+    words = ["train", "--stage", "smoke", "--env", file, "--store", user / "s.duckdb", "--run", "r", "--device", "cpu"]
+    words += sets("learner.epochs=4")
+    if where == "sampler":
+        words += ["--sampler", f"{file}:even", "--set", "pool.sampler=even"]
+    if where == "bot":
+        words += ["--bot", f"{file}:lucky", "--set", "pool.mix={'bot:lucky'=1.0}"]
+    if where in ("net", "sequence"):
+        sizes = league.config.load(env="kuhn").agent.model_dump(exclude={"policy", "history_frames"})
+        body = f"WHERE, AT, SIZES = {where!r}, {at}, {sizes}\n{NET}".replace("FAULT", FAULTS[fault])
+        (user / "net.py").write_text(body)
+        write(user)
+        file = str(user / "net.py")
+        line = 1 + next(i for i, text in enumerate(body.splitlines()) if "# here" in text)
+        words += ["--policy", f"{file}:make"]
+    last = need_told(call(monkeypatch, capfd, *words, "--quiet"), file, line)
+    assert "; saved; go on with `league resume r" in last, last
+    row = Store.open(user / "s.duckdb").find_run("r")
+    assert row.status == "failed" and row.update >= 1 and row.steps == 32 * row.update
+
+
+def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
+    """In Python, too: a game's error is a `CodeError` with its cause, in this process and from a worker."""
+    file, line = write(user, "divide", "bot")
+    with pytest.raises(CodeError, match=f"bot:lucky: ZeroDivisionError: .*, line {line}"):
+        league.evaluate("bot:lucky", "bot:random", 2, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
+    write(user, "league", "step")
+    name = enter(file) or ""
+    for workers in (0, 2):
+        batch = registry.make(name, rows=2, threads=1, options={}, workers=workers)
+        with pytest.raises(LeagueError, match="as it says") as caught:
+            batch.step()
+        assert caught.value.exit_code == 1, type(caught.value)
+    with pytest.raises(LeagueError, match=f"as it says .*, line {line}"):
+        league.evaluate("bot:lucky", "bot:random", 2, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
+
+
+@pytest.mark.parametrize("what", cases(SystemExit, GeneratorExit, slow=[KeyboardInterrupt, MemoryError]))
+def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: Path) -> None:
+    """A callback fails by whatever it raises; training goes on."""
+
+    class Leaves:
+        def report(self, report: object) -> None:
+            raise what
+
+    done = league.train(
+        "smoke", env="matrix", overrides=SETS, store=tmp_path / "s.duckdb", device="cpu", watcher=Leaves()
+    )
+    assert done.status == "finished"
+
+
+@pytest.mark.parametrize("fault", cases("exit", "memory", "own", slow=FAULTS))
+def test_an_import_that_fails_is_refused(
+    fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file that cannot be imported is a setting that cannot be run."""
+    file, line = write(user, fault)
+    body = Path(file).read_text()
+    Path(file).write_text(f"{body}\nfail(0, True)\n")
+    code, out, err = call(
+        monkeypatch, capfd, "evaluate", "bot:random", "--against", "bot:lucky", "--env", file, "--quiet"
+    )
+    assert code in (1, 2) and out == "" and f"{file}, line {line}" in err and len(err.splitlines()) == 1, (code, err)
+
+
+NOISY = """
+import io, os, sys, random, signal, warnings, locale, tempfile
+import numpy, torch
+print("printed as it is imported")
+
+
+def mess(value):
+    print("printed", value)
+    sys.stdout.write("written\\n")
+    sys.__stdout__.write("past the stream\\n")
+    sys.__stdout__.flush()
+    os.write(1, b"descriptor\\n")
+    os.chdir(tempfile.gettempdir())
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(3)
+    torch.set_grad_enabled(False)
+    random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    warnings.simplefilter("error")
+    locale.setlocale(locale.LC_ALL, "C")
+    os.environ["LEAGUE_KERNELS"] = "off"
+    numpy.seterr(all="raise")
+    sys.stdout = sys.stderr = io.StringIO()
+
+
+IMPORTED
+"""
+
+
+def write_noisy(folder: Path, *, at_import: bool) -> str:
+    """A game, a bot and a sampler that print and change what settings a process has."""
+    noisy = NOISY.replace("IMPORTED", "mess(0)" if at_import else "")
+    body = f"WHERE, AT = '', 0\n{noisy}{GAME}".replace("FAULT", "pass")
+    body = body.replace("COUNT[0] += 1", "COUNT[0] += 1\n    mess(at)")
+    (folder / "sums.py").write_text(body)
+    return str(folder / "sums.py")
+
+
+@pytest.mark.parametrize("at_import", [True, False])
+def test_json_stays_json_and_paths_keep_their_meaning(at_import: bool, user: Path) -> None:
+    """Whatever a game prints, and wherever it goes; stores and files are where the command was called."""
+    file = write_noisy(user, at_import=at_import)
+    home = user / "home"
+    home.mkdir()
+    words = ["--env", file, "--bot", f"{file}:lucky", "--store", "s.duckdb", "--device", "cpu", "--quiet", "--json"]
+    trained = ["train", "--stage", "smoke", "--run", "r", *sets("pool.mix={'self_play'=0.5,'bot:lucky'=0.5}"), *words]
+    trained += ["--sampler", f"{file}:even", "--set", "pool.sampler=even"]
+    for command in (
+        trained,
+        ["evaluate", "r", "--against", "bot:lucky", "--games", "4", *words],
+        ["gate", "r", "bot:lucky", "--max-games", "32", *words],
+        ["watch", "bot:lucky", "--against", "bot:random", "--out", "a.html", *words],
+    ):
+        done = processes.run(*command, cwd=home)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("error")]
+        assert done.returncode == 0 or (command[0] == "gate" and done.returncode in (3, 4)), (command, errors)
+        assert json.loads(done.stdout)["schema"] == 1 and len(done.stdout.splitlines()) == 1, done.stdout
+        assert "printed" in done.stderr
+    assert (home / "s.duckdb").exists() and (home / "a.html").exists()
+
+
+@pytest.mark.parametrize("at_import", [True, False])
+def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) -> None:
+    """Importing a game, evaluating and training leave the process as it was; a run learns what it learns without."""
+    kept = (
+        os.getcwd(),
+        os.environ.get("LEAGUE_KERNELS"),
+        torch.get_default_dtype(),
+        torch.get_num_threads(),
+        np.geterr(),
+    )
+    kept += (torch.is_grad_enabled(), sys.stdout, locale.setlocale(locale.LC_ALL))
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    random.seed(3), np.random.seed(3), torch.manual_seed(3)
+    draws = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    file = write_noisy(user, at_import=at_import)
+    enter(file)
+    if at_import:
+        assert draws == (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
+    league.evaluate("bot:lucky", "bot:random", 4, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
+    league.train("smoke", env=file, overrides=SETS, store=user / "s.duckdb", run="r", device="cpu")
+    now = (
+        os.getcwd(),
+        os.environ.get("LEAGUE_KERNELS"),
+        torch.get_default_dtype(),
+        torch.get_num_threads(),
+        np.geterr(),
+    )
+    now += (torch.is_grad_enabled(), sys.stdout, locale.setlocale(locale.LC_ALL))
+    assert [x for x in zip(now, kept, strict=True) if x[0] != x[1]] == []
+    assert ("error", None, Warning, None, 0) not in warnings.filters
+    assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
