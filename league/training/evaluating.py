@@ -47,8 +47,9 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
     started = time.perf_counter()
     nets = names_of(run, pool)
     opponents = _opponents(run, {net: name for net, name in nets.items() if net != agent_id})
-    wanted = dict.fromkeys(opponents, config.run.evaluate_games // SEATS)
     anchor = BOT_PREFIX + (run.spec.anchor or "")
+    anchor_first = sorted(opponents, key=lambda opponent: opponent != anchor)
+    wanted = dict.fromkeys(anchor_first, config.run.evaluate_games // SEATS)
     if anchor in wanted and counters.steps >= config.run.total_steps:
         wanted[anchor] = max(wanted[anchor], config.run.anchor_games // SEATS)
     results = _play(run, run.contestant(agent_id), opponents, wanted, first_row)
@@ -76,9 +77,8 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
 
 
 def _opponents(run: Run, nets: Mapping[str, str]) -> dict[str, Contestant]:
-    """Whom the newest snapshot meets, by agent id: the game's anchor, its other bots, and the nets that can be read."""
-    bots = sorted(run.spec.bots, key=lambda bot: bot != run.spec.anchor)
-    found = {BOT_PREFIX + bot: Contestant(BOT_PREFIX + bot) for bot in bots}
+    """Whom the newest snapshot meets, by agent id: the game's bots, and the nets that can be read."""
+    found = {BOT_PREFIX + bot: Contestant(BOT_PREFIX + bot) for bot in run.spec.bots}
     for net, name in nets.items():
         try:
             found[net] = run.contestant(net)
@@ -106,10 +106,11 @@ def _play(
         chosen = _chosen(wanted, given, left // (SEATS * longest) - 1 if longest else int(left > 0))
         if not chosen:
             break
-        seeds = np.random.SeedSequence([run.seed, counters.update, number]).generate_state(len(chosen)).tolist()
+        seeds = np.random.SeedSequence([run.seed, counters.update, number]).generate_state(len(opponents)).tolist()
         pairings = [
-            Pairing(contestant, opponents[agent], SEATS * pairs, seed)
-            for (agent, pairs), seed in zip(chosen.items(), seeds, strict=True)
+            Pairing(contestant, opponent, SEATS * chosen[agent], seed)
+            for (agent, opponent), seed in zip(opponents.items(), seeds, strict=True)
+            if agent in chosen
         ]
         total = SEATS * sum(wanted.values())
         if longest:
@@ -130,7 +131,8 @@ def _play(
 
 
 def _chosen(wanted: Mapping[str, int], given: Mapping[str, int], num_pairs: int) -> dict[str, int]:
-    """Who plays how many of the next pairs: each in turn is of the opponent with the smallest share of its own."""
+    """Who plays how many of the next pairs: each in turn is of the opponent with the smallest share of its own, of the
+    first in `wanted` where several have that."""
     left = {agent: pairs - given[agent] for agent, pairs in wanted.items() if pairs > given[agent]}
     if num_pairs >= sum(left.values()):
         return left
