@@ -80,13 +80,15 @@ def runs(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
 
 @_silent
 def agents(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
-    """RUN and RUN@best; of a run that is typed out its snapshots; bots from `bot:` on."""
+    """RUN, RUN@best and RUN@stopped; of a run that is typed out its snapshots; bots from `bot:` on."""
     run, at, _ = incomplete.partition("@")
     for folder in _folders(ctx):
         if not at:
             yield folder.name, "its newest snapshot"
         elif folder.name == run:
             yield f"{run}@best", "its champion, or the best rated"
+            if (folder / "stopped").is_dir():
+                yield f"{run}@stopped", "its weights when it was stopped last"
             yield from ((f"{run}@{step}", "") for step in _steps(folder))
     if not at:
         yield from _bots(ctx) if incomplete.startswith("bot:") else [("bot:", "a scripted bot")]

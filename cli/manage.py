@@ -52,7 +52,9 @@ def export(
     output: Output,
     agent: Annotated[
         str,
-        typer.Argument(metavar="AGENT", help="RUN, RUN@STEP, RUN@best or a folder.", autocompletion=completion.agents),
+        typer.Argument(
+            metavar="AGENT", help="RUN, RUN@STEP, RUN@best, RUN@stopped or a folder.", autocompletion=completion.agents
+        ),
     ],
     out: Annotated[
         Path,

@@ -209,7 +209,7 @@ RunOption = Annotated[
     str | None,
     typer.Option("--run", metavar="RUN", help="Only this run's.", autocompletion=completion.runs),
 ]
-AGENT_WORDS = "RUN, RUN@STEP, RUN@best, bot:NAME or a folder."
+AGENT_WORDS = "RUN, RUN@STEP, RUN@best, RUN@stopped, bot:NAME or a folder."
 
 
 @dataclass(frozen=True)

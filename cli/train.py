@@ -80,14 +80,14 @@ def train(
         raise UsageError(f"--learner {learner}: learners are a league's; pass --league, too")
     if fresh and league is not None:
         raise UsageError("--fresh: a league of a new name begins at step 0 anyway; leave it out, or pass another --run")
-    given_sets = _with_steps(overrides, steps)
+    given_sets = overrides or []
     sets = settings.role_sets(given_sets)[0] if league is not None else given_sets
     verbosity = settings.verbosity(stage, config, sets)
     result: TrainResult | LeagueResult
     watcher, trackers = _watchers(verbosity, output)
     with watcher:
         given: dict[str, Any] = {
-            **{"stage": stage, "preset": preset, "agent": agent, "env": env, "run": run, "seed": seed},
+            **{"stage": stage, "preset": preset, "agent": agent, "env": env, "run": run, "steps": steps, "seed": seed},
             **{"device": device, "config_file": config, "overrides": given_sets},
             **{"bots": bot, "sampler": sampler, "policy": policy},
         }
@@ -152,9 +152,10 @@ def resume(
     opened = output.open()
     roles = {row.run: row.role for row in opened.learners() if run in (row.league, row.run)}
     config = settings.from_json(json.loads(opened.find_run(next(iter(roles), run)).config))
-    sets = _with_steps(overrides, steps)
+    sets = overrides or []
     verbosity = settings.changed(config, sets).run.verbosity
-    again: dict[str, Any] = {"env": env, "bots": bot, "policy": policy, "device": device, "overrides": sets}
+    again: dict[str, Any] = {"steps": steps, "env": env, "bots": bot, "policy": policy}
+    again |= {"device": device, "overrides": sets}
     if "exploiter" in roles.values() and sampler is not None:
         raise UsageError(f"--sampler {sampler}: an exploiter meets one agent and has no sampler; leave it out")
     result: TrainResult | LeagueResult | Exploit
@@ -224,11 +225,6 @@ def exploit(
             watcher=[watcher, trackers],
         )
     _finish(result, output, watcher)
-
-
-def _with_steps(overrides: list[str] | None, steps: int | None) -> list[str]:
-    """The overrides of a call, with its `--steps`."""
-    return [*(overrides or ()), *([] if steps is None else [f"run.total_steps={steps}"])]
 
 
 def _watchers(verbosity: int, output: Training) -> tuple[TerminalWatcher, Watcher]:

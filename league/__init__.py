@@ -94,7 +94,7 @@ _WATCHED = (
     *("evaluate", "exploit", "gate", "resume", "resume_exploit", "resume_league", "rewind", "tournament", "train"),
     "train_league",
 )
-"""In a notebook these show how far they are (`league.faces.notebook.shown`)."""
+"""In a notebook these show how far they are, and trainings elsewhere, too (`league.faces.notebook.shown`)."""
 _TRAINING = ("Trainer", "exploit", "resume", "resume_exploit", "resume_league", "rewind", "train", "train_league")
 _SPINS = ("GOMP_SPINCOUNT", "20000")
 
@@ -121,7 +121,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         with _soon_asleep() if name in _TRAINING else _nullcontext():
             found = getattr(import_module(_HOMES.get(name, "league.arena.agents")), name)
-        if name in _WATCHED and "ipykernel" in _sys.modules:
+        if name in _WATCHED and (name in _TRAINING or "ipykernel" in _sys.modules):
             found = import_module("league.faces.notebook").shown(found)
         return found
     raise AttributeError(f"module 'league' has no attribute {name!r}")

@@ -9,8 +9,8 @@ from types import TracebackType
 Listener = Callable[[str, bool], None]
 """Is called with an act's name, and True as it begins or False as it ends, also by an error."""
 
-Gauge = Callable[[str, float, float], None]
-"""Is called with the name of what is counted, how much of it is done, and how much there is."""
+Gauge = Callable[[str, float, float, int], None]
+"""Is called with the name of what is counted, how much of it is done, how much there is, and the steps played."""
 
 _listeners: list[Listener] = []
 _gauges: list[Gauge] = []
@@ -44,11 +44,14 @@ def listening(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def advance(name: str, done: float, total: float) -> None:
+def advance(name: str, done: float, total: float, steps: int = 0) -> None:
     """Says how far something is: `done` of `total`. It may lie in another: `matches` of a batch in a tournament's
-    `games`."""
+    `games`.
+
+    steps: of the matches played since the count began, where it counts matches.
+    """
     for gauge in _gauges:
-        gauge(name, done, total)
+        gauge(name, done, total, steps)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ BLOCK = re.compile(r"^```(console|toml|python)\n(.*?)^```(?:\n\n```text\n(.*?)^`
 FILE = re.compile(r"`([\w-]+\.toml)`")
 SHORTER = (
     *("run.total_steps=6_144", "run.evaluate_every=0", "run.evaluate_games=2", "run.anchor_games=0"),
+    "run.evaluate_share=10.0",
     *("run.ladder_share=0", "run.allow_short=true", "pool.snapshot_every=2_000", "pool.snapshot_every_after=2_000"),
 )
 """What a training of a page has here, so that its commands are tried in minutes; what it learns is not tested."""

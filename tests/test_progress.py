@@ -258,7 +258,7 @@ def test_json_lines_are_an_object_each(tmp_path: Path, capsys: pytest.CaptureFix
     out, err = capsys.readouterr()
     events = [json.loads(line) for line in out.splitlines()]
     kinds = [event["event"] for event in events]
-    assert set(kinds) == {"said", "update", "evaluated", "rated", "result"} and err == ""
+    assert set(kinds) == {"said", "update", "evaluating", "evaluated", "rated", "result"} and err == ""
     updates = [event for event in events if event["event"] == "update"]
     assert [event["steps"] for event in updates] == [128, 256, 384, 512] and updates[0]["run"] == "matrix-1"
     assert sum(updates[-1]["time_goes_to"].values()) == pytest.approx(1.0)
@@ -280,3 +280,21 @@ def test_a_league_has_a_row_a_learner(tmp_path: Path) -> None:
     shown = text(out)
     last = shown[shown.rindex("\nlearner ") :]
     assert all(f"\n{name.rpartition('.')[2]} " in last for name in learners)
+
+
+def test_an_evaluation_says_how_far_it_is_without_a_terminal() -> None:
+    """One line before its first game, one with the rate half a second later, then one every few seconds; the games of
+    a new snapshot, which are few, say nothing in their first half second."""
+    out, clock = io.StringIO(), mock.Mock(return_value=100.0)
+    with writing(out), mock.patch.object(progress.time, "perf_counter", clock), TerminalWatcher():
+        for after, done, steps in ((0.0, 0, 0), (0.1, 0, 90), (0.6, 2, 300), (1.0, 4, 600), (5.7, 9, 5700)):
+            clock.return_value = 100.0 + after
+            acts.advance("games", done, 90, steps)
+        clock.return_value = 200.0
+        acts.advance("matches", 0, 4, 0)
+        acts.advance("matches", 4, 4, 50)
+    assert out.getvalue().splitlines() == [
+        "evaluation: 0 of 90 games",
+        "evaluation: 2 of 90 games, 500 steps/s",
+        "evaluation: 9 of 90 games, 1,000 steps/s",
+    ]

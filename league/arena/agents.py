@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NOTHING = Given()
+STOPPED = "stopped"
+"""RUN@stopped: the weights that a run had when it was stopped last, in a folder of that name in the run's own."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,7 +103,8 @@ class Meeting:
 
 
 def find_agent(store: Store | None, name: str) -> Named:
-    """The agent called `RUN` (its newest snapshot), `RUN@STEP`, `RUN@best`, `bot:NAME`, or a folder's path.
+    """The agent called `RUN` (its newest snapshot), `RUN@STEP`, `RUN@best`, `RUN@stopped` (its weights when it was
+    stopped last), `bot:NAME`, or a folder's path.
 
     A run of the store goes before a folder of its name; `./NAME` is always the folder.
 
@@ -117,9 +120,12 @@ def find_agent(store: Store | None, name: str) -> Named:
         return Named(manifest.agent_id, f"{manifest.run}@{manifest.step}", Path(name))
     if store is None:
         raise UsageError(
-            f"agent {name!r}: there is no store and no such folder; name RUN, RUN@STEP, RUN@best, bot:NAME or an"
-            f" exported folder, and pass --store"
+            f"agent {name!r}: there is no store and no such folder; name RUN, RUN@STEP, RUN@best, RUN@stopped, bot:NAME"
+            f" or an exported folder, and pass --store"
         )
+    run, _, which = name.partition("@")
+    if which == STOPPED and run in runs:
+        return _find_stopped(store, run)
     row = find_named(store, name)
     if row.pruned_at is not None:
         shown = command("snapshots", "list", "--run", row.run, store=store.path)
@@ -128,6 +134,16 @@ def find_agent(store: Store | None, name: str) -> Named:
             f" play; name one of those that {shown} shows with files"
         )
     return Named(row.agent_id, f"{row.run}@{row.step}", store.path.parent / row.path, is_own=True)
+
+
+def _find_stopped(store: Store, run: str) -> Named:
+    folder, label = store.path.parent / run / STOPPED, f"{run}@{STOPPED}"
+    if not folder.is_dir():
+        raise UsageError(
+            f"agent {label!r}: {run} was not stopped on its way, or is finished since; name {run} for its newest"
+            f" snapshot"
+        )
+    return Named(snapshot_files.load(folder)[0].agent_id, label, folder)
 
 
 def is_path(name: str) -> bool:

@@ -70,8 +70,8 @@ def rewards_for(spec: GameSpec) -> dict[str, float]:
     return {WIN: 1.0} if WIN in spec.reward_terms else dict.fromkeys(spec.reward_terms, 1.0)
 
 
-def default_layer(spec: GameSpec, brought: Mapping[str, Any], carried: Iterable[str] = ()) -> tuple[Layer, str]:
-    """What a game's `DEFAULTS` leave out, to be laid below them, and a sentence that says so; empty where nothing is.
+def default_layer(spec: GameSpec, brought: Mapping[str, Any], carried: Iterable[str] = ()) -> Layer:
+    """What a game's `DEFAULTS` leave out, to be laid below them.
 
     Args:
         spec: the game's.
@@ -79,18 +79,29 @@ def default_layer(spec: GameSpec, brought: Mapping[str, Any], carried: Iterable[
         carried: its bots in Python.
     """
     layer: Layer = {"agent": agent_for(spec)}
-    told = []
-    if not brought.get("agent"):
-        sizes = layer["agent"]
-        encoder = f"opponent encoder {sizes['encoder_width']}" if sizes["opponent_encoder"] else "no opponent encoder"
-        told.append(f"an agent sized to {spec.obs_size} observed numbers (LSTM {sizes['lstm_size']}, {encoder})")
     if not brought.get("rewards"):
         layer["rewards"] = rewards_for(spec)
-        if WIN not in spec.reward_terms:
-            told.append(f"every reward term weighs 1 ({', '.join(spec.reward_terms)}), since none is called {WIN}")
     if "mix" not in brought.get("pool", {}):
         layer["pool"] = mix_for(spec, carried)
-    return layer, f"game {spec.name} brings no settings for these: {'; '.join(told)}" if told else ""
+    return layer
+
+
+def describe(spec: GameSpec, brought: Mapping[str, Any], config: Config) -> str:
+    """What the settings have of `default_layer`, in a sentence with the sizes that the agent has; empty where nothing.
+
+    Args:
+        spec, brought: as for `default_layer`.
+        config: the settings, with all that lies over it.
+    """
+    told, sizes = [], config.agent
+    if not brought.get("agent") and not sizes.policy:
+        is_so = sizes.lstm_size == agent_for(spec)["lstm_size"]
+        fitted = f" sized to {spec.obs_size} observed numbers" if is_so else ""
+        encoder = f"opponent encoder {sizes.encoder_width}" if sizes.opponent_encoder else "no opponent encoder"
+        told.append(f"an agent{fitted} (LSTM {sizes.lstm_size}, {encoder})")
+    if not brought.get("rewards") and WIN not in spec.reward_terms and config.rewards == rewards_for(spec):
+        told.append(f"every reward term weighs 1 ({', '.join(spec.reward_terms)}), since none is called {WIN}")
+    return f"game {spec.name} brings no settings for these: {'; '.join(told)}" if told else ""
 
 
 def check_mix(config: Config, spec: GameSpec) -> None:

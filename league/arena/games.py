@@ -14,7 +14,7 @@ from pathlib import Path
 
 from league import config as settings
 from league.arena import consent, lessons
-from league.arena.fitting import check_mix, default_layer
+from league.arena.fitting import check_mix, default_layer, describe
 from league.config import Layer, updates
 from league.config.models import Config
 from league.envs import registry
@@ -143,8 +143,9 @@ def load_settings(
     told = ""
     if not settings.has_game(name):
         spec = registry.spec(name, config.env.options)
-        follows, told = default_layer(spec, brought, registry.carried_bots(name))
+        follows = default_layer(spec, brought, registry.carried_bots(name))
         config = settings.load(*given, defaults=settings.laid_over(follows, brought))
+        told = describe(spec, brought, config)
     config = settings.with_options(config, registry.check_options(name, config.env.options))
     return settings.with_options(config, config.env.options, lessons.completed(config)), told
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from league.acts import advance
 from league.arena.agents import (
+    STOPPED,
     Meeting,
     check_different,
     check_seed,
@@ -362,9 +363,10 @@ def _came_to(row: GateRow, pairs: npt.NDArray[np.int64], llr: float, decision: D
 
 def _snapshot(store: Store | None, name: str) -> SnapshotRow | None:
     """The snapshot of a run of the store that `name` stands for."""
-    if store is None or name.startswith(BOT_PREFIX) or is_path(name):
+    run, _, which = name.partition("@")
+    if store is None or name.startswith(BOT_PREFIX) or is_path(name) or which == STOPPED:
         return None
-    is_run = name.partition("@")[0] in {row.run for row in store.runs()}
+    is_run = run in {row.run for row in store.runs()}
     return find_named(store, name) if is_run else None
 
 

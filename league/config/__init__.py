@@ -40,6 +40,8 @@ ROLE = "role"
 BITS = 7
 """Raised by each change of what the same config and seed play or learn, bit for bit on a CPU (CONTRIBUTING.md). It is
 written into states and snapshots, and is no part of the fingerprint."""
+OWN_LENGTH = " steps"
+"""Ends what a run is called whose steps are not its stage's."""
 AUTO = "auto"
 """The preset that is sized to the device."""
 CHANGEABLE = (
@@ -59,7 +61,8 @@ CHANGEABLE = (
     *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
     *("learner.rate_share", "learner.adaptive_kl"),
     *("run.total_steps", "run.rewind_every", "run.rewind_states"),
-    *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.replays"),
+    *("run.checkpoint_minutes", "run.evaluate_every", "run.evaluate_games", "run.anchor_games", "run.evaluate_share"),
+    *("run.ladder_share", "run.ladder_older", "run.replays"),
     *("run.verbosity", "run.on_alarm"),
     *("run.alarm_kl", "run.alarm_idle_steps", "run.alarm_silent_matches", "run.alarm_random_steps"),
 )
@@ -72,6 +75,7 @@ LATER: dict[str, dict[str, Any]] = {
     "pool": {"agents": {}, "bots": []},
     "run": {
         "anchor_games": 0,
+        "evaluate_share": 0.5,
         "ladder_share": 0.0,
         "ladder_older": 3,
         "rewind_every": 1_000_000,
@@ -235,6 +239,26 @@ def continued_stages() -> dict[str, str]:
     """Stage -> the one whose finished runs it carries on."""
     table = read_toml(SOURCE, "the hyperparameter source")["stage"]
     return {name: stage["run"]["continues"] for name, stage in table.items() if stage["run"].get("continues")}
+
+
+def stage_called(stage: str, config: Config) -> str:
+    """What a run of a stage is called in its row: the stage, or its steps where they are not the stage's: `300,000
+    steps`. What is no stage, as of a league, is called as it is."""
+    known = read_toml(SOURCE, "the hyperparameter source")["stage"]
+    total = config.run.total_steps
+    is_so = stage in known and known[stage]["run"]["total_steps"] == total
+    return stage if is_so or (stage not in known and not stage.endswith(OWN_LENGTH)) else f"{total:,}{OWN_LENGTH}"
+
+
+def longer_stages(stage: str, steps: int) -> list[str]:
+    """The stages that carry on a finished run that is called so (`stage_called`) and has made so many steps."""
+    table = read_toml(SOURCE, "the hyperparameter source")["stage"]
+    is_own = stage.endswith(OWN_LENGTH)
+    return [
+        name
+        for name, earlier in continued_stages().items()
+        if earlier == stage or (is_own and steps < table[name]["run"]["total_steps"])
+    ]
 
 
 def role_figures() -> dict[str, dict[str, Any]]:

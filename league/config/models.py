@@ -311,6 +311,9 @@ class RunConfig(Section):
     """Games of each pair in an evaluation, seats swapped, so an even number."""
     anchor_games: Games
     """Games against the game's anchor in the stage's last evaluation, if more than evaluate_games."""
+    evaluate_share: NotNegative
+    """Steps that evaluations may take in all, as a share of those trained on by then; ALLOWANCE of
+    league/training/evaluating.py comes on top. Where it pays for fewer games than the two above, fewer are played."""
     ladder_share: Share
     """Steps that games of new snapshots may take, as a share of those trained on: they meet the bots and older
     snapshots, so that rating over steps is a curve (`league/training/ladder.py`)."""

@@ -22,15 +22,17 @@ Overrides = Sequence[str] | Mapping[str, Any]
 """Settings as `section.key=value`, or as a dict of sections: `{"learner": {"gamma": 0.9}}`."""
 
 
-def as_words(overrides: Overrides, agent: str | None = None) -> list[str]:
-    """Each setting as `section.key=value`; the agent's size comes first, as `agent=NAME`, so that the others win.
+def as_words(overrides: Overrides, agent: str | None = None, steps: int | None = None) -> list[str]:
+    """Each setting as `section.key=value`; the agent's size comes first, as `agent=NAME`, so that the others win, and
+    `steps` last, as `run.total_steps`.
 
     Raises:
         ConfigError: a section that is no dict, or a value that no setting has.
     """
     words = [] if agent is None else [f"agent={agent}"]
+    last = [] if steps is None else [f"run.total_steps={steps}"]
     if not isinstance(overrides, Mapping):
-        return [*words, *overrides]
+        return [*words, *overrides, *last]
     for section, table in overrides.items():
         if not isinstance(table, Mapping):
             raise ConfigError(
@@ -43,7 +45,7 @@ def as_words(overrides: Overrides, agent: str | None = None) -> list[str]:
                 words += [f"{section}.{name}={toml(x)}" for name, x in values.items()]
             except (TypeError, ValueError) as error:
                 raise ConfigError(f"overrides: {section}.{key}={value!r} cannot be a setting: {error}") from None
-    return words
+    return [*words, *last]
 
 
 def toml(value: Any) -> str:

@@ -92,7 +92,7 @@ class Progress(Watcher):
             return next(iter(self._learners.values()))
         return self._learners.setdefault(name, Learner(name))
 
-    def _advance(self, name: str, done: float, total: float) -> None:
+    def _advance(self, name: str, done: float, total: float, steps: int) -> None:
         self._gauge = name, done, total
         self._show()
 

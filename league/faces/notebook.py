@@ -6,15 +6,19 @@ DuckDB lets one process hold the file. So whatever is read here is copied and th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from league import config as settings
 from league.boards import plots
 from league.boards.payoff import Payoff, payoffs
-from league.errors import DEFAULT_STORE, StoreError, UsageError, nearest
+from league.config.written import as_words
+from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, nearest
 from league.printing.queries import unique
 from league.store import liveness
 from league.store.store import Store
@@ -23,6 +27,9 @@ from league.types.results import Grid, Result
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from league.faces.jupyter import Progress
+    from league.printing.progress import TerminalWatcher
 
 MOST_CURVES = 8
 """That a table is drawn as where nobody says which."""
@@ -167,21 +174,32 @@ def in_notebook() -> bool:
 
 
 def shown(function: Callable[..., Any]) -> Callable[..., Any]:
-    """In a notebook: `function` with its progress shown below the cell, unless it is given a `watcher` or `say`.
+    """`function` with its progress shown: in a notebook below the cell, else that of a training on stderr.
 
-    `watcher=()` shows nothing.
+    A `watcher` that is given is the only one; `watcher=()` shows nothing, and on stderr `run.verbosity=0` neither.
     """
-    from league.faces.jupyter import Progress
-
-    names = function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
+    watches = "watcher" in signature(function).parameters
 
     @wraps(function)
     def showing(*arguments: Any, **named: Any) -> Any:
-        if not in_notebook() or named.get("watcher") is not None:
+        if named.get("watcher") is not None or not (watches or in_notebook()):
             return function(*arguments, **named)
-        with Progress() as progress:
-            if "watcher" in names:
-                named["watcher"] = progress
-            return function(*arguments, **named)
+        with _shown_by(signature(function).bind_partial(*arguments, **named).arguments) as progress:
+            return function(*arguments, **{**named, **({"watcher": progress} if watches else {})})
 
     return showing
+
+
+def _shown_by(given: Mapping[str, Any]) -> Progress | TerminalWatcher:
+    """What shows the progress of a call with these arguments."""
+    if in_notebook():
+        from league.faces.jupyter import Progress
+
+        return Progress()
+    from league.printing.progress import TerminalWatcher
+
+    verbosity = 1
+    with suppress(LeagueError):  # the call raises it, too
+        sets, _ = settings.role_sets(as_words(given.get("overrides", ())))
+        verbosity = settings.verbosity(given.get("stage", "test50k"), given.get("config_file"), sets)
+    return TerminalWatcher(verbosity)

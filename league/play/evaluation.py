@@ -87,6 +87,16 @@ class Pairing:
 
 
 @dataclass(frozen=True)
+class Count:
+    """What the progress of matches counts from: so many games and steps were played before, of `total` games."""
+
+    total: int
+    name: str = "matches"
+    done: int = 0
+    steps: int = 0
+
+
+@dataclass(frozen=True)
 class Summary(Record):
     """What A did against B, with means a match."""
 
@@ -121,6 +131,8 @@ def play(
     make_stack: MakeStack | None = None,
     make_graphs: MakeGraphs | None = None,
     recording: Recording = NOT_RECORDED,
+    limit: int | None = None,
+    count: Count | None = None,
 ) -> list[MatchResult]:
     """Plays all pairings side by side in one batch, as evaluation rows sorted by (row, ordinal).
 
@@ -140,6 +152,9 @@ def play(
         make_stack: what plays several nets like this one in one call; None, or a None from it, plays net by net.
         make_graphs: replays the steps of nets that are stacked, which draw from the generator; None: plain calls.
         recording: which matches are kept whole, in the `replay` of their rows; it changes nothing that is played.
+        limit: most steps that all matches together may take. Past it play is broken off and the list is empty: only the
+            short matches would be in it.
+        count: what the progress counts (`league.acts.advance`); None: these matches alone.
 
     Raises:
         UsageError: a pairing's games are odd or not positive, or a match does not end.
@@ -152,7 +167,9 @@ def play(
     drawn = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
     generator = torch.Generator(_device_of(pairings)).manual_seed(drawn)
     results: list[MatchResult] = []
-    total = int(plan.quota.sum())
+    count = count or Count(total=int(plan.quota.sum()))
+    spent = 0
+    advance(count.name, count.done, count.total, count.steps)
     batch = make_batch(len(plan.pairing))
     with _closed_after(batch), autocast(generator.device, precision):
         view = SeatView(batch, generator.device)
@@ -167,6 +184,9 @@ def play(
         calls = _Calls(generator, greedy, make_stack, make_graphs(generator) if make_graphs else None)
         families = _families(pairings, plan, view, calls)
         while (playing := played < plan.quota).any():
+            spent += int(playing.sum())
+            if limit is not None and spent > limit:
+                return []
             acting = seats.acting(playing)
             view.pull()
             for family in families:
@@ -209,8 +229,7 @@ def play(
                     text = tape.written(recording.game, result, plan.names(row))
                     result = replace(result, replay=text)
                 results.append(result)
-            if len(ended):
-                advance("matches", len(results), total)
+            advance(count.name, count.done + len(results), count.total, count.steps + spent)
             played[ended] += 1
             steps[ended] = 0
             sums[ended] = 0

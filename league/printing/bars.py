@@ -105,7 +105,7 @@ class Bar:
             with suppress(OSError):
                 self._console.tell(message)
 
-    def _advance(self, name: str, done: float, total: float) -> None:
+    def _advance(self, name: str, done: float, total: float, steps: int) -> None:
         """A batch's matches move the bar within the games of all."""
         if name == "games":
             self._outer = done, total

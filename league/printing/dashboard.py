@@ -35,8 +35,8 @@ class View:
     """Where the time goes, by kind."""
     now: str = ""
     """What is done at this moment."""
-    progress: tuple[str, float, float] | None = None
-    """Of that: name, done, total."""
+    progress: tuple[str, float, float, float] | None = None
+    """Of that: name, done, total, steps a second."""
     machine: Machine = field(default_factory=Machine)
     seconds: float = 0.0
     """Since it began."""
@@ -128,8 +128,9 @@ def _doing(view: View) -> str:
     """What is done at this moment, and how far it is where that is counted."""
     if view.progress is None:
         return view.now
-    name, done, total = view.progress
-    return f"{'evaluation' if name == 'matches' else view.now}, {done:,.0f} of {total:,.0f} {name}"
+    name, done, total, rate = view.progress
+    speed = f", {rate:,.0f} steps/s" if rate else ""
+    return f"{'evaluation' if name in ('games', 'matches') else view.now}, {done:,.0f} of {total:,.0f} {name}{speed}"
 
 
 def _machine(view: View, width: int, plain: bool) -> list[Line]:

@@ -26,6 +26,7 @@ from league.printing.dashboard import View, clock, picture
 from league.printing.figures import Learner
 from league.printing.sampling import Meter
 from league.printing.tables import Line, line_width
+from league.training.evaluating import GAMES
 from league.training.run import Report, Watcher
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ SAMPLED_EVERY, DRAWN_EVERY, DRAWN_AT_LEAST = 0.2, 0.5, 5.0
 """Seconds between two looks at the machine, and at least and at most between two pictures."""
 MOST_WORK, FIRST_WORK = 0.005, 0.05
 """Share of the process's time that drawing may take, and seconds beside it; else pictures are rarer."""
+TOLD_AFTER, TOLD_EVERY = 0.5, 5.0
+"""Seconds of an evaluation before its first plain line with a rate, and between two of them."""
 STALE = 2.0
 """Seconds after which what was counted last is no longer shown."""
 CROWDED = 0.2
@@ -74,8 +77,8 @@ class TerminalWatcher(Watcher):
             self._began, self._meter = time.perf_counter(), Meter()
             self._listens.enter_context(listening(self._meter))
             self._listens.callback(self.view.machine.close)
-        if self._is_live:
             self._listens.enter_context(gauging(self._advance))
+        if self._is_live:
             self._screen = _Screen(self)
             self._screen.start()
         return self
@@ -135,9 +138,26 @@ class TerminalWatcher(Watcher):
             return picture(view, width, height, self.console.is_plain)
 
     _counted_at = 0.0
+    _count_began = _count_due = 0.0
 
-    def _advance(self, name: str, done: float, total: float) -> None:
-        self.view.progress, self._counted_at = (name, done, total), time.perf_counter()
+    def _advance(self, name: str, done: float, total: float, steps: int) -> None:
+        now = self._counted_at = time.perf_counter()
+        is_new = not done and not steps
+        if is_new:
+            self._count_began, self._count_due = now, now + TOLD_AFTER
+        rate = steps / max(now - self._count_began, 1e-9)
+        self.view.progress = name, done, total, rate
+        if self._screen is None and ((is_new and name == GAMES) or now >= self._count_due):
+            self._count_due += 0.0 if is_new else TOLD_EVERY
+            with suppress(OSError):  # nobody reads any more, and what is played goes on
+                self._tell_count(name, int(done), int(total), rate)
+
+    def _tell_count(self, name: str, done: int, total: int, rate: float) -> None:
+        if self.json_lines:
+            told = {"of": name, "done": done, "total": total, "steps_per_second": rate}
+            print_json({"event": "evaluating", **told})
+        elif self.verbosity:
+            self._print(f"evaluation: {done:,} of {total:,} {name}" + (f", {rate:,.0f} steps/s" if rate else ""))
 
     def _learner(self, name: str) -> Learner:
         return self.view.learners.setdefault(name, Learner(name))

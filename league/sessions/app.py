@@ -50,6 +50,7 @@ def train(
     agent: str | None = None,
     env: object = None,
     run: str | None = None,
+    steps: int | None = None,
     seed: int = 0,
     device: str | None = None,
     config_file: str | Path | None = None,
@@ -71,6 +72,7 @@ def train(
         env: the game, by its name or address (docs/games.md), or the module or class itself; without it the
             configuration's.
         run: its name; the next free `GAME-N` if not given.
+        steps: in all, instead of the stage's; the same as the override `run.total_steps`.
         seed: random seed.
         device: `auto`, `cuda`, `mps` or `cpu`.
         config_file: a TOML file laid over the preset.
@@ -92,7 +94,7 @@ def train(
     call = partial(
         begun, stage, preset=preset, agent=agent, env=env, run=run, seed=seed, device=device, config_file=config_file
     )
-    own = {"bots": bots, "sampler": sampler, "policy": policy}
+    own, overrides = {"bots": bots, "sampler": sampler, "policy": policy}, as_words(overrides, steps=steps)
     with call(overrides=overrides, own=own, fresh=fresh, store=store, watcher=watcher) as session:
         return session.go().results[0]
 
@@ -145,6 +147,7 @@ def begun(
             disk = check_disk(config, spec, torch_device, Path(store), earlier.run, earlier.steps)
     if reason:
         watcher.say(reason)
+    stage = settings.stage_called(stage, config)
     row = new_row(run or "", config, seed, stage, settings.fingerprint(config), torch_device, preset)
     game_event = difference(config.env.name, earlier.source, f"run {earlier.run}") if earlier else ""
     claim = nullcontext(replace(row, run=earlier.run)) if earlier else claimed(opened, run, row)
@@ -166,6 +169,7 @@ def begun(
 def resume(
     run: str,
     *,
+    steps: int | None = None,
     env: object = None,
     bots: object = None,
     sampler: object = None,
@@ -179,14 +183,14 @@ def resume(
 
     Args:
         run: its name.
+        steps: in all, beyond the stage's end, too: a finished run goes further, as if it had had them from the start.
         env: where its game is, if it is to be named again (docs/games.md).
         bots, sampler, policy: as for `train`, those of the run that are to be named again (docs/parts.md). With other
             code than before the run has a fingerprint that no other has, and an event says so.
         device: another one than before; what differs there is said, and an event.
         overrides: settings of `league.config.CHANGEABLE` that the run has from now on. One that changes learning gives
             it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
-            in play are dropped, their number is said, and new ones begin. More `run.total_steps` let a finished run
-            go further, as if it had had them from the start.
+            in play are dropped, their number is said, and new ones begin.
         store: the DuckDB file.
         watcher: is told how it goes, or several that are.
 
@@ -197,7 +201,7 @@ def resume(
             has changed since, and was not named again.
         SnapshotError: its state is missing or damaged; nothing has been changed.
     """
-    own = {"bots": bots, "sampler": sampler, "policy": policy}
+    own, overrides = {"bots": bots, "sampler": sampler, "policy": policy}, as_words(overrides, steps=steps)
     with resumed(run, env=env, own=own, device=device, overrides=overrides, store=store, watcher=watcher) as session:
         return session.go().results[0]
 
@@ -258,13 +262,13 @@ def made_ready(store: Store, row: RunRow, again: Again, what: str, watcher: Stea
     spec = registry.spec(config.env.name, config.env.options)
     memory = check_memory(config, spec, device)
     disk = check_disk(config, spec, device, store.path, run, row.steps)
-    watcher.say(f"run {run}: {what} {row.stage}, seed {row.seed}, on {describe_device(device)}")
+    watcher.say(f"run {run}: {what} {changed.stage}, seed {row.seed}, on {describe_device(device)}")
     watcher.say(memory)
     watcher.say(disk)
 
     def plan(found: RunRow) -> Plan:
-        now = replace(found, config=changed.config, fingerprint=changed.fingerprint, device=describe_device(device))
-        now = now.coming_from(registry.source(config.env.name))
+        now = replace(found, stage=changed.stage, config=changed.config, fingerprint=changed.fingerprint)
+        now = replace(now, device=describe_device(device)).coming_from(registry.source(config.env.name))
         plan = plan_of(store, now, found, config, device, watcher, changes.event)
         return replace(plan, game_event=game_event, part_event=part_event)
 
@@ -340,7 +344,7 @@ def session_of(plan: Plan, *, is_locked: bool = False) -> Iterator[Session]:
 
 def longer(row: RunRow, store: Path) -> str:
     """How a finished run goes on: by a longer stage, or else by more steps."""
-    after = [stage for stage, earlier in settings.continued_stages().items() if earlier == row.stage]
+    after = settings.longer_stages(row.stage, row.steps)
     config = settings.from_json(json.loads(row.config))
     if not after or settings.fingerprint(config) != row.fingerprint:
         why = f"no stage carries {row.stage} on" if not after else "no stage carries on a run whose settings changed"

@@ -37,7 +37,7 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
     hint = ""
     if longer:
         hint = f"; to carry on {longer[-1].run} instead, use {command('resume', longer[-1].run, store=store.path)}"
-    finished = [row for row in runs if row.stage == stage and row.status == "finished"]
+    finished = [row for row in runs if row.status == "finished" and _is_shorter(row, stage, config)]
     if not finished:
         return None, f"starting at step 0: there is no finished {stage} in {store.path}{hint}"
     seeded = [row for row in finished if row.seed == seed]
@@ -59,7 +59,7 @@ def find_earlier(store: Store, config: Config, seed: int, run: str | None, fresh
     newest = (whole or same)[-1]
     if not whole:
         return None, f"starting at step 0: snapshots of {newest.run} were pruned, so it cannot go on{hint}"
-    return newest, f"carrying on {newest.run} ({stage}, same fingerprint and seed) from step {newest.steps:,}"
+    return newest, f"carrying on {newest.run} ({newest.stage}, same fingerprint and seed) from step {newest.steps:,}"
 
 
 def find_earlier_auto(
@@ -74,9 +74,9 @@ def find_earlier_auto(
     Returns:
         Its settings, its row, a sentence that says which it is, and one about the sizes; None where there is none.
     """
-    wanted = (AUTO, config.run.continues, "finished", seed)
     for row in reversed(store.runs()):
-        if (row.preset, row.stage, row.status, row.seed) != wanted:
+        is_so = (row.preset, row.status, row.seed) == (AUTO, "finished", seed)
+        if not is_so or not _is_shorter(row, config.run.continues, config):
             continue
         sized = settle_with(sizing.sizes_of(json.loads(row.config)))[0]
         if settings.fingerprint(sized) != row.fingerprint:
@@ -87,6 +87,12 @@ def find_earlier_auto(
             kept = f"preset auto: {earlier.run} keeps the sizes of the device that it began on ({then})"
             return sized, earlier, reason, f"{kept}; this one would have {now}: --fresh begins a run with them"
     return None
+
+
+def _is_shorter(row: RunRow, stage: str, config: Config) -> bool:
+    """Whether a run is of a stage, or of a length of its own that is below that of `config`."""
+    is_own = row.stage.endswith(settings.OWN_LENGTH)
+    return row.stage == stage or (is_own and row.steps < config.run.total_steps)
 
 
 def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -81,6 +81,7 @@ def train_league(
     env: object = None,
     run: str | None = None,
     learner: str | None = None,
+    steps: int | None = None,
     seed: int = 0,
     device: str | None = None,
     config_file: str | Path | None = None,
@@ -95,7 +96,7 @@ def train_league(
 
     Args:
         league: a TOML file (`league.pool.roster`), or the name of a league that comes with the library.
-        stage, preset, agent, env, device, config_file, overrides: as for `league.train`, for every learner; the
+        stage, preset, agent, env, steps, device, config_file, overrides: as for `league.train`, for every learner; the
             league's file lies over the stage. `role.ROLE.FIGURE=value` lies over what the file says of a role.
         bots, sampler, policy: as for `league.train`, for every learner; a sampler draws within groups only.
         run: the league's name; each learner is a run called LEAGUE.NAME. The next free `GAME-league-N` if not given.
@@ -111,7 +112,7 @@ def train_league(
         StoreError, LeagueError: as `league.train`.
     """
     watcher, say = steady(watcher)
-    sets, figures = settings.role_sets(as_words(overrides, agent))
+    sets, figures = settings.role_sets(as_words(overrides, agent, steps))
     found = roster.load(league, figures)
     check_seed(seed)
     game = enter(env, watcher.say)
@@ -135,6 +136,7 @@ def resume_league(
     sampler: object = None,
     policy: object = None,
     learner: str | None = None,
+    steps: int | None = None,
     device: str | None = None,
     overrides: Overrides = (),
     store: str | Path = DEFAULT_STORE,
@@ -145,7 +147,7 @@ def resume_league(
     Args:
         league: its name, or that of one of its runs (LEAGUE.NAME), which then goes on alone.
         learner, store, watcher: as for `train_league`.
-        env, bots, sampler, policy, device, overrides: as for `league.resume`, for every learner that goes on.
+        steps, env, bots, sampler, policy, device, overrides: as for `league.resume`, for every learner that goes on.
 
     Raises:
         ConfigError, LeagueError, SnapshotError: as `league.resume`.
@@ -153,7 +155,7 @@ def resume_league(
     """
     watcher, say = steady(watcher)
     opened = Store.open(Path(store), say)
-    changes = Changes(as_words(overrides), enter_parts(bots, sampler, policy, watcher.say))
+    changes = Changes(as_words(overrides, steps=steps), enter_parts(bots, sampler, policy, watcher.say))
     rows = {row.run: row for row in opened.learners()}
     if league in rows:
         named = league.removeprefix(f"{rows[league].league}.")

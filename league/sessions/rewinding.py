@@ -37,6 +37,7 @@ def rewind(
     at: int,
     *,
     name: str | None = None,
+    steps: int | None = None,
     env: object = None,
     bots: object = None,
     sampler: object = None,
@@ -52,7 +53,7 @@ def rewind(
         run: the earlier run, which nobody may be training.
         at: steps; the newest kept state at or before them is taken.
         name: of the new run; the next free `GAME-N` if not given.
-        env, bots, sampler, policy, device, overrides, store, watcher: as for `league.resume`, for the new run.
+        steps, env, bots, sampler, policy, device, overrides, store, watcher: as for `league.resume`, for the new run.
 
     Raises:
         ConfigError, LeagueError: as `league.resume`.
@@ -61,7 +62,8 @@ def rewind(
         SnapshotError: the state or a snapshot is damaged; nothing has been changed.
     """
     own = {"bots": bots, "sampler": sampler, "policy": policy}
-    settings: dict[str, Any] = {"env": env, "own": own, "device": device, "overrides": overrides}
+    settings: dict[str, Any] = {"env": env, "own": own, "device": device}
+    settings["overrides"] = as_words(overrides, steps=steps)
     with rewound(run, at, name=name, **settings, store=store, watcher=watcher) as session:
         return session.go().results[0]
 

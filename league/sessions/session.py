@@ -19,6 +19,7 @@ import torch
 
 from league import config as settings
 from league.arena import lessons, networks
+from league.arena.agents import STOPPED
 from league.arena.frames import rows_of
 from league.boards.alarms import sound
 from league.boards.standings import curves, rate_evaluation
@@ -234,6 +235,7 @@ class Session:
                 if self._has_begun:
                     with suppress(StoreError):  # the error that ended it is the one to tell
                         self._stop()
+                    self._keep_stopped()
                 self._tell_ends()
             number = next(iter(received()), 0)
         return SessionEnd(tuple(learner.result(number) for learner in self._learners), number)
@@ -265,6 +267,7 @@ class Session:
         learner.counters = counters
         if self._has_begun:
             self._end_turn(learner, status)
+            self._keep_stopped()
         self._tell_ends()
         return learner.result(0)
 
@@ -347,9 +350,11 @@ class Session:
         learner.is_finished = status == "finished"
         self._note(learner, status)
         learner.plan.watcher.turn_over()
+        if learner.is_finished:
+            learner.plan.shelf.drop_stopped()
         if learner.is_finished and learner.plan.has_alarms:
             self._sound_alarms(learner)
-            if learner.plan.row.stage in settings.continued_stages().values():
+            if settings.longer_stages(learner.plan.row.stage, learner.counters.steps):
                 self._judge(learner)
 
     def _train(self, learner: _Learner, run: Run, state: dict[str, Any] | None) -> Ending:
@@ -408,6 +413,18 @@ class Session:
         for learner in self._learners:
             if not learner.is_finished and learner.status != "failed":
                 self._store.update_run(learner.plan.row.run, status="stopped")
+
+    def _keep_stopped(self) -> None:
+        """The weights of all learners that were stopped on their way are agents from now on: RUN@stopped."""
+        for learner in self._learners:
+            shelf, say = learner.plan.shelf, learner.plan.watcher.say
+            if learner.is_finished or learner.status == "failed" or not learner.counters.update:
+                continue
+            try:
+                shelf.keep_stopped()
+                say(f"the weights of now are {learner.plan.row.run}@{STOPPED}, until the run is stopped again or ends")
+            except SnapshotError as error:
+                say(f"no {learner.plan.row.run}@{STOPPED}: {error}")
 
     def _tell_ends(self) -> None:
         with suppress(StoreError):  # the error that ended the run is the one to tell

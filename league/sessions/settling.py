@@ -119,7 +119,8 @@ def with_changes(row: RunRow, changes: Changes, say: Callable[[str], None]) -> t
         return config, row, told
     is_same = settings.fingerprint(config) == settings.fingerprint(before)
     mark = row.fingerprint if is_same else settings.mixed_fingerprint(row.fingerprint, config)
-    return config, replace(row, config=json.dumps(settings.to_json(config)), fingerprint=mark), told
+    stage = settings.stage_called(row.stage, config)
+    return config, replace(row, stage=stage, config=json.dumps(settings.to_json(config)), fingerprint=mark), told
 
 
 def words_for(config: Config, stage: str, preset: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ import torch
 
 from league import config as settings
 from league.arena import lessons
+from league.arena.agents import STOPPED
 from league.arena.networks import described, load_net
 from league.arena.parts import thing_of
 from league.config.models import Config, mix_members
@@ -23,7 +25,16 @@ from league.errors import SnapshotError, StoreError, command
 from league.play.bots import BotPolicy
 from league.pool.league_pool import Member, own_snapshots
 from league.sessions.failures import write_evidence
-from league.sessions.folders import ASIDE, check_state, folder_of, has_begun, instead, note_state
+from league.sessions.folders import (
+    ASIDE,
+    check_state,
+    folder_of,
+    has_begun,
+    instead,
+    note_state,
+    read_manifest,
+    snapshots_of,
+)
 from league.sessions.guests import folder_of as guest_folder
 from league.sessions.guests import keep, names
 from league.signals import Interrupted, received
@@ -227,6 +238,27 @@ class FileShelf:
             with suppress(OSError):
                 keep_newest(folder, state["counters"]["steps"], figures.rewind_every, figures.rewind_states)
         note_state(self.store, self.row)
+
+    def keep_stopped(self) -> None:
+        """Keeps the weights of the last saved state as RUN@stopped, in place of those of the stop before.
+
+        No part of the run or the store knows of them.
+
+        Raises:
+            SnapshotError: the state cannot be read, or the disk refuses.
+        """
+        state = self.read_state()
+        counters, like = state["counters"], read_manifest(snapshots_of(self.folder)[-1])
+        now = {"step": counters["steps"], "update": counters["update"], "parent": counters["newest"] or None}
+        now |= {"fingerprint": self.row.fingerprint, "config": settings.to_json(self.config)}
+        about = About(**{name: getattr(like, name) for name in About.model_fields} | now)
+        frozen = snapshot_files.freeze(state["learner"]["policy"], about)
+        self.drop_stopped()
+        snapshot_files.write(self.folder / STOPPED, frozen)
+
+    def drop_stopped(self) -> None:
+        """Removes RUN@stopped, where there is one."""
+        shutil.rmtree(self.folder / STOPPED, ignore_errors=True)
 
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Writes a file of what a guard found, and returns words of what shows it."""

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from league.config.models import Config
-from league.config.written import Overrides
+from league.config.written import Overrides, as_words
 from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
 from league.play import randomness
 from league.play.evaluation import Summary
@@ -51,7 +51,7 @@ class Trainer:
     generators and the handlers of signals are yours.
 
     Args:
-        stage, preset, agent, env, run, seed, device, config_file, overrides: as for `league.train`.
+        stage, preset, agent, env, run, steps, seed, device, config_file, overrides: as for `league.train`.
         bots, sampler, policy, fresh, store, watcher: likewise.
 
     Raises:
@@ -66,6 +66,7 @@ class Trainer:
         agent: str | None = None,
         env: object = None,
         run: str | None = None,
+        steps: int | None = None,
         seed: int = 0,
         device: str | None = None,
         config_file: str | Path | None = None,
@@ -89,13 +90,14 @@ class Trainer:
             config_file=config_file,
         )
         own = {"bots": bots, "sampler": sampler, "policy": policy}
-        self._open(call(overrides=overrides, own=own, fresh=fresh, store=store, watcher=watcher))
+        self._open(call(overrides=as_words(overrides, steps=steps), own=own, fresh=fresh, store=store, watcher=watcher))
 
     @classmethod
     def resume(
         cls,
         run: str,
         *,
+        steps: int | None = None,
         env: object = None,
         bots: object = None,
         sampler: object = None,
@@ -108,13 +110,13 @@ class Trainer:
         """The trainer of a run that was stopped, whoever began it, from its last saved state.
 
         Args:
-            run, env, bots, sampler, policy, device, overrides, store, watcher: as for `league.resume`.
+            run, steps, env, bots, sampler, policy, device, overrides, store, watcher: as for `league.resume`.
 
         Raises:
             ConfigError, LeagueError, SnapshotError, UsageError: as `league.resume`.
         """
         trainer = cls.__new__(cls)
-        own = {"bots": bots, "sampler": sampler, "policy": policy}
+        own, overrides = {"bots": bots, "sampler": sampler, "policy": policy}, as_words(overrides, steps=steps)
         trainer._open(resumed(run, env=env, own=own, device=device, overrides=overrides, store=store, watcher=watcher))
         return trainer
 

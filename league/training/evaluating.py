@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +13,18 @@ import numpy as np
 from league.acts import act
 from league.config.models import AGENT_PREFIX
 from league.errors import SnapshotError
-from league.play.evaluation import Contestant, Pairing, Summary, summarise
+from league.play.evaluation import Contestant, Count, Pairing, Summary, num_rows, summarise
 from league.pool.pool import Pool
 from league.training.guards import Alarm
 from league.training.ladder import FIRST_ROW
 from league.training.run import Run
 from league.training.telling import tell
-from league.types import BOT_PREFIX, MatchResult
+from league.types import BOT_PREFIX, SEATS, MatchResult
+
+ALLOWANCE = 2_000
+"""Steps that evaluations may take beyond `run.evaluate_share` of those trained on, so that step 0 has games, too."""
+GAMES = "games"
+"""What the progress of an evaluation counts."""
 
 
 @act("evaluate")
@@ -29,7 +37,8 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
         first_row: number of the first match row, where an evaluation at the same update has those before it.
 
     Returns:
-        What it did against each opponent, by name (`bot:NAME`, RUN@STEP, `agent:HASH`), and the alarms that it raised.
+        What it did against each opponent that it met, by name (`bot:NAME`, RUN@STEP, `agent:HASH`), and the alarms that
+        it raised. `run.evaluate_share` says how many steps all of it may take.
 
     Raises:
         Interrupted: a signal broke the games off; nothing of them is written.
@@ -37,40 +46,117 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
     config, counters = run.config, run.counters
     started = time.perf_counter()
     nets = names_of(run, pool)
-    opponents = [Contestant(BOT_PREFIX + bot) for bot in run.spec.bots]
-    for net in [agent for agent in nets if agent != agent_id]:
-        try:
-            opponents.append(run.contestant(net))
-        except SnapshotError as error:
-            run.watcher.say(f"evaluating without {nets[net]}: {error}")
-    contestant = run.contestant(agent_id)
-    seeds = np.random.SeedSequence([run.seed, counters.update]).generate_state(len(opponents)).tolist()
-    games = dict.fromkeys([opponent.agent_id for opponent in opponents], config.run.evaluate_games)
+    opponents = _opponents(run, {net: name for net, name in nets.items() if net != agent_id})
     anchor = BOT_PREFIX + (run.spec.anchor or "")
-    if anchor in games and counters.steps >= config.run.total_steps:
-        games[anchor] = max(games[anchor], config.run.anchor_games)
-    pairings = [
-        Pairing(contestant, opponent, games[opponent.agent_id], seed)
-        for opponent, seed in zip(opponents, seeds, strict=True)
-    ]
-    results = run.play(pairings)
-    results = [replace(result, row=result.row + first_row) for result in results] if first_row else results
+    anchor_first = sorted(opponents, key=lambda opponent: opponent != anchor)
+    wanted = dict.fromkeys(anchor_first, config.run.evaluate_games // SEATS)
+    if anchor in wanted and counters.steps >= config.run.total_steps:
+        wanted[anchor] = max(wanted[anchor], config.run.anchor_games // SEATS)
+    results = _play(run, run.contestant(agent_id), opponents, wanted, first_row)
+    if (total := SEATS * sum(wanted.values())) > len(results):
+        run.watcher.say(
+            f"evaluated at step {counters.steps:,} by {len(results):,} of {total:,} games, which is what"
+            f" run.evaluate_share={config.run.evaluate_share:g} of the steps so far pays for"
+        )
     run.add_evaluation(results)
-    run.rate(counters.update, {agent for result in results for agent in result.agents})
+    met = {agent for result in results for agent in result.agents}
+    run.rate(counters.update, met)
     alarms: list[Alarm] = []
-    bound = run.spec.payoff_bound
-    summaries = summaries_of(results, agent_id, nets, [opponent.agent_id for opponent in opponents], bound)
-    for opponent, (label, summary) in zip(opponents, summaries.items(), strict=True):
+    those = [opponent for opponent in opponents if opponent in met]
+    summaries = summaries_of(results, agent_id, nets, those, run.spec.payoff_bound)
+    for opponent, (label, summary) in zip(those, summaries.items(), strict=True):
         run.watcher.evaluated(counters.newest_steps, label, summary)
         found = run.guards.judge_evaluation(
-            *(config, counters.newest_steps - counters.reset_at, opponent.agent_id),
-            *(summary.score, summary.games, run.spec.floor, summary.payoff),
+            config,
+            counters.newest_steps - counters.reset_at,
+            opponent,
+            summary.score,
+            summary.games,
+            run.spec.floor,
+            summary.payoff,
         )
         alarms += tell(run, found)
     seconds = {"evaluate_seconds": time.perf_counter() - started}
     run.store.add_metrics(run.name, counters.update, counters.steps, seconds)
     run.store.flush()
     return summaries, alarms
+
+
+def _opponents(run: Run, nets: Mapping[str, str]) -> dict[str, Contestant]:
+    """Whom the newest snapshot meets, by agent id: the game's bots, and the nets that can be read."""
+    found = {BOT_PREFIX + bot: Contestant(BOT_PREFIX + bot) for bot in run.spec.bots}
+    for net, name in nets.items():
+        try:
+            found[net] = run.contestant(net)
+        except SnapshotError as error:
+            run.watcher.say(f"evaluating without {name}: {error}")
+    return found
+
+
+def _play(
+    run: Run, contestant: Contestant, opponents: Mapping[str, Contestant], wanted: Mapping[str, int], first_row: int
+) -> list[MatchResult]:
+    """The pairs of games that are `wanted` of each opponent, or as many as the steps so far pay for.
+
+    They are played in rounds. A round has as many pairs as fit into what is left if each match takes as long as the
+    longest so far, less one pair, since some may take longer; where that length is not known, one pair. What is spent
+    is kept in the run's counters, and depends on nothing but the run's own matches: no clock, no `total_steps`.
+    """
+    counters = run.counters
+    budget = ALLOWANCE + int(run.config.run.evaluate_share * counters.steps)
+    spent, longest = counters.evaluation_steps, counters.longest_match
+    given = dict.fromkeys(wanted, 0)
+    results: list[MatchResult] = []
+    for number in itertools.count():
+        left = budget - spent
+        chosen = _chosen(wanted, given, left // (SEATS * longest) - 1 if longest else int(left > 0))
+        if not chosen:
+            break
+        seeds = np.random.SeedSequence([run.seed, counters.update, number]).generate_state(len(opponents)).tolist()
+        pairings = [
+            Pairing(contestant, opponent, SEATS * chosen[agent], seed)
+            for (agent, opponent), seed in zip(opponents.items(), seeds, strict=True)
+            if agent in chosen
+        ]
+        total = SEATS * sum(wanted.values())
+        if longest:
+            total = min(total, len(results) + left // longest)
+        count = Count(total, GAMES, len(results), spent - counters.evaluation_steps)
+        found = run.play(pairings, limit=left, count=count)
+        if not found:  # too long for what is left, which is spent
+            spent, longest = budget, 0
+            break
+        results += [replace(result, row=result.row + first_row) for result in found]
+        first_row += sum(num_rows(pairing.games) for pairing in pairings)
+        spent += sum(result.steps for result in found)
+        longest = max(longest, *(result.steps for result in found))
+        for agent, pairs in chosen.items():
+            given[agent] += pairs
+    counters.evaluation_steps, counters.longest_match = spent, longest
+    return _with_replays(results, run.config.run.replays)
+
+
+def _chosen(wanted: Mapping[str, int], given: Mapping[str, int], num_pairs: int) -> dict[str, int]:
+    """Who plays how many of the next pairs: each in turn is of the opponent with the smallest share of its own, of the
+    first in `wanted` where several have that."""
+    left = {agent: pairs - given[agent] for agent, pairs in wanted.items() if pairs > given[agent]}
+    if num_pairs >= sum(left.values()):
+        return left
+    chosen: Counter[str] = Counter()
+    for _ in range(num_pairs):
+        chosen[min(left, key=lambda agent: (given[agent] + chosen[agent]) / wanted[agent])] += 1
+    return {agent: chosen[agent] for agent in left if chosen[agent]}
+
+
+def _with_replays(results: list[MatchResult], most: int) -> list[MatchResult]:
+    """The games with the replays of the first `most` of each pair of agents alone; every round has recorded some."""
+    kept: Counter[frozenset[str]] = Counter()
+    found = []
+    for result in results:
+        pair = frozenset(result.agents)
+        kept[pair] += bool(result.replay)
+        found.append(replace(result, replay="") if result.replay and kept[pair] > most else result)
+    return found
 
 
 def evaluated_before(run: Run, pool: Pool, agent_id: str) -> dict[str, Summary]:

@@ -112,8 +112,8 @@ class Guards:
             score, upper = (0.5 + x / (2.0 * payoff.bound) for x in (payoff.mean, payoff.upper))
             told = f"is paid {payoff.mean:+.3f} a match"
         message = (
-            f"after {steps:,} steps of learning the agent {told} against {opponent} in {games} games, so it is worse than"
-            f" one that has learned nothing; look at `league rewards RUN`: what pays may not be what wins; begin again"
+            f"after {steps:,} steps of learning the agent {told} against {opponent} in {games} games, so it is worse"
+            f" than one that has learned nothing; look at `league rewards RUN`: what pays may not be what wins; begin again"
             f" with other [rewards]"
         )
         is_floor = floor is not None and opponent == BOT_PREFIX + floor

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from league.config.models import Config, PoolConfig
-from league.play.evaluation import Contestant, MakeStack, Pairing, Summary, play
+from league.play.evaluation import Contestant, Count, MakeStack, Pairing, Summary, play
 from league.play.recording import Recording
 from league.play.rollout import make_graphs
 from league.pool.pool import Pool
@@ -41,6 +41,10 @@ class Counters:
     """Agent id of the snapshot that was evaluated last."""
     reset_at: int = 0
     """Steps made before the last reset to the first weights; 0: there was none."""
+    evaluation_steps: int = 0
+    """Steps of its evaluations (`league.training.evaluating`)."""
+    longest_match: int = 0
+    """Most steps that a match of them took; 0: not known, since none has ended within what was left."""
     ladder_games: int = 0
     """Played by snapshots on the ladder (`league.training.ladder`)."""
     ladder_steps: int = 0
@@ -248,8 +252,12 @@ class Run:
     guards: Guards = field(default_factory=Guards)
     met: Met = field(default_factory=Met)
 
-    def play(self, pairings: Sequence[Pairing]) -> list[MatchResult]:
+    def play(
+        self, pairings: Sequence[Pairing], *, limit: int | None = None, count: Count | None = None
+    ) -> list[MatchResult]:
         """The games of an evaluation, by the run's own nets in one call and through graphs where training plays so.
+
+        limit, count: as for `league.play.evaluation.play`.
 
         Raises:
             Interrupted: a signal broke the games off.
@@ -265,6 +273,8 @@ class Run:
                 make_stack=self.stack_for,
                 make_graphs=partial(make_graphs, learner, say=lambda line: None),  # the collector has said it
                 recording=self.recording,
+                limit=limit,
+                count=count,
             )
 
     def contestant(self, agent_id: str) -> Contestant:

@@ -713,11 +713,20 @@ def test_a_game_that_brings_nothing_gets_an_agent_of_its_size() -> None:
     assert dict(found.rewards) == {"win": 1.0} and "sized to 8 observed numbers" in told and "reward" not in told
     assert found.pool.mix == pytest.approx({"self_play": 0.8} | {"bot:biased": 0.1, "bot:constant": 0.1})
     assert (found.agent.lstm_size, found.agent.encoder_width) == (32, 16)
+    assert "(LSTM 32, opponent encoder 16)" in told
+    for given, words in (
+        ("agent=small", "an agent (LSTM 128, no opponent encoder)"),
+        ("agent.lstm_size=48", "an agent (LSTM 48, opponent encoder 16)"),
+        ("agent.opponent_encoder=false", "sized to 8 observed numbers (LSTM 32, no opponent encoder)"),
+    ):
+        assert words in games.load_settings("test50k", env=found.env.name, overrides=[given])[1]
     forget()
     rewards = "_all = spec\ndef spec(options): return replace(_all(options), reward_terms=('payoff', 'won'))\n"
     write_game(Path("game.py"), rewards)
     found, told = games.load_settings("smoke", env=games.enter("game.py"))
     assert dict(found.rewards) == {"payoff": 1.0, "won": 1.0} and "every reward term weighs 1 (payoff, won)" in told
+    told = games.load_settings("smoke", env=found.env.name, overrides=["rewards.won=0.0"])[1]
+    assert "weighs 1" not in told and "LSTM 32" in told
     for name in ("brawl", "matrix", "kuhn", "leduc"):
         settings, told = games.load_settings("test50k", env=name)
         plain = config.load("test50k", env=name)
@@ -746,7 +755,7 @@ def test_an_agent_is_sized_to_its_game() -> None:
                 action=ActionSpec("multi_discrete", choices),
                 ticks_per_step=ticks,
             )
-            layer, _ = fitting.default_layer(spec, {})
+            layer = fitting.default_layer(spec, {})
             data = {**config.to_json(base), "agent": layer["agent"], "rewards": layer["rewards"]}
             made = config.from_json(data | {"pool": data["pool"] | layer["pool"]})
             check_settings(made, spec)

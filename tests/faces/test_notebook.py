@@ -23,6 +23,7 @@ from league.faces import notebook
 from league.faces.jupyter import Progress
 from league.faces.notebook import Table
 from league.play.evaluation import Summary
+from league.printing.progress import TerminalWatcher
 from league.store.store import Store
 from league.training.run import Report, Start
 from league.types.results import MOST_ROWS, Grid, Result, as_html
@@ -199,18 +200,22 @@ def test_progress_is_one_panel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_functions_show_progress_in_a_notebook_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody watches a panel does; `watcher=()` shows nothing, and outside a kernel nothing is added."""
+    """Where nobody watches a panel does, and outside a kernel stderr; `watcher=()` shows nothing. What does not train
+    has nothing added there."""
     told: list[Any] = []
 
-    def train(stage: str, *, watcher: Any = None) -> None:
+    def train(stage: str, *, overrides: Any = (), watcher: Any = None) -> None:
         told.append(watcher)
 
     called = notebook.shown(train)
     called("smoke")
+    called("smoke", overrides={"run": {"verbosity": 0}, "role": {"main": {"min_games": 3}}})
+    notebook.shown(lambda say=None: told.append(say))()
     monkeypatch.setattr(notebook, "in_notebook", lambda: True)
     called("smoke")
     called("smoke", watcher=())
-    assert told[0] is None and isinstance(told[1], Progress) and told[2] == () and called.__name__ == "train"
+    assert [x.verbosity for x in told[:2] if isinstance(x, TerminalWatcher)] == [1, 0] and told[2] is None
+    assert isinstance(told[3], Progress) and told[4] == () and called.__name__ == "train"
 
 
 @pytest.fixture

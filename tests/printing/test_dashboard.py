@@ -80,7 +80,7 @@ def view(*, is_league: bool = False) -> View:
     if is_league:
         names = [f"kuhn-league-1.{role}" for role in ("main", "main_exploiter", "league_exploiter_1")]
         learners = {names[0]: told(names[0]), names[1]: told(names[1], 3), names[2]: Learner(names[2])}
-    return View(learners, shares, "evaluation", ("matches", 120, 300), machine(), 208.0, is_league)
+    return View(learners, shares, "evaluation", ("matches", 120, 300, 0.0), machine(), 208.0, is_league)
 
 
 def text(lines: list[Line]) -> str:

@@ -52,6 +52,7 @@ OTHERWISE = {
     "evaluate_every": "run.evaluate_every=128",
     "evaluate_games": "run.evaluate_games=6",
     "anchor_games": "run.anchor_games=8",
+    "evaluate_share": "run.evaluate_share=0.0",
     "ladder_share": "run.ladder_share=0.5",
     "ladder_older": "run.ladder_older=1",
     "replays": "run.replays=3",
