@@ -86,7 +86,7 @@ def agents(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
         if not at:
             yield folder.name, "its newest snapshot"
         elif folder.name == run:
-            yield f"{run}@best", "its champion, or the best rated"
+            yield f"{run}@best", "its champion, else the best rated by its lower bound"
             yield from ((f"{run}@{step}", "") for step in _steps(folder))
     if not at:
         yield from _bots(ctx) if incomplete.startswith("bot:") else [("bot:", "a scripted bot")]

@@ -12,6 +12,7 @@ from league.boards.brief import choose
 from league.boards.naming import SHORT_HASH
 from league.boards.standings import Board, Entry, read_leaderboard
 from league.errors import UsageError, command_line, nearest
+from league.faces.headline import headline
 from league.faces.kept import Films, key_of
 from league.faces.provenance import provenance
 from league.faces.records import Alarm, Document, Game, Kept, Listed, Map, RunCard
@@ -147,7 +148,7 @@ def _game(
     return Game(
         game=board.game,
         game_id=board.game_id,
-        summary=_summary(board, facts, entries, told),
+        summary=headline(board, facts, met, told, store.path),
         lines=lines,
         sections=sections_of(facts, lines),
         board=shown,
@@ -158,25 +159,6 @@ def _game(
         alarms=told,
         runs=tuple(_card(facts[run], line.id) for line in lines for run in line.members),
     )
-
-
-def _summary(board: Board, facts: Mapping[str, Facts], entries: Sequence[Entry], told: Sequence[Alarm]) -> str:
-    """The sentence that says what came of it."""
-    steps = [x.row.steps for x in facts.values()]
-    span = f"{min(steps):,}" if min(steps) == max(steps) else f"{min(steps):,} to {max(steps):,}"
-    runs = f"run {next(iter(facts))}" if len(facts) == 1 else f"{len(facts)} runs"
-    sentence = f"{board.game}: {runs}, {span} steps"
-    own = {entry.agent_id for x in facts.values() for _, entry in x.rated}
-    best = max((entry for entry in entries if entry.agent_id in own), key=lambda x: x.rating, default=None)
-    if best is None:
-        sentence += "; no evaluation game yet, so nothing is rated"
-    else:
-        held = f", where {board.anchor} has 1,000" if board.anchor else ""
-        sentence += f"; the best snapshot, {best.name}, is rated {best.rating:,.0f}"
-        sentence += f" [{best.lower:,.0f} to {best.upper:,.0f}]{held}"
-    raised = [x.kind for x in told if x.state == "raised"]
-    alarm = f"alarms raised: {', '.join(dict.fromkeys(raised))}" if raised else "no alarm is raised"
-    return f"{sentence}; {alarm}."
 
 
 def _map(
