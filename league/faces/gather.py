@@ -27,6 +27,8 @@ POINTS = 160
 """Of a curve."""
 MOST_RUNS = 12
 """Runs that are shown where nobody said which: the newest."""
+MOST_NAMED = 3
+"""Of the runs that are shown, in the page's title."""
 MOST_EVENTS = 40
 """Of a run: the newest."""
 MOST_KEPT = 60
@@ -66,7 +68,14 @@ def read(store: Reader, names: Sequence[str] = (), films: Films | None = None) -
         Listed(x.run, x.game, x.stage, state, x.steps, x.seed, x.run in shown) for x, state in reversed(known)
     )
     summary = " ".join(game.summary for game in games) or "The store has no run yet."
-    return Document(str(store.path), f"{now():%Y-%m-%d %H:%M:%S} UTC", summary, tuple(games), listed)
+    title = _title(names or [row.run for row in rows])
+    return Document(title, str(store.path), f"{now():%Y-%m-%d %H:%M:%S} UTC", summary, tuple(games), listed)
+
+
+def _title(names: Sequence[str]) -> str:
+    """The names of what is shown; of many the first ones."""
+    left = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "") or "no run yet"
 
 
 def _wanted(
