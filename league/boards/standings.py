@@ -178,13 +178,13 @@ class Leaderboard(Result):
     def grids(self) -> list[Grid]:
         """One of all entries, game by game."""
         columns = (
-            *("game", "rank", "agent", "rating", "lower", "upper", "games", "wins", "draws", "losses"),
+            *("game", "rank", "agent", "best", "rating", "lower", "upper", "games", "wins", "draws", "losses"),
             *("superiority", "group", "agent_id"),
         )
         rows = [
             (
-                *(board.game, x.rank, x.name, x.rating, x.lower, x.upper, x.games, x.wins, x.draws, x.losses),
-                *(x.superiority, x.group, x.agent_id[:SHORT_HASH]),
+                *(board.game, x.rank, x.name, x.is_best, x.rating, x.lower, x.upper),
+                *(x.games, x.wins, x.draws, x.losses, x.superiority, x.group, x.agent_id[:SHORT_HASH]),
             )
             for board in self.boards
             for x in board.entries
