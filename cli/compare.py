@@ -52,7 +52,7 @@ def leaderboard(
 ) -> None:
     """Rate everyone from the evaluation matches, with 95 % intervals.
 
-    Of a long board the bots are shown, each run's champion, latest, best, first and some historical snapshots.
+    Of a long board the bots are shown, and each run's best, latest, first and some historical snapshots.
     """
     from league.boards.standings import leaderboard  # not league.arena.agents, which loads torch
     from league.printing.standings import print_leaderboard

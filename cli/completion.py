@@ -86,7 +86,7 @@ def agents(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
         if not at:
             yield folder.name, "its newest snapshot"
         elif folder.name == run:
-            yield f"{run}@best", "its champion, or the best rated"
+            yield f"{run}@best", "its champion, else the best rated by its lower bound"
             if (folder / "stopped").is_dir():
                 yield f"{run}@stopped", "its weights when it was stopped last"
             yield from ((f"{run}@{step}", "") for step in _steps(folder))

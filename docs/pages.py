@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 AT_THE_ROOT = ("CHANGELOG.md", "CONTRIBUTING.md")
 """Pages of the site that are not in docs/."""
 LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)\s]*)?\))")
+CODE = re.compile(r"`[^`]+`")
 LANGUAGES = {".py": "python", ".toml": "toml"}
 ITEM = re.compile(r" *([-*]|\d+\.) ")
 SIGNS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "multiple_of": "a multiple of"}
@@ -74,7 +75,7 @@ def _linked(link: re.Match[str], source: Path, shown: set[Path]) -> str:
 
 
 def _plain(lines: list[str]) -> Iterator[str]:
-    """The lines with an empty one above each list, whose inner lists are indented by four."""
+    """The lines with an empty one above each list, whose inner lists are indented by four; rows as `_row` has them."""
     is_code, before = False, ""
     for line in lines:
         is_code ^= line.startswith("```")
@@ -83,7 +84,17 @@ def _plain(lines: list[str]) -> Iterator[str]:
                 yield ""
             line = " " * (len(line) - len(line.lstrip())) + line
         before = line
-        yield line
+        yield line if is_code or not line.startswith("|") else _row(line)
+
+
+def _row(line: str) -> str:
+    """A row of a table: in its first cell each option is code of its own, so that lines break between options alone.
+
+    Code has no escaped `|`: GitHub needs the backslash, Python-Markdown shows it.
+    """
+    line = CODE.sub(lambda code: code[0].replace("\\|", "|"), line)
+    first, bar, others = line.partition(" | ")
+    return CODE.sub(lambda code: re.sub(r" (?=\[|--)", "` `", code[0]), first) + bar + others
 
 
 def _cell(text: str) -> str:

@@ -239,7 +239,7 @@ def _raised(told: Mapping[str, Any]) -> BaseException:
     """What was raised in a worker: a known error as one, a ValueError of a state as one, a bug with its traceback."""
     kinds = {"MatchError": MatchError, "CodeError": CodeError, "ConfigError": ConfigError, "ValueError": ValueError}
     kind = kinds.get(told["kind"], LeagueError if told["is_known"] else BugError)
-    error = kind(told["text"])
+    error: BaseException = kind(told["text"])
     if not isinstance(error, LeagueError):
         error.add_note("in a worker process:\n" + told["trace"])
     return error

@@ -86,7 +86,7 @@ class Part:
             return self.batch.get_state()
         elif what == GET_ROW:
             row = json.loads(given)
-            return None if row is None else self.batch.row_state(row)  # type: ignore[attr-defined, no-any-return]
+            return None if row is None else self.batch.row_state(row)  # type: ignore[attr-defined]
         elif what == SET:
             self._before = b""
             before = self.batch.get_state()

@@ -19,6 +19,7 @@ from league.config.models import SECTIONS
 from league.envs.brawl.env import KEYS, MEANINGS, SPEC
 from league.envs.cards import env as cards
 from league.pool import roster
+from tests.helpers.browser import CHROMIUM, DRIVER, browser
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -171,13 +172,13 @@ def test_the_site_has_every_page_once() -> None:
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     """What `make docs` runs; every setting and command is on it, and pages name no other host but in links to read."""
     pytest.importorskip("zensical", reason="needs the extra `docs`: make docs")
-    for part in ("docs", "league", "envs", "policies", "snapshots", "examples"):
+    for part in ("docs", "league", "envs", "policies", "snapshots", "cli", "examples"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    for name in ("mkdocs.yml", "cli.py", "CHANGELOG.md", "CONTRIBUTING.md"):
+    for name in ("mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, tmp_path / name)
     typed = tmp_path / "build" / "typed" / "league"
     shutil.copytree(tmp_path / "league", typed)
-    for part in ("envs", "policies", "snapshots"):
+    for part in ("envs", "policies", "snapshots", "cli"):
         (typed / part).symlink_to(tmp_path / part)
     subprocess.run([sys.executable, "docs/pages.py", "build/pages"], cwd=tmp_path, check=True)
     build = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", "mkdocs.yml"]
@@ -194,6 +195,15 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     assert [name for name in names if name not in settings and name not in ("env.options",)] == []
     commands = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     assert all(f"league {name}" in commands for name in ("train", "bench learner", "snapshots prune", "imports list"))
+    assert "tensorboard|wandb|csv" in commands and "\\|" not in commands
+    if not (CHROMIUM and DRIVER):
+        return
+    wide = "return [...document.querySelectorAll('article table')].filter((x) => x.scrollWidth > x.clientWidth).length"
+    with browser(1280, 900) as driver:
+        for name in ("commands", "settings", "python"):
+            driver.get((site / "reference" / f"{name}.html").as_uri())
+            assert driver.execute_script("return document.querySelectorAll('article table').length") > 5
+            assert driver.execute_script(wide) == 0, f"a table of {name} is wider than the page"
 
 
 def test_what_the_league_page_has_as_files_can_be_given(tmp_path: Path) -> None:

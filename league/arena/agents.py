@@ -143,7 +143,7 @@ def _find_stopped(store: Store, run: str) -> Named:
             f"agent {label!r}: {run} was not stopped on its way, or is finished since; name {run} for its newest"
             f" snapshot"
         )
-    return Named(snapshot_files.load(folder)[0].agent_id, label, folder)
+    return Named(load_fit(folder)[0].agent_id, label, folder)
 
 
 def is_path(name: str) -> bool:
@@ -151,9 +151,17 @@ def is_path(name: str) -> bool:
     return "/" in name or os.sep in name
 
 
-def load(name: str, *, store: str | Path = DEFAULT_STORE, device: str = "cpu", policy: object = None) -> Agent:
+def load(
+    name: str,
+    *,
+    store: str | Path = DEFAULT_STORE,
+    device: str = "cpu",
+    policy: object = None,
+    threads: int = 1,
+) -> Agent:
     """The agent called `name` (see `find_agent`), ready to play.
 
+    threads: of torch, with which it decides on a CPU.
     policy: of a network of one's own, where its code is, or the function or class itself (docs/parts.md); not needed
         where this user has named it before.
 
@@ -166,7 +174,7 @@ def load(name: str, *, store: str | Path = DEFAULT_STORE, device: str = "cpu", p
     if found.folder is None:
         raise UsageError(f"agent {name!r}: a bot plays inside its game only; name a run, a snapshot or a folder")
     manifest, net = load_net(found.folder, choose_device(device), given=enter_parts(policy=policy))
-    return Agent(net, manifest)
+    return Agent(net, manifest, threads)
 
 
 def export(

@@ -20,9 +20,8 @@ IMPORTED = 10
 def choose(entries: Sequence[Entry], also: str | None = None) -> frozenset[str]:
     """The ids of the agents that a brief board shows, of its entries.
 
-    All of them up to `ENOUGH`. Else the bots; of each run its champion, its latest and its best rated snapshot (by the
-    lower end of the interval), and where the board remains short its first and some historical ones; of agents that
-    are neither snapshots nor bots the best.
+    All of them up to `ENOUGH`. Else the bots; of each run its best snapshot (RUN@best) and its latest, and where the
+    board remains short its first and some historical ones; of agents that are neither snapshots nor bots the best.
 
     Args:
         entries: of one board.
@@ -32,7 +31,7 @@ def choose(entries: Sequence[Entry], also: str | None = None) -> frozenset[str]:
         return frozenset(entry.agent_id for entry in entries)
     runs: defaultdict[str, list[tuple[int, Entry]]] = defaultdict(list)
     others: list[Entry] = []
-    chosen = {entry.agent_id for entry in entries if entry.kind == "bot" or entry.is_champion or entry.agent_id == also}
+    chosen = {entry.agent_id for entry in entries if entry.kind == "bot" or entry.is_best or entry.agent_id == also}
     for entry in entries:
         run, at, step = entry.name.rpartition("@")
         if entry.kind == "snapshot" and at and step.isdecimal():
@@ -43,7 +42,7 @@ def choose(entries: Sequence[Entry], also: str | None = None) -> frozenset[str]:
     historical: set[str] = set()
     for steps in runs.values():
         line = [entry for _, entry in sorted(steps, key=lambda pair: pair[0])]
-        chosen |= {line[-1].agent_id, max(line, key=lambda entry: entry.lower).agent_id}
+        chosen.add(line[-1].agent_id)
         marks = [round(k * (len(line) - 1) / (HISTORICAL + 1)) for k in range(HISTORICAL + 1)]
         historical |= {line[k].agent_id for k in marks}
     return frozenset(chosen | historical if len(chosen | historical) <= 2 * ENOUGH else chosen)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 from league.boards.rating import rate
 from league.errors import StoreError, UsageError, nearest
+from league.maths.ratings import Ratings
 from league.store.reading import Reader
 from league.store.rows import AgentRow, SnapshotRow
 from league.types import BOT_PREFIX
@@ -15,6 +17,8 @@ from league.types import BOT_PREFIX
 SHORT_HASH = 12
 LEAST_PREFIX = 8
 """Letters of an agent's id that may stand for it."""
+LEAST_GAMES = 20
+"""Rated games of a snapshot that make it RUN@best before all with fewer: a score is then known within 0.2."""
 
 
 def best_snapshot(store: Reader, run: str) -> str:
@@ -30,9 +34,7 @@ def best_snapshot(store: Reader, run: str) -> str:
 
 
 def best_rated(store: Reader, run: str, but: str | None = None) -> str:
-    """The agent id of the run's snapshot with the highest lower 95 % bound, else its latest; never `but`.
-
-    A snapshot whose files were pruned cannot be played, so it is not the best.
+    """The agent id of the run's snapshot that `best_of` finds in its ratings, else its latest; never `but`.
 
     Raises:
         UsageError: no such run.
@@ -43,12 +45,33 @@ def best_rated(store: Reader, run: str, but: str | None = None) -> str:
         snapshots = [row for row in store.snapshots(run) if row.agent_id != but and row.pruned_at is None]
     if not snapshots:
         raise StoreError(f"run `{run}` in {store.path} has no {'other ' if but else ''}snapshot yet; train it further")
-    lower = dict(zip(ratings.agents, ratings.lower, strict=True))
-    group = dict(zip(ratings.agents, ratings.group, strict=True))
-    rated = [snapshot for snapshot in snapshots if snapshot.agent_id in group]
-    if not rated:
-        return snapshots[-1].agent_id
-    return max(rated, key=lambda row: (-group[row.agent_id], lower[row.agent_id], row.step)).agent_id
+    return best_of(ratings, snapshots) or snapshots[-1].agent_id
+
+
+def best_of(ratings: Ratings, snapshots: Iterable[SnapshotRow]) -> str | None:
+    """The agent id of the best rated of these snapshots by `strength`, of equals the latest; None: none is rated.
+
+    A snapshot whose files were pruned cannot be played, so it is not the best.
+
+    ratings: of sampled games, with the usual prior.
+    """
+    index = {agent: i for i, agent in enumerate(ratings.agents)}
+    games = ratings.wins + ratings.draws + ratings.losses
+    rated = [row for row in snapshots if row.agent_id in index and row.pruned_at is None]
+
+    def key(row: SnapshotRow) -> tuple[bool, int, float, int]:
+        i = index[row.agent_id]
+        return (*strength(int(games[i]), int(ratings.group[i]), float(ratings.lower[i])), row.step)
+
+    return max(rated, key=key).agent_id if rated else None
+
+
+def strength(games: int, group: int, lower: float) -> tuple[bool, int, float]:
+    """Sort key of the rule by which a snapshot is the best: the greatest is.
+
+    Enough games first, then the group that the anchor is in, then the lower end of the rating's 95 % interval.
+    """
+    return games >= LEAST_GAMES, -group, lower
 
 
 def find_named(store: Reader, name: str) -> SnapshotRow:

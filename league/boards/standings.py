@@ -13,7 +13,7 @@ from scipy.special import chdtrc
 
 from league.boards import plots
 from league.boards.brief import choose
-from league.boards.naming import SHORT_HASH, find_rated, named_agents, unknown
+from league.boards.naming import SHORT_HASH, best_of, find_rated, named_agents, unknown
 from league.boards.rating import Games, games_of, is_paid, rate_counts
 from league.errors import UsageError, nearest
 from league.maths.davidson import Prior
@@ -32,7 +32,7 @@ from league.schema import check_number
 from league.store.aside import Reckoning
 from league.store.liveness import run_status
 from league.store.reading import Reader, TrainingGame
-from league.store.rows import GameRow, RatingRow, RunRow, Sampling
+from league.store.rows import GameRow, RatingRow, RunRow, Sampling, SnapshotRow
 from league.store.store import Store
 from league.types import BOT_PREFIX
 from league.types.results import Grid, Result
@@ -73,6 +73,8 @@ class Entry:
     """The probability that it is stronger than the next of its group (LOS); None for the last."""
     is_champion: bool
     """Whether a gate promoted it and nobody has taken its title since."""
+    is_best: bool
+    """Whether it is RUN@best of its run."""
     against: Difference | None
     """How far it is above the agent asked for, in the board's unit, with the 95 % interval."""
 
@@ -198,13 +200,13 @@ class Leaderboard(Result):
     def grids(self) -> list[Grid]:
         """One of all entries, game by game."""
         columns = (
-            *("game", "rank", "agent", "rating", "lower", "upper", "games", "wins", "draws", "losses"),
+            *("game", "rank", "agent", "best", "rating", "lower", "upper", "games", "wins", "draws", "losses"),
             *("superiority", "group", "agent_id"),
         )
         rows = [
             (
-                *(board.game, x.rank, x.name, x.rating, x.lower, x.upper, x.games, x.wins, x.draws, x.losses),
-                *(x.superiority, x.group, x.agent_id[:SHORT_HASH]),
+                *(board.game, x.rank, x.name, x.is_best, x.rating, x.lower, x.upper),
+                *(x.games, x.wins, x.draws, x.losses, x.superiority, x.group, x.agent_id[:SHORT_HASH]),
             )
             for board in self.boards
             for x in board.entries
@@ -306,7 +308,7 @@ def _boards(
             raise UsageError(f"no game id `{game_id}` in {store.path}{nearest(game_id, games)}")
         other = None if against is None else find_rated(store, against)
         shown = games if game_id is None else [game_id]
-        facts = [_read(store, games[g], g, run, sampling) for g in shown]
+        facts = [_read(store, games[g], g, run, sampling, believed == DEFAULT_PRIOR) for g in shown]
         priors = [0.0 if is_paid(f.counts, f.row) else believed.draws for f in facts]
         kept = [store.board_ratings(g, sampling, draws) for g, draws in zip(shown, priors, strict=True)]
     rated = [rate_counts(f.counts, f.lineages, f.row, prior=believed) for f in facts]
@@ -460,7 +462,12 @@ class _Facts:
     lineages: Sequence[Sequence[str]]
     samplings: Mapping[str, int]
     """Evaluation rows by how the nets chose."""
-    champions: frozenset[str]
+    snapshots: Mapping[str, Sequence[SnapshotRow]]
+    """Of every run shown."""
+    champions: Mapping[str, str]
+    """Run -> agent id."""
+    usual: Games | None
+    """What RUN@best is decided by, where it is not what is rated here."""
     known: Mapping[str, tuple[str, str]]
     """Agent id -> name and kind."""
     own: frozenset[str] | None
@@ -469,7 +476,7 @@ class _Facts:
     """Every run shown with its status and its training games."""
 
 
-def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sampling) -> _Facts:
+def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sampling, has_usual_prior: bool) -> _Facts:
     known = named_agents(store, game_id)
     own = {} if run is None else {row.agent_id: f"{run}@{row.step}" for row in store.snapshots(run)}
     runs = [row for row in store.runs() if row.game_id == game_id and run in (None, row.run)]
@@ -481,7 +488,9 @@ def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sam
         counts=store.pair_counts(game_id, sampling=sampling),
         lineages=store.lineages(game_id),
         samplings=store.samplings(game_id),
-        champions=frozenset(champion for row in runs if (champion := store.champion(row.run))),
+        snapshots={row.run: store.snapshots(row.run) for row in runs},
+        champions={row.run: champion for row in runs if (champion := store.champion(row.run))},
+        usual=None if sampling == "sample" and has_usual_prior else games_of(store, game_id, "sample"),
         known=known | {agent_id: (name, "snapshot") for agent_id, name in own.items()},
         own=None if run is None else frozenset(own),
         training=tuple((row, run_status(store, row), store.training_games(row.run)) for row in runs),
@@ -495,10 +504,13 @@ def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None, is_br
     def name(agent_id: str) -> str:
         return (facts.known.get(agent_id) or unknown(agent_id))[0]
 
-    entries = whole = _entries(ratings, shown, facts, against)
+    usual = rate_counts(*facts.usual) if facts.usual else ratings
+    best = {facts.champions.get(run) or best_of(usual, rows) for run, rows in facts.snapshots.items()}
+    entries = whole = _entries(ratings, shown, facts, best, against)
     if is_brief and len(chosen := choose(whole, against)) < len(whole):
         ranks = {entry.agent_id: entry.rank for entry in whole}
-        entries = tuple(replace(x, rank=ranks[x.agent_id]) for x in _entries(ratings, set(chosen), facts, against))
+        shorter = _entries(ratings, set(chosen), facts, best, against)
+        entries = tuple(replace(x, rank=ranks[x.agent_id]) for x in shorter)
     sizes = np.bincount(ratings.group, minlength=len(ratings.anchors))
     return Board(
         game=facts.game,
@@ -602,7 +614,9 @@ def _company(counts: PairCounts, own: frozenset[str]) -> set[str]:
     return met | {agent for pair in pairs for agent in pair if agent.startswith(BOT_PREFIX)}
 
 
-def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | None) -> tuple[Entry, ...]:
+def _entries(
+    ratings: Ratings, shown: set[str], facts: _Facts, best: set[str | None], against: str | None
+) -> tuple[Entry, ...]:
     order = sorted(
         (i for i, agent in enumerate(ratings.agents) if agent in shown),
         key=lambda i: (ratings.group[i], -ratings.rating[i], ratings.agents[i]),
@@ -633,7 +647,8 @@ def _entries(ratings: Ratings, shown: set[str], facts: _Facts, against: str | No
                 losses=losses,
                 group=int(group) + 1,
                 superiority=los.get(place),
-                is_champion=agent_id in facts.champions,
+                is_champion=agent_id in facts.champions.values(),
+                is_best=agent_id in best,
                 against=gaps.get(i),
             )
         )

@@ -12,6 +12,7 @@ from league.boards.brief import choose
 from league.boards.naming import SHORT_HASH
 from league.boards.standings import Board, Entry, read_leaderboard
 from league.errors import UsageError, command_line, nearest
+from league.faces.headline import headline
 from league.faces.kept import Films, key_of
 from league.faces.provenance import provenance
 from league.faces.records import Alarm, Document, Game, Kept, Listed, Map, RunCard
@@ -26,6 +27,8 @@ POINTS = 160
 """Of a curve."""
 MOST_RUNS = 12
 """Runs that are shown where nobody said which: the newest."""
+MOST_NAMED = 3
+"""Of the runs that are shown, in the page's title."""
 MOST_EVENTS = 40
 """Of a run: the newest."""
 MOST_KEPT = 60
@@ -65,7 +68,14 @@ def read(store: Reader, names: Sequence[str] = (), films: Films | None = None) -
         Listed(x.run, x.game, x.stage, state, x.steps, x.seed, x.run in shown) for x, state in reversed(known)
     )
     summary = " ".join(game.summary for game in games) or "The store has no run yet."
-    return Document(str(store.path), f"{now():%Y-%m-%d %H:%M:%S} UTC", summary, tuple(games), listed)
+    title = _title(names or [row.run for row in rows])
+    return Document(title, str(store.path), f"{now():%Y-%m-%d %H:%M:%S} UTC", summary, tuple(games), listed)
+
+
+def _title(names: Sequence[str]) -> str:
+    """The names of what is shown; of many the first ones."""
+    left = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "") or "no run yet"
 
 
 def _wanted(
@@ -147,7 +157,7 @@ def _game(
     return Game(
         game=board.game,
         game_id=board.game_id,
-        summary=_summary(board, facts, entries, told),
+        summary=headline(board, facts, met, told, store.path),
         lines=lines,
         sections=sections_of(facts, lines),
         board=shown,
@@ -158,25 +168,6 @@ def _game(
         alarms=told,
         runs=tuple(_card(facts[run], line.id) for line in lines for run in line.members),
     )
-
-
-def _summary(board: Board, facts: Mapping[str, Facts], entries: Sequence[Entry], told: Sequence[Alarm]) -> str:
-    """The sentence that says what came of it."""
-    steps = [x.row.steps for x in facts.values()]
-    span = f"{min(steps):,}" if min(steps) == max(steps) else f"{min(steps):,} to {max(steps):,}"
-    runs = f"run {next(iter(facts))}" if len(facts) == 1 else f"{len(facts)} runs"
-    sentence = f"{board.game}: {runs}, {span} steps"
-    own = {entry.agent_id for x in facts.values() for _, entry in x.rated}
-    best = max((entry for entry in entries if entry.agent_id in own), key=lambda x: x.rating, default=None)
-    if best is None:
-        sentence += "; no evaluation game yet, so nothing is rated"
-    else:
-        held = f", where {board.anchor} has 1,000" if board.anchor else ""
-        sentence += f"; the best snapshot, {best.name}, is rated {best.rating:,.0f}"
-        sentence += f" [{best.lower:,.0f} to {best.upper:,.0f}]{held}"
-    raised = [x.kind for x in told if x.state == "raised"]
-    alarm = f"alarms raised: {', '.join(dict.fromkeys(raised))}" if raised else "no alarm is raised"
-    return f"{sentence}; {alarm}."
 
 
 def _map(

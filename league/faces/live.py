@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, one_line
 from league.faces.gather import read
 from league.faces.kept import Films
-from league.faces.pages import live_policy, need, page, part, plotly_script
+from league.faces.pages import SCRIPTS, STYLES, live_policy, need, page, part
 from league.faces.records import to_json
 from league.schema import check_number
 from league.store.store import Store
@@ -198,16 +198,14 @@ def make_app(views: Views) -> Starlette:
 
     headers = {**HEADERS, "Content-Security-Policy": live_policy()}
     texts = {
-        "/": (page("League, live", "", "reading the store ..."), "text/html"),
-        "/report.js": (part("report.js"), "text/javascript"),
-        "/report.css": (part("report.css"), "text/css"),
-        "/plotly.js": (plotly_script(), "text/javascript"),
+        "/": (page("league, live", "", "reading the store ..."), "text/html"),
+        **{f"/{name}": (part(name), "text/javascript") for name in SCRIPTS},
+        **{f"/{name}": (part(name), "text/css") for name in STYLES},
     }
 
     def text(request: Request) -> Response:
         body, kind = texts[request.url.path]
-        longer = {"Cache-Control": "max-age=3600"} if request.url.path == "/plotly.js" else {}
-        return Response(body, media_type=kind, headers=headers | longer)
+        return Response(body, media_type=kind, headers=headers)
 
     def data(request: Request) -> Response:
         view = views.view(request.query_params.getlist("run"))
@@ -250,7 +248,7 @@ def serve(
         UsageError: the port, or a package is missing.
         StoreError: the store cannot be read as it is.
     """
-    need("serve")
+    need()
     import uvicorn
 
     check_number("port", port, 0, MAX_PORT, f"a port of this machine, {PORT} if not given; 0: a free one")

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+import html
 from importlib import resources
 from importlib.util import find_spec
+from string import Template
 
 from league.arena.templates import empty_player, source_of
 from league.errors import UsageError, one_line
 
-NEEDED = {"report": ("plotly", "jinja2"), "serve": ("plotly", "jinja2", "starlette", "uvicorn")}
-"""Command -> the packages that it needs beside the library's."""
-STYLE = "'unsafe-inline'"
-"""Plotly makes its style sheet as it draws, and styles texts by attributes; scripts are held by their hashes."""
-COMMON = f"style-src {STYLE}; img-src data: blob:; base-uri 'none'; form-action 'none'"
+SERVERS = ("starlette", "uvicorn")
+"""Packages that the live page needs beside the library's."""
+SCRIPTS, STYLES = ("uplot.js", "report.js"), ("uplot.css", "report.css")
+COMMON = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+"""The player of a match has a style of its own; scripts are held by their hashes."""
 
 
-def need(name: str) -> None:
-    """Refuses a command whose packages are missing.
+def need() -> None:
+    """Refuses to serve where packages are missing.
 
     Raises:
         UsageError: one is.
     """
-    missing = [package for package in NEEDED[name] if find_spec(package) is None]
+    missing = [package for package in SERVERS if find_spec(package) is None]
     if missing:
-        raise UsageError(f"league {name} needs {' and '.join(missing)}; run pip install 'league-engine[{name}]'")
-
-
-def plotly_script() -> str:
-    """Plotly's JavaScript, which its Python package brings: what we draw with it evaluates no text as code."""
-    return resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
+        raise UsageError(f"league serve needs {' and '.join(missing)}; run pip install 'league-engine[serve]'")
 
 
 def part(name: str) -> str:
@@ -37,35 +34,29 @@ def part(name: str) -> str:
 
 
 def page(title: str, summary: str, about: str, *, data: str = "") -> str:
-    """The whole page, self-contained with `data` (as `league.arena.pages.packed` has it); live without it.
+    """The whole page, self-contained with `data` (as `league.arena.templates.packed` has it); live without it.
 
     The self-contained one has its content policy within itself; that of the live one is `live_policy`.
     """
-    from jinja2 import Environment
-    from markupsafe import Markup
-
     player, player_hash = empty_player()
-    scripts, policy, style = ["plotly.js", "report.js"], "", ""
     if data:
-        scripts, style = [plotly_script(), part("report.js")], part("report.css")
-        allowed = " ".join(source_of(code) for code in scripts)
+        scripts = [part(name) for name in SCRIPTS]
+        allowed = " ".join(map(source_of, scripts))
         policy = f"default-src 'none'; script-src {allowed} {player_hash}; {COMMON}"
-    template = Environment(autoescape=True).from_string(part("report.html"))
-    return template.render(
-        title=title,
-        summary=one_line(summary),
-        about=one_line(about),
-        is_live=not data,
-        policy=Markup(policy),
-        style=Markup(style),
-        scripts=[Markup(script) for script in scripts],
-        player=player,
-        data=data,
-    )
+        head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        head += f"<style>{''.join(map(part, STYLES))}</style>"
+        code = "\n".join(f"<script>{script}</script>" for script in scripts)
+    else:
+        head = "\n".join(f'<link rel="stylesheet" href="{name}">' for name in STYLES)
+        code = "\n".join(f'<script src="{name}"></script>' for name in SCRIPTS)
+    texts = {"title": one_line(title), "summary": one_line(summary), "about": one_line(about), "player": player}
+    shown = {name: html.escape(text) for name, text in texts.items()}
+    is_live = "no" if data else "yes"
+    return Template(part("report.html")).substitute(shown, is_live=is_live, head=head, code=code, data=data)
 
 
 def live_policy() -> str:
     """The content policy of the live page: our own address alone, and the player's script by its hash."""
     _, player_hash = empty_player()
-    own = COMMON.replace(STYLE, f"'self' {STYLE}")
+    own = COMMON.replace("style-src", "style-src 'self'")
     return f"default-src 'none'; script-src 'self' {player_hash}; connect-src 'self'; frame-ancestors 'none'; {own}"

@@ -164,8 +164,9 @@ class Listed:
 
 @dataclass(frozen=True)
 class Document:
-    """What one page shows."""
+    """What one page shows. title: the runs, by name."""
 
+    title: str
     store: str
     made_at: str
     summary: str

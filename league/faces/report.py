@@ -1,6 +1,6 @@
 """A report: one page in one file that shows runs and everything they did, and needs no network.
 
-`gather.py` takes the numbers out of the store (`records.py` says which), `page/report.js` draws them, with Plotly.
+`gather.py` takes the numbers out of the store (`records.py` says which), `page/report.js` draws them, with uPlot.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from league.arena.templates import packed
 from league.errors import DEFAULT_STORE, LeagueError, command
 from league.faces.gather import read
 from league.faces.kept import Films
-from league.faces.pages import need, page
+from league.faces.pages import page
 from league.faces.records import Document, to_json
 from league.schema import check_number
 from league.store.files import check_new, new_file
 from league.store.store import Store
 
 MAX_BYTES = 10_000_000
-"""Of a report; Plotly takes half of them, a match of brawl a fiftieth."""
+"""Of a report; a match of brawl takes a fiftieth."""
 MATCHES = 12
 """Matches in a report that is not told how many: each takes a second or so to be played back."""
 MOST_MATCHES = 500
@@ -59,11 +59,10 @@ def report(
         say: is told what is left out.
 
     Raises:
-        UsageError: no such run, something is at `out`, or a package is missing.
+        UsageError: no such run, or something is at `out`.
         LeagueError: there is nothing to show yet, or the disk refuses.
         StoreError: the store cannot be read.
     """
-    need("report")
     out = Path(out)
     check_new(out, "--out")
     check_number("matches", matches, 0, MOST_MATCHES, f"matches in the page, {MATCHES} if not given")
@@ -134,4 +133,4 @@ def _by_turns(document: Document) -> list[str]:
 
 def _page(document: Document, found: dict[str, Any]) -> str:
     about = f"{document.made_at}, from {document.store}"
-    return page("League report", document.summary, about, data=packed(found))
+    return page(f"{document.title} - league report", document.summary, about, data=packed(found))

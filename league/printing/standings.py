@@ -115,7 +115,7 @@ def print_ratings(board: Board) -> None:
     columns += [Column(f"above {board.against}", is_number=True)] * bool(board.against)
     rows: list[list[Value]] = []
     for e in board.entries:
-        name = f"{e.name} (champion)" if e.is_champion else e.name
+        name = f"{e.name} ({'champion' if e.is_champion else 'best'})" if e.is_best else e.name
         rated = rating(e.rating, e.lower, e.upper, board.unit)
         row: list[Value] = [e.rank, name, rated, e.games, e.wins, e.draws, e.losses]
         row += ["" if e.superiority is None else f"{e.superiority:.2f}", *[e.group] * (groups > 1)]

@@ -113,8 +113,8 @@ class Guards:
             told = f"is paid {payoff.mean:+.3f} a match"
         message = (
             f"after {steps:,} steps of learning the agent {told} against {opponent} in {games} games, so it is worse"
-            f" than one that has learned nothing; look at `league rewards RUN`: what pays may not be what wins; begin again"
-            f" with other [rewards]"
+            f" than one that has learned nothing; look at `league rewards RUN`: what pays may not be what wins; begin"
+            f" again with other [rewards]"
         )
         is_floor = floor is not None and opponent == BOT_PREFIX + floor
         is_sick = is_floor and steps >= config.run.alarm_random_steps and upper < 0.5

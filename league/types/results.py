@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ROWS = 40
-"""Rows of a table that a notebook shows."""
+"""Rows of a table that a notebook or `print` shows."""
 LONGEST = 80
 """Letters of a value that it shows."""
 BRIEF = 24
@@ -32,7 +33,10 @@ class Grid:
 
 
 class Result:
-    """What a call returns. pandas and matplotlib are imported where they are used."""
+    """What a call returns: a line by `repr`, tables by `print` and in a notebook.
+
+    pandas and matplotlib are imported where they are used.
+    """
 
     def grids(self) -> Sequence[Grid]:
         """What a notebook shows of it, the table that `to_df` gives first: its numbers in one row."""
@@ -70,8 +74,34 @@ class Result:
         told = ", ".join(f"{f.name}={_brief(getattr(named, f.name))}" for f in fields(named) if f.repr)
         return f"{type(self).__name__}({told})"
 
+    def __str__(self) -> str:
+        """Its tables as text, as wide as the terminal; whole where there is none."""
+        width = shutil.get_terminal_size((0, 0)).columns
+        return "\n\n".join(as_text(grid, width) for grid in self.grids())
+
     def _repr_html_(self) -> str:
         return "".join(map(as_html, self.grids()))
+
+
+def as_text(grid: Grid, width: int = 0) -> str:
+    """A grid as aligned columns, without the last ones where `width` (in letters; 0: no limit) is too little."""
+    rows = grid.rows[:MOST_ROWS]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(grid.columns)
+    found = []
+    for name, values in zip(grid.columns, columns, strict=True):
+        is_number, texts = _texts(values)
+        cells = [_cut(name), *map(_cut, texts)]
+        longest = max(map(len, cells))
+        found.append([cell.rjust(longest) if is_number else cell.ljust(longest) for cell in cells])
+    shown = len(found)
+    while width and shown > 1 and sum(len(cells[0]) + 2 for cells in found[:shown]) - 2 > width:
+        shown -= 1
+    lines = ["  ".join(cells).rstrip() for cells in zip(*found[:shown], strict=True)]
+    if gone := grid.columns[shown:]:
+        lines.append(f"columns left out: {', '.join(map(_cut, gone))}; .to_df() has all")
+    if (left := len(grid.rows) - MOST_ROWS) > 0:
+        lines.append(f"{left:,} more rows; .to_df() has all")
+    return "\n".join([*([_cut(grid.title)] if grid.title else []), *lines])
 
 
 def as_html(grid: Grid) -> str:
@@ -87,11 +117,17 @@ def as_html(grid: Grid) -> str:
 
 
 def _column(name: str, values: Sequence[Any]) -> list[str]:
-    """Its cells, the head first; numbers to the right, all with as many decimals."""
-    are_numbers = all(x is None or (isinstance(x, int | float) and not isinstance(x, bool)) for x in values)
-    style = f"style='text-align:{'right' if are_numbers else 'left'};padding:0.1em 0.6em'"
-    texts = _numbers(values) if are_numbers else ["" if x is None else str(x) for x in values]
+    """Its cells, the head first; numbers to the right."""
+    is_number, texts = _texts(values)
+    style = f"style='text-align:{'right' if is_number else 'left'};padding:0.1em 0.6em'"
     return [f"<th {style}>{_text(name)}</th>", *(f"<td {style}>{_text(text)}</td>" for text in texts)]
+
+
+def _texts(values: Sequence[Any]) -> tuple[bool, list[str]]:
+    """Whether a column is one of numbers, and its values as text; numbers have as many decimals each."""
+    if all(x is None or (isinstance(x, int | float) and not isinstance(x, bool)) for x in values):
+        return True, _numbers(values)
+    return False, ["" if x is None else str(x) for x in values]
 
 
 def _numbers(values: Sequence[int | float | None]) -> list[str]:
@@ -102,8 +138,12 @@ def _numbers(values: Sequence[int | float | None]) -> list[str]:
 
 
 def _text(value: str) -> str:
+    return html.escape(_cut(value))
+
+
+def _cut(value: str) -> str:
     value = one_line(value)
-    return html.escape(value if len(value) <= LONGEST else f"{value[:LONGEST]}…")
+    return value if len(value) <= LONGEST else f"{value[:LONGEST]}…"
 
 
 def _brief(value: Any) -> str:

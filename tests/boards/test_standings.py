@@ -18,7 +18,7 @@ import pytest
 from benchmarks.curve import recorded
 from benchmarks.strength import falls
 from league.boards.headtohead import matchup
-from league.boards.naming import best_snapshot, find_rated
+from league.boards.naming import LEAST_GAMES, best_snapshot, find_rated
 from league.boards.payoff import payoffs
 from league.boards.standings import leaderboard, rate_evaluation
 from league.errors import StoreError, UsageError
@@ -27,7 +27,7 @@ from league.store.exchange import import_matches
 from league.store.rows import AgentRow, GameRow, RatingRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import DRAW, MatchResult
-from tests.helpers.stores import empty_store
+from tests.helpers.stores import empty_store, make_gate
 
 
 @pytest.fixture
@@ -204,6 +204,53 @@ def test_best_is_the_highest_lower_bound(store: Store) -> None:
     assert rating["r2"].rating > rating["r1"].rating and rating["r2"].lower < rating["r1"].lower
     assert best_snapshot(store, "r") == "r1"
     assert best_snapshot(store, "s") == "s0"
+
+
+def test_two_lucky_games_are_no_evidence(store: Store) -> None:
+    """The best has `LEAST_GAMES` games if any of the run has, be the lower bound of one with two games above its own.
+
+    Where none of a run has as many, the lower bound alone decides.
+    """
+    begin(store, "r")
+    begin(store, "s")
+    play(store, "r1", "bot:based", 40, 0, 160)
+    play(store, "r2", "bot:based", 2, 0, 0)
+    play(store, "s1", "bot:based", LEAST_GAMES - 1, 0, 0, run="s")
+    play(store, "s2", "bot:based", 2, 0, 0, run="s")
+    lower = {e.agent_id: e.lower for e in leaderboard(store).entries}
+    assert lower["r2"] > lower["r1"] and best_snapshot(store, "r") == "r1"
+    assert lower["s1"] > lower["s2"] and best_snapshot(store, "s") == "s1"
+    play(store, "s2", "bot:based", 0, 0, LEAST_GAMES, run="s")
+    assert best_snapshot(store, "s") == "s2"
+
+
+@pytest.mark.parametrize("title", ["", "r0"], ids=["rated", "champion"])
+@pytest.mark.parametrize(
+    "how", [{}, {"sampling": "greedy"}, {"prior": 0.0}, {"is_brief": True}], ids=["usual", "greedy", "ml", "brief"]
+)
+def test_a_board_marks_the_best_of_each_run(store: Store, how: dict[str, Any], title: str) -> None:
+    """Whatever games and prior a board rates by, it marks RUN@best of each run, and no other snapshot."""
+    begin(store, "r")
+    begin(store, "s")
+    for run in ("r", "s"):
+        play(store, f"{run}0", "bot:based", 3, 0, 30, run=run)
+        play(store, f"{run}1", "bot:based", 60, 0, 40, run=run)
+        play(store, f"{run}2", "bot:based", 4, 1, 0, run=run)
+    greedy = MatchResult("g", "evaluation", 0, 0, 0, "g", ("r2", "bot:based"), 1, 0, "time", 1, 1, "greedy")
+    store.add_matches(
+        dataclasses.replace(greedy, row=row, seed=row, agents=(agent, "bot:based"), winner=winner)
+        for row, (agent, winner) in enumerate(
+            (agent, winner) for agent in ("r0", "r1", "r2", "s0", "s1") for winner in (0, 1)
+        )
+    )
+    store.flush(force=True)
+    if title:
+        gate = store.begin_gate(make_gate(run="r", challenger=title, opponent="r1"), lambda attempt: 0.05)
+        store.end_gate(dataclasses.replace(gate, decision="passed", is_promoted=True), None)
+    (board,) = leaderboard(store, **how).boards
+    best = {best_snapshot(store, run) for run in ("r", "s")}
+    assert best == {title or "r1", "s1"}
+    assert {entry.agent_id for entry in board.entries if entry.is_best} == best
 
 
 def test_without_evaluation_the_latest_is_best(store: Store) -> None:

@@ -78,7 +78,7 @@ def test_it_serves_what_the_report_has_and_writes_nothing(store: Path) -> None:
         policy = headers["content-security-policy"]
         assert status == 200 and policy.startswith("default-src 'none'; script-src 'self' 'sha256-")
         assert "unsafe-eval" not in policy and "frame-ancestors 'none'" in policy
-        for name in ("plotly.js", "report.js", "report.css"):
+        for name in ("uplot.js", "report.js", "uplot.css", "report.css"):
             assert fetch(f"{address}{name}")[0] == 200 and name.encode() in body
 
         key = found["games"][0]["matches"][0]["key"]
@@ -196,5 +196,6 @@ def test_the_live_page_in_chromium(store: Path, monkeypatch: pytest.MonkeyPatch)
             "document.querySelector('#runs button').click()"
         )
         wait_for(driver, "document.querySelector('#picker summary').textContent === 'Runs: 2 of 3 shown'", 120)
+        assert driver.title == "m-0, k-1 - league, live"
         time.sleep(0.5)
         assert driver.get_log("browser") == []

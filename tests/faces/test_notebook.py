@@ -18,7 +18,7 @@ from league.arena.watching import Film
 from league.boards import plots
 from league.boards.standings import Leaderboard
 from league.config.written import as_words
-from league.errors import ConfigError, StoreError, UsageError
+from league.errors import ConfigError, StoreError, UsageError, one_line
 from league.faces import notebook
 from league.faces.jupyter import Progress
 from league.faces.notebook import Table
@@ -106,6 +106,33 @@ def test_results_show_themselves(results: list[Result]) -> None:
         assert len(result.to_df()) >= 1
         drawn: Any = result.plot()
         assert drawn._repr_png_().startswith(b"\x89PNG")
+
+
+def test_print_shows_the_table(results: list[Result], trained: tuple[Any, Path]) -> None:
+    """In a script `print` of a board, the runs, a query or any other result has its columns, aligned, and its rows."""
+    result, store = trained
+    found = league.leaderboard(store=store), league.runs(store=store), league.query("SELECT run FROM run", store=store)
+    for x in (*found, result, *results):
+        lines, grids = str(x).splitlines(), x.grids()
+        heads = [line for grid in grids for line in ([grid.title] if grid.title else []) + [grid.columns[0]]]
+        assert lines[0].startswith(one_line(heads[0])) and all(one_line(head) in str(x) for head in heads)
+        assert len(lines) == sum(len(grid.rows) for grid in grids) + len(heads) + len(grids) - 1, str(x)
+        assert "\x1b" not in str(x)
+    board = str(found[0]).splitlines()
+    assert f"{result.run}@640" in str(found[0]) and "bot:biased" in str(found[0])
+    assert len({line.rindex(entry.agent_id[:12]) for line, entry in zip(board[1:], found[0].entries, strict=True)}) == 1
+    assert str(found[2]) == f"run\n{result.run}"
+
+
+def test_a_wide_or_long_table_is_cut_in_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal the last columns that do not fit are named instead, rows past the most are counted."""
+    table = Table(("step", "a" * 30, "b" * 30), tuple((i, "x\ny", None) for i in range(MOST_ROWS + 4)))
+    assert str(table).splitlines()[0].split() == ["step", "a" * 30, "b" * 30]
+    monkeypatch.setenv("COLUMNS", "50")
+    *lines, columns, rows = str(table).splitlines()
+    assert max(map(len, lines)) <= 50 and lines[1].split() == ["0", "x\\ny"] and len(lines) == 1 + MOST_ROWS
+    assert columns == f"columns left out: {'b' * 30}; .to_df() has all" and rows == "4 more rows; .to_df() has all"
+    assert str(Table(("a",), ())) == "a"
 
 
 def test_a_long_table_is_cut_and_says_so() -> None:

@@ -1,8 +1,11 @@
 """The report: what the store has, in one page that needs no network and runs nothing but its own scripts."""
 
+import hashlib
 import json
 import re
 import shlex
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +16,15 @@ from league import config as settings
 from league.boards.payoff import payoffs
 from league.boards.standings import leaderboard
 from league.errors import LeagueError, UsageError
-from league.faces import pages
+from league.faces import gather, pages
 from league.faces import report as reports
+from league.faces.live import serve
 from league.faces.report import MAX_BYTES, report
 from league.printing.figures import health, healthy
 from league.store.store import Store
 from tests.helpers.browser import browser, needs_chromium, wait_for
 from tests.helpers.faces import HOSTILE, content, make_runs
-from tests.helpers.stores import empty_store, make_run
+from tests.helpers.stores import ROOT, empty_store, make_run
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +102,7 @@ def test_a_page_runs_its_own_scripts_alone(page: Path) -> None:
         policy.startswith("default-src 'none'; script-src 'sha256-")
         and "unsafe-inline" not in policy.split("; style")[0]
     )
-    own = text.replace(pages.plotly_script(), "")
+    own = text.replace(pages.part("uplot.js"), "")
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", own)
     assert "onerror" not in own and any(
         name.startswith("</script>") for name in content(text)["games"][0]["map"]["names"]
@@ -129,11 +133,37 @@ def test_bad_input_is_one_line(
     assert sorted(tmp_path.iterdir()) == before and Path("there.html").read_text() == "mine"
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Plotly a report says what to install."""
+def test_a_report_needs_no_extra(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a bare install the `next: league report` of a training works; what only serving needs is named there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {re.split(r"[^\w-]", x)[0] for listed in project["optional-dependencies"].values() for x in listed}
+    needed = {re.split(r"[^\w-]", x)[0] for x in project["dependencies"]}
+    assert "report" not in project["optional-dependencies"] and {"starlette", "matplotlib"} <= extras
+    for name in {x.replace("-", "_") for x in extras - needed - {"league-engine", "setuptools", "cython"}} | {"jinja2"}:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert report("k-1", tmp_path / "bare.html", matches=0, store=store).runs == ("k-1",)
     monkeypatch.setattr(pages, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=re.escape("needs plotly and jinja2; run pip install 'league-engine[report]'")):
-        report()
+    with pytest.raises(
+        UsageError, match=re.escape("needs starlette and uvicorn; run pip install 'league-engine[serve]'")
+    ):
+        serve(store=store)
+
+
+def test_a_page_is_small_and_named_after_its_runs(store: Path, page: Path) -> None:
+    """Without matches a page takes 150 kB at most, its script for curves a third of it; its tab names what it shows."""
+    one = page.with_name("one.html")
+    assert one.stat().st_size < 150_000 and len(pages.part("uplot.js")) < 55_000
+    titles = {file: re.findall(r"<title>(.*?)</title>", file.read_text(encoding="utf-8")) for file in (one, page)}
+    assert titles == {one: ["k-1 - league report"], page: ["m-0, m-1, k-1 - league report"]}
+    assert gather._title(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+def test_the_script_for_curves_is_the_one_that_was_released() -> None:
+    """Below its licence, which travels with each page, it is uPlot 1.6.32 as npm has it."""
+    licence, script = pages.part("uplot.js").split("*/\n", 1)
+    assert "MIT License" in licence and "Leon Sorokin" in licence
+    digest = "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f"
+    assert hashlib.sha256(script.encode()).hexdigest() == digest
 
 
 def test_it_has_no_more_matches_than_fit(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,12 +191,18 @@ def test_a_healthy_band_is_what_the_dashboard_colours(metric: str, values: list[
 
 def drawn(driver: Any) -> None:
     """Every figure has its axes and something in them, nothing is wider than the page, and the console is silent."""
-    wait_for(driver, "document.body.dataset.ready === 'yes' && document.querySelector('.plot .main-svg')", 120)
-    empty = (
-        "[...document.querySelectorAll('.plot')].filter((x) => !x.querySelector("
-        "'.scatterlayer path, .scatterlayer .fills path, .barlayer path, .heatmaplayer image')).length"
+    wait_for(driver, "document.body.dataset.ready === 'yes' && document.querySelector('.plot canvas')", 120)
+    inked = (  # axes are grey, and the healthy band is pale
+        "const inked = (canvas) => {"
+        " const dots = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;"
+        " for (let i = 0; i < dots.length; i += 4) if (dots[i + 3] > 120 && Math.max(...dots.slice(i, i + 3)) -"
+        " Math.min(...dots.slice(i, i + 3)) > 60) return true; return false; };"
+        "return [...document.querySelectorAll('.plot:not(.bars)')].filter((x) => !x.querySelector('canvas') ||"
+        " !inked(x.querySelector('canvas'))).map((x) => x.parentNode.textContent)"
     )
-    assert driver.execute_script(f"return {empty}") == 0
+    assert driver.execute_script(inked) == []
+    assert driver.execute_script("return document.querySelectorAll('.bars .fill').length") > 2
+    assert driver.execute_script("return document.querySelectorAll('#games table.map td[data-tip]').length") > 8
     assert driver.execute_script("return document.querySelectorAll('.plot').length") > 12
     wide = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     assert driver.execute_script(f"return {wide}")
@@ -194,13 +230,21 @@ def test_the_report_in_chromium(width: int, height: int, page: Path) -> None:
         driver.get(page.as_uri())
         drawn(driver)
         play_a_match(driver)
-        cell = (
-            "const plot = document.querySelector('[data-key=\"payoff\"] .plot'), at = plot.data[1];"
-            "plot.emit('plotly_click', {points: [{data: plot.data[0], x: at.x[0], y: at.y[0]}]})"
-        )
-        driver.execute_script(cell)
+        table = "document.querySelector('[data-key=\"board\"] table')"
+        assert driver.execute_script(f"return {table}.closest('details') === null && {table}.clientHeight > 100")
+        driver.execute_script("document.querySelector('table.map button').click()")
         wait_for(driver, "document.getElementById('player').open")
+        driver.execute_script("document.getElementById('close').click()")
+        over = (
+            "const over = document.querySelector('[data-key=\"strength\"] .u-over');"
+            "const box = over.getBoundingClientRect();"
+            "for (let x = 0; x < box.width && document.getElementById('tip').hidden; x += 8)"
+            " for (let y = 0; y < box.height && document.getElementById('tip').hidden; y += 8)"
+            " over.dispatchEvent(new MouseEvent('mousemove', { clientX: box.left + x, clientY: box.top + y }));"
+        )
+        driver.execute_script(over)
+        wait_for(driver, "/ at step /.test(document.getElementById('tip').textContent)")
         assert driver.get_log("browser") == []
         run = "const s = document.createElement('script'); s.textContent = 'document.title = \"run\"';"
         driver.execute_script(f"{run} document.body.append(s)")
-        assert driver.execute_script("return document.title") == "League report", "the policy holds"
+        assert driver.execute_script("return document.title") == "m-0, m-1, k-1 - league report", "the policy holds"

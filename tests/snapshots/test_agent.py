@@ -49,6 +49,40 @@ def observations(num: int, *shape: int, size: int = 8) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).random((num, *shape, size), np.float32)
 
 
+def test_it_decides_at_one_thread_unless_told(exported: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever torch has, an export and a loaded agent decide with one thread, or those asked for; torch keeps its."""
+    had = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for threads, given in ((1, {}), (2, {"threads": 2}), (3, {"threads": 3})):
+            for agent in (
+                Agent.load(exported, **given),
+                league.load("matrix-1", store=folder / "league.duckdb", **given),
+            ):
+                seen: list[int] = []
+                step, watch = agent.policy.step, agent.policy.watch
+
+                def stepped(*a: Any, seen: list[int] = seen, step: Any = step, **named: Any) -> Any:
+                    seen.append(torch.get_num_threads())
+                    return step(*a, **named)
+
+                def watched(*a: Any, seen: list[int] = seen, watch: Any = watch, **named: Any) -> Any:
+                    seen.append(torch.get_num_threads())
+                    return watch(*a, **named)
+
+                monkeypatch.setattr(agent.policy, "step", stepped)
+                monkeypatch.setattr(agent.policy, "watch", watched)
+                agent.act(observations(1)[0])
+                agent.watch(observations(1)[0])
+                with pytest.raises(UsageError):
+                    agent.act(np.zeros(3, np.float32))
+                assert seen == [threads, threads] and torch.get_num_threads() == 2
+        with pytest.raises(UsageError, match="threads=0: threads that it decides with, must be from 1"):
+            Agent.load(exported, threads=0)
+    finally:
+        torch.set_num_threads(had)
+
+
 def test_five_lines_play_a_match_without_a_store(exported: Path, tmp_path: Path) -> None:
     """The example of the documents plays a whole match from the exported folder alone, elsewhere."""
     shutil.copytree(exported, tmp_path / "agent")

@@ -4,11 +4,11 @@
   const EVERY = 5000, isLive = document.body.dataset.live === "yes";
   const isTouch = window.matchMedia("(pointer: coarse)").matches;
   const at = (id) => document.getElementById(id);
-  const hidden = new Set(), queue = [], layouts = new Map();
-  let shown = null, drawn = 0, isDrawing = false, opened = 0;
+  const UNSEEN = { stroke: "transparent", width: 0, points: { show: false } }; // the end of a band
+  const hidden = new Set(), charts = new Map(), queue = [];
+  const sizes = new ResizeObserver((seen) => { for (const { target, contentRect } of seen) if (charts.has(target) && contentRect.width) charts.get(target).setSize({ width: contentRect.width, height: target.clientHeight }); });
+  let shown = null, opened = 0;
 
-  // Text for Plotly, which reads some tags in labels.
-  function text(words) { return String(words).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"); }
   // The end of a name tells snapshots of a run apart.
   function short(words, most) { return words.length > most ? words.slice(0, most - 9) + "\u2026" + words.slice(-8) : words; }
   function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim(); }
@@ -58,63 +58,159 @@
     }
   }
 
-  function base(height, isSmall) {
-    const axis = { gridcolor: colour("grid"), zerolinecolor: colour("edge"), linecolor: colour("edge"), fixedrange: isTouch, automargin: true, tickfont: { size: isSmall ? 10 : 11 } };
-    return {
-      margin: isSmall ? { l: 34, r: 4, t: 4, b: 22 } : { l: 44, r: 8, t: 6, b: 34 }, height, showlegend: false, hovermode: "closest", dragmode: isTouch ? false : "zoom",
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("ink"), size: 12, family: "system-ui, sans-serif" },
-      hoverlabel: { font: { family: "system-ui, sans-serif", size: 13 }, align: "left" },
-      xaxis: { ...axis, tickformat: "~s", nticks: isSmall ? 4 : 6, title: { text: isSmall ? "" : "steps", font: { size: 11, color: colour("dim") }, standoff: 4 } },
-      yaxis: { ...axis, nticks: isSmall ? 4 : 6 },
-    };
-  }
-
-  function draw(plot, traces, layout, after) {
-    queue.push(() => Plotly.react(plot, traces, layout, { displayModeBar: false, responsive: true, displaylogo: false, showTips: false, doubleClickDelay: 400 }).then(after || (() => {})));
-    if (!isDrawing) { isDrawing = true; document.body.dataset.ready = "no"; requestAnimationFrame(next); }
-  }
-  function next() {
-    const job = queue.shift();
-    if (!job) { isDrawing = false; document.body.dataset.ready = "yes"; document.body.dataset.figures = String(drawn); return; }
-    job();
-    drawn += 1;
-    requestAnimationFrame(next);
-  }
-
-  function told(series, i) {
-    const low = series.low && series.low[i], high = series.high && series.high[i];
+  // The places of a series that have a value.
+  function known(series) { return series.x.map((_, k) => k).filter((k) => series.y[k] !== null); }
+  function told(series, k) {
+    const low = series.low && series.low[k], high = series.high && series.high[k];
     const band = low === null || low === undefined || low === high ? "" : " [" + number(low) + " to " + number(high) + "]";
-    return number(series.y[i]) + band;
+    return number(series.y[k]) + band;
+  }
+  function steps(value) {
+    const size = Math.abs(value);
+    return size >= 1e6 ? number(value / 1e6) + "M" : size >= 1e3 ? number(value / 1e3) + "k" : number(value);
   }
 
-  function curves(panel, colours) {
-    const traces = [], bands = [], share = panel.series.filter((series) => series.low).length > 2 ? 0.09 : 0.16;
-    panel.series.forEach((series, i) => {
-      const hue = series.line ? colours[series.line] : ink(i);
-      if (series.line && hidden.has(series.line)) return;
-      if (panel.kind === "stack") {
-        traces.push({ type: "scatter", x: series.x, y: series.y, name: text(series.name), stackgroup: "one", mode: "lines", line: { width: 0.5, color: hue }, fillcolor: pale(hue, 0.75), hovertemplate: "%{y:.1%} at step %{x:,}<extra>" + text(short(series.name, 30)) + "</extra>" });
-        return;
+  // A value of an axis whose values are `apart`.
+  function level(value, apart) {
+    const digits = Math.max(0, -Math.floor(Math.log10(apart) + 1e-9));
+    const size = Math.abs(value);
+    if (size === 0 || size >= 1e5) return steps(value);
+    return size < 0.01 && digits > 4 ? value.toExponential(2) : number(value, Math.min(digits, 8));
+  }
+
+  // A note beside the pointer.
+  function tip(words, x, y) {
+    const made = at("tip");
+    made.textContent = words;
+    made.hidden = !words;
+    if (!words) return;
+    const left = Math.min(x + 14, document.documentElement.clientWidth - made.offsetWidth - 6);
+    made.style.left = Math.max(left, 4) + "px";
+    made.style.top = (y + 18 + made.offsetHeight > window.innerHeight ? y - made.offsetHeight - 10 : y + 18) + "px";
+  }
+
+  // Curves as uPlot has them: columns over all steps, with bands between two of them.
+  function lines(panel, colours) {
+    const tables = [], series = [{}], bands = [], tracks = [];
+    const share = panel.series.filter((one) => one.low).length > 2 ? 0.09 : 0.16;
+    panel.series.forEach((one, i) => {
+      if (one.line && hidden.has(one.line)) return;
+      const hue = one.line ? colours[one.line] : ink(i), rows = known(one);
+      const columns = [rows.map((k) => one.x[k]), rows.map((k) => one.y[k])];
+      if (!rows.length) return;
+      series.push({ stroke: hue, width: one.faint ? 1 : 2, alpha: one.faint ? 0.35 : 1, points: { show: rows.length < 30 && !one.faint, size: rows.length === 1 ? 9 : 5, fill: hue } });
+      if (one.low) {
+        columns.push(rows.map((k) => one.low[k] ?? one.y[k]), rows.map((k) => one.high[k] ?? one.y[k]));
+        series.push(UNSEEN, UNSEEN);
+        bands.push({ series: [series.length - 1, series.length - 2], fill: pale(hue, share) });
       }
-      if (series.low && series.x.length > 1) {
-        const known = series.x.map((_, k) => k).filter((k) => series.low[k] !== null && series.high[k] !== null), back = [...known].reverse();
-        bands.push({ type: "scatter", x: [...known, ...back].map((k) => series.x[k]), y: [...known.map((k) => series.high[k]), ...back.map((k) => series.low[k])], fill: "toself", fillcolor: pale(hue, share), line: { width: 0 }, mode: "lines", hoverinfo: "skip" });
-      }
-      const trace = { type: "scatter", x: series.x, y: series.y, name: text(series.name), mode: series.x.length < 30 && !series.faint ? "lines+markers" : "lines", line: { color: hue, width: series.faint ? 1 : 2 }, marker: { size: series.x.length === 1 ? 9 : 4 }, opacity: series.faint ? 0.35 : 1 };
-      if (series.faint) trace.hoverinfo = "skip";
-      else { trace.customdata = series.y.map((_, k) => told(series, k)); trace.hovertemplate = "%{customdata} at step %{x:,}<extra>" + text(short(series.name, 30)) + "</extra>"; }
-      if (series.low && series.x.length === 1) trace.error_y = { type: "data", symmetric: false, array: [series.high[0] - series.y[0]], arrayminus: [series.y[0] - series.low[0]], color: hue };
-      traces.push(trace);
+      tables.push(columns);
+      if (!one.faint) tracks.push({ one, rows, hue });
     });
-    return [...bands, ...traces];
+    return { data: tables.length > 1 ? uPlot.join(tables) : tables[0], series, bands, tracks };
   }
 
-  function bars(panel) {
-    return panel.series.map((series, i) => ({
-      type: "bar", orientation: "h", y: series.x.map((name) => text(short(String(name), 24))), x: series.y, name: text(series.name), marker: { color: ink(i) },
-      error_x: { type: "data", symmetric: false, array: series.y.map((y, k) => y === null ? 0 : series.high[k] - y), arrayminus: series.y.map((y, k) => y === null ? 0 : y - series.low[k]), color: colour("dim"), thickness: 1.2, width: 3 },
-      customdata: series.y.map((_, k) => told(series, k)), hovertemplate: "%{y}, " + text(series.name) + ": %{customdata}<extra></extra>",
-    }));
+  // Parts of a whole: each lies on the sum of those before it.
+  function stack(panel) {
+    const x = [...new Set(panel.series.flatMap((one) => one.x))].sort((a, b) => a - b), data = [x, x.map(() => 0)], series = [{}, UNSEEN], bands = [];
+    panel.series.forEach((one, i) => {
+      const values = new Map(one.x.map((step, k) => [step, one.y[k] || 0])), below = data[data.length - 1];
+      data.push(x.map((step, k) => below[k] + (values.get(step) || 0)));
+      series.push({ stroke: ink(i), width: 0.5, points: { show: x.length === 1, size: 9, fill: ink(i) } });
+      bands.push({ series: [series.length - 1, series.length - 2], fill: pale(ink(i), 0.75) });
+    });
+    return { data, series, bands, tracks: [] };
+  }
+
+  // The values that are shown: the panel's, else those that there are; how far the healthy band reaches does not count.
+  function bounds(panel) {
+    if (panel.range) return [panel.range[0], panel.range[1] + 0.02];
+    const seen = panel.series.flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])]).filter((y) => y !== null);
+    const low = Math.min(...seen), high = Math.max(...seen), room = (high - low || Math.abs(high) || 1) * 0.08;
+    return panel.series.some((one) => !one.line) ? [Math.min(0, low - (low < 0 ? room : 0)), Math.max(0, high + room)] : [low - room, high + room];
+  }
+
+  // What lies behind the curves: the healthy band, and a dotted line at the even value.
+  function behind(u, panel) {
+    const { left, top, width, height } = u.bbox, y = (value) => Math.min(Math.max(u.valToPos(value, "y", true), top), top + height);
+    if (panel.healthy) {
+      u.ctx.fillStyle = pale("#1d8a4b", 0.14);
+      u.ctx.fillRect(left, y(panel.healthy[1]), width, y(panel.healthy[0]) - y(panel.healthy[1]));
+    }
+    if (panel.even !== null) stroke(u, colour("dim"), [2, 3], [[left, y(panel.even)], [left + width, y(panel.even)]]);
+  }
+  // The interval of a single point.
+  function before(u, tracks) {
+    for (const { one, rows, hue } of tracks) {
+      if (!one.low || rows.length !== 1 || one.low[rows[0]] === null) continue;
+      const x = u.valToPos(one.x[rows[0]], "x", true);
+      stroke(u, hue, [], [one.low[rows[0]], one.high[rows[0]]].map((y) => [x, u.valToPos(y, "y", true)]));
+    }
+  }
+  function stroke(u, hue, dash, [from, to]) {
+    u.ctx.save();
+    u.ctx.strokeStyle = hue;
+    u.ctx.lineWidth = window.devicePixelRatio;
+    u.ctx.setLineDash(dash.map((x) => x * window.devicePixelRatio));
+    u.ctx.beginPath();
+    u.ctx.moveTo(...from);
+    u.ctx.lineTo(...to);
+    u.ctx.stroke();
+    u.ctx.restore();
+  }
+
+  // The note of what is nearest to the pointer; of a stack all parts at its step.
+  function hover(u, panel, tracks) {
+    const { left, top, idx } = u.cursor, box = u.over.getBoundingClientRect();
+    let words = "", nearest = 30 * 30;
+    if (left >= 0 && panel.kind === "stack" && idx !== null && idx !== undefined) {
+      const step = u.data[0][idx], parts = panel.series.map((one) => [one.name, one.y[one.x.indexOf(step)] || 0]);
+      words = "step " + number(step, 0) + parts.reverse().map(([name, share]) => "\n" + number(100 * share, 1) + " % " + short(name, 30)).join("");
+    } else if (left >= 0) for (const { one, rows } of tracks) for (const k of rows) {
+      const across = u.valToPos(one.x[k], "x") - left, down = u.valToPos(one.y[k], "y") - top, far = across * across + down * down;
+      if (far < nearest) { nearest = far; words = short(one.name, 40) + "\n" + told(one, k) + " at step " + number(one.x[k], 0); }
+    }
+    tip(words, box.left + left, box.top + top);
+  }
+
+  function chart(plot, panel, colours, most) {
+    const found = panel.kind === "stack" ? stack(panel) : lines(panel, colours), isSmall = plot.clientWidth < 200, [low, high] = bounds(panel);
+    if (charts.has(plot)) charts.get(plot).destroy();
+    charts.delete(plot);
+    if (!found.data || !found.data[0].length) return;
+    const first = found.data[0][0], last = found.data[0][found.data[0].length - 1], font = (isSmall ? 10 : 11) + "px system-ui, sans-serif";
+    const axis = { stroke: colour("ink"), font, grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("grid"), width: 1, size: 4 }, gap: 3 };
+    const options = {
+      width: plot.clientWidth, height: plot.clientHeight, legend: { show: false }, series: found.series, bands: found.bands, padding: [8, isSmall ? 6 : 12, 0, 0],
+      cursor: { drag: { x: !isTouch, y: false }, points: { show: false }, x: panel.kind === "stack", y: false },
+      scales: { x: { time: false, range: (u, from, to) => first === last || (from === first && to === last) ? [-0.02 * most, 1.02 * most] : [from, to] }, y: { range: [low, high] } },
+      axes: [
+        { ...axis, space: isSmall ? 44 : 60, size: isSmall ? 24 : 26, label: isSmall ? undefined : "steps", labelSize: 16, labelGap: 0, labelFont: font, values: (u, ticks) => ticks.map((x) => Number.isInteger(x) ? steps(x) : "") },
+        { ...axis, space: 28, values: (u, ticks, i, space, apart) => ticks.map((y) => level(y, apart)), size: (u, ticks) => 14 + 6 * Math.max(2, ...(ticks || []).map((words) => words.length)) },
+      ],
+      hooks: { drawClear: [(u) => behind(u, panel)], draw: [(u) => before(u, found.tracks)], setCursor: [(u) => hover(u, panel, found.tracks)] },
+    };
+    charts.set(plot, new uPlot(options, found.data, plot));
+    sizes.observe(plot);
+  }
+
+  // Bars of scores, each with its interval as a line.
+  function bars(plot, panel) {
+    plot.replaceChildren();
+    plot.className = "plot bars";
+    const top = panel.range ? panel.range[1] : 1;
+    const span = (parent, kind, from, to) => { const made = element("span", "", parent, kind); made.style.left = 100 * from / top + "%"; made.style.width = 100 * (to - from) / top + "%"; return made; };
+    panel.series[0].x.forEach((name, k) => {
+      element("div", name, plot, "bar-name");
+      panel.series.forEach((series, i) => {
+        if (series.y[k] === null) return;
+        const row = element("div", "", plot, "bar"), track = element("div", "", row, "track");
+        span(track, "fill", 0, series.y[k]).style.background = ink(i);
+        span(track, "interval", series.low[k], series.high[k]);
+        if (panel.even !== null) span(track, "even", panel.even, panel.even);
+        element("span", number(series.y[k], 2) + " [" + number(series.low[k], 2) + " to " + number(series.high[k], 2) + "]", row);
+      });
+    });
   }
 
   function figure(parent, panel, colours, most, size) {
@@ -128,27 +224,9 @@
       own.forEach((series, i) => swatch(element("li", "", keys), series.name, ink(i)));
     }
     const plot = keyed(card, "plot", "div", "plot");
-    const tall = panel.kind === "bars" ? 70 + 34 * panel.series[0].x.length : undefined;
-    if (tall) plot.style.height = tall + "px";
-    const layout = base(tall, plot.clientWidth < 200);
-    layout.shapes = [];
-    if (panel.kind !== "bars") layout.xaxis.range = [-0.02 * most, 1.02 * most];
-    if (panel.kind === "lines" && own.length) layout.yaxis.rangemode = "tozero";
-    if (panel.healthy) layout.shapes.push({ type: "rect", xref: "paper", x0: 0, x1: 1, y0: panel.healthy[0], y1: panel.healthy[1], fillcolor: pale("#1d8a4b", 0.12), line: { width: 0 }, layer: "below" });
-    const isBars = panel.kind === "bars", axis = isBars ? layout.xaxis : layout.yaxis;
-    if (panel.range) axis.range = [panel.range[0], panel.range[1] + 0.02];
-    if (panel.even !== null) layout.shapes.push({ type: "line", [isBars ? "yref" : "xref"]: "paper", [isBars ? "y0" : "x0"]: 0, [isBars ? "y1" : "x1"]: 1, [isBars ? "x0" : "y0"]: panel.even, [isBars ? "x1" : "y1"]: panel.even, line: { width: 1, dash: "dot", color: colour("dim") } });
-    if (panel.healthy && !panel.range) axis.range = within(panel);
-    if (isBars) { layout.xaxis.tickformat = ""; layout.xaxis.title.text = ""; layout.yaxis.type = "category"; layout.yaxis.autorange = "reversed"; layout.barmode = "group"; }
-    draw(plot, isBars ? bars(panel) : curves(panel, colours), layout);
+    if (panel.kind === "bars") bars(plot, panel);
+    else queue.push(() => chart(plot, panel, colours, most));
     end(card);
-  }
-
-  // What is drawn decides the axis, not how far the healthy band reaches.
-  function within(panel) {
-    const seen = panel.series.flatMap((series) => [...series.y, ...(series.low || []), ...(series.high || [])]).filter((y) => y !== null);
-    const low = Math.min(...seen), high = Math.max(...seen), room = (high - low || Math.abs(high) || 1) * 0.08;
-    return [low - room, high + room];
   }
 
   function swatch(parent, words, hue) {
@@ -157,37 +235,36 @@
     element("span", words, parent);
   }
 
+  // A colour between two, as red, green and blue from 0 to 255.
+  function between(from, to, share) {
+    const [a, b] = [from, to].map((hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)));
+    return a.map((x, i) => Math.round(x + (b[i] - x) * share));
+  }
+
   function payoff(parent, game) {
-    const map = game.map, count = map.names.length;
+    const map = game.map, isShort = map.names.length > 14, keys = new Map(map.kept.map(([i, j, key]) => [i + " " + j, key]));
+    parent.replaceChildren();
     parent.classList.add("scroll");
-    const plot = keyed(parent, "plot", "div", "plot");
-    if (!count) return;
-    const names = map.names.map((name) => text(short(name, 24))), keys = new Map(map.kept.map(([i, j, key]) => [i + " " + j, key]));
-    const isPlayable = (key) => key && (isLive || shown.films[key]);
-    const words = map.score.map((row, i) => row.map((score, j) => score === null ? "" :
-      text(short(map.names[i], 40)) + " against " + text(short(map.names[j], 40)) + "<br>score " + number(score, 3) + " [" + number(map.lower[i][j], 3) + " to " + number(map.upper[i][j], 3) + "] of " + map.games[i][j] + " games" +
-      (isPlayable(keys.get(i + " " + j)) ? "<br>click: play a match" : "")));
-    const middle = isDark() ? "#3a4157" : "#eeeeea";
-    const cells = Math.max(count * 24 + 130, 260);
-    const wide = Math.max(Math.min(parent.clientWidth - 4, count * 64 + 200), cells), tall = Math.max(220, count * (count < 12 ? 32 : 22) + 130);
-    plot.style.width = wide + "px";
-    plot.style.height = tall + "px";
-    const layout = base(tall);
-    layout.width = wide;
-    layout.plot_bgcolor = colour("card");
-    layout.margin = { l: 10, r: 8, t: 10, b: 10 };
-    Object.assign(layout.xaxis, { type: "category", tickformat: "", nticks: 0, tickmode: "array", tickvals: names.map((_, i) => i), ticktext: names, tickangle: -60, title: { text: "" }, showgrid: false, fixedrange: true });
-    Object.assign(layout.yaxis, { type: "category", nticks: 0, tickmode: "array", tickvals: names.map((_, i) => i), ticktext: names, autorange: "reversed", showgrid: false, fixedrange: true });
-    const playable = [];
-    map.score.forEach((row, i) => row.forEach((score, j) => { if (score !== null && isPlayable(keys.get(i + " " + j))) playable.push([j, i]); }));
-    draw(plot, [
-      { type: "heatmap", x: names.map((_, i) => i), y: names.map((_, i) => i), z: map.score, zmin: 0, zmax: 1, colorscale: [[0, ink(4)], [0.5, middle], [1, ink(0)]], xgap: 1, ygap: 1, customdata: words, hovertemplate: "%{customdata}<extra></extra>", hoverongaps: false, colorbar: { title: { text: "score", font: { size: 11 } }, thickness: 10, len: 0.6, tickfont: { size: 11 }, tickvals: [0, 0.5, 1] } },
-      { type: "scatter", mode: "markers", x: playable.map((x) => x[0]), y: playable.map((x) => x[1]), marker: { size: 4, color: colour("dim") }, hoverinfo: "skip" },
-    ], layout, () => {
-      plot.removeAllListeners("plotly_click");
-      plot.on("plotly_click", (event) => {
-        const point = event.points.find((x) => x.data.type === "heatmap") || event.points[0], key = keys.get(point.y + " " + point.x);
-        if (isPlayable(key)) play(key);
+    const made = element("table", "", parent, "map"), head = element("tr", "", element("thead", "", made)), body = element("tbody", "", made), middle = isDark() ? "#3a4157" : "#eeeeea";
+    element("th", "", head);
+    for (const name of map.names) element("span", short(name, 24), element("th", "", head));
+    map.names.forEach((name, i) => {
+      const row = element("tr", "", body);
+      element("th", short(name, 24), row);
+      map.names.forEach((other, j) => {
+        const cell = element("td", "", row), score = map.score[i][j], key = keys.get(i + " " + j);
+        if (score === null) return;
+        const rgb = score < 0.5 ? between(ink(4), middle, 2 * score) : between(middle, ink(0), 2 * score - 1);
+        cell.style.background = "rgb(" + rgb + ")";
+        cell.style.color = 0.3 * rgb[0] + 0.6 * rgb[1] + 0.1 * rgb[2] > 135 ? "#111" : "#fff";
+        cell.dataset.tip = short(name, 40) + " against " + short(other, 40) + "\nscore " + number(score, 3) + " [" + number(map.lower[i][j], 3) + " to " + number(map.upper[i][j], 3) + "] of " + number(map.games[i][j], 0) + " games";
+        const words = isShort ? "" : String(Math.round(100 * score));
+        if (!key || !(isLive || shown.films[key])) { cell.textContent = words; return; }
+        cell.dataset.tip += "\nclick: play a match";
+        const button = element("button", words, cell);
+        button.type = "button";
+        button.setAttribute("aria-label", cell.dataset.tip);
+        button.addEventListener("click", () => play(key));
       });
     });
   }
@@ -228,7 +305,7 @@
 
   function board(parent, game) {
     table(parent, [["", true], ["agent"], ["rating", true], ["95 % interval"], ["games", true], ["won", true], ["drawn", true], ["lost", true]],
-      game.board.map((x) => [x.rank, x.name + (x.is_champion ? " (champion)" : ""), number(x.rating, 0), number(x.lower, 0) + " to " + number(x.upper, 0), number(x.games), number(x.wins), number(x.draws), number(x.losses)]));
+      game.board.map((x) => [x.rank, x.name + (x.is_best ? x.is_champion ? " (champion)" : " (best)" : ""), number(x.rating, 0), number(x.lower, 0) + " to " + number(x.upper, 0), number(x.games), number(x.wins), number(x.draws), number(x.losses)]));
   }
 
   function alarmList(parent, game) {
@@ -348,12 +425,10 @@
   function after(game, add) {
     if (game.board.length) {
       const table = add("board", "Leaderboard", game.notes.map((x) => x[0].toUpperCase() + x.slice(1) + ".").join(" "));
-      const more = keyed(table, "more", "details", "");
-      if (!more.firstChild) { element("summary", "", more); element("div", "", more); more.open = game.board.length <= 12; }
-      more.firstChild.textContent = game.board.length + " agents" + (game.map.num_left_out ? ", " + game.map.num_left_out + " are left out" : "");
-      board(more.lastChild, game);
+      board(keyed(table, "table", "div", ""), game);
+      keyed(table, "count", "p", "note").textContent = game.board.length + " agents" + (game.map.num_left_out ? ", " + game.map.num_left_out + " are left out" : "");
       end(table.parentNode);
-      const map = add("payoff", "Who beats whom", "Score of the row's agent against the column's in evaluation games; those with a dot can be played. " + (game.map.num_left_out ? "The most interesting agents are shown; " + game.map.num_left_out + " are left out." : ""));
+      const map = add("payoff", "Who beats whom", "Score of the row's agent against the column's in evaluation games, in per cent: blue above one half, orange below. A cell with a dot plays a match. " + (game.map.num_left_out ? "The most interesting agents are shown; " + game.map.num_left_out + " are left out." : ""));
       payoff(map, game);
       end(map.parentNode);
     }
@@ -388,7 +463,10 @@
     for (const game of found.games) gamePart(keyed(parent, game.game_id, "article", ""), game);
     end(parent);
     contents(found);
-    if (!isDrawing) document.body.dataset.ready = "yes";
+    if (isLive) document.title = at("title").textContent = found.title + " - league, live";
+    for (const plot of charts.keys()) if (!plot.isConnected) { sizes.unobserve(plot); charts.get(plot).destroy(); charts.delete(plot); }
+    for (const job of queue.splice(0)) job();
+    document.body.dataset.ready = "yes";
   }
 
   async function unpacked() {
@@ -436,6 +514,11 @@
   }
 
   function listen() {
+    document.addEventListener("mouseover", (event) => {
+      const cell = event.target.closest("[data-tip]"), box = cell && cell.getBoundingClientRect();
+      if (cell) tip(cell.dataset.tip, box.left + box.width / 2, box.top + box.height / 2);
+      else if (!event.target.closest(".uplot")) tip("");
+    });
     at("close").addEventListener("click", () => at("player").close());
     at("player").addEventListener("close", () => { at("screen").srcdoc = ""; });
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show(shown));
