@@ -22,6 +22,10 @@ from league.errors import UsageError
 from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart
 
 
+KEYED = ("multi_binary", "box")
+"""Kinds of action whose names are one a number, not one a choice."""
+
+
 class Match:
     """One match of a game for two seats, 0 and 1. A subclass says what the game is and plays one match of it.
 
@@ -77,8 +81,9 @@ class Match:
     floor: str | None = RANDOM
     activity: str | None = None
     """As in `league.types.GameSpec`, like `anchor` and `floor`."""
-    keys: Sequence[str] = ()
-    """Names of the keys, where the action is keys."""
+    action_names: Sequence[str] = ()
+    """What buttons, charts and films call the choices of the action, all parts' one after the other, each once; of keys
+    each key, of real numbers each number, of legal tuples the choices of the first part or of all. Empty: numbers."""
     defaults: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     """Settings of a run of this game, section by section, such as `{"learner": {"gamma": 1.0}}`."""
 
@@ -215,7 +220,6 @@ class MatchGame:
     def __init__(self, match: type[Match], options: type[BaseModel] | None = None) -> None:
         self.match = match
         self.Options = _options_model(match) if options is None else options
-        self.KEYS = tuple(match.keys)
         if match.render is not Match.render:
             self.render = _render
         if match.drawing is not Match.drawing:
@@ -238,6 +242,10 @@ class MatchGame:
             UsageError: the class says something that cannot be.
         """
         return spec_of(self._match(options))
+
+    def action_names(self, options: BaseModel) -> tuple[str, ...]:
+        """What the match calls the choices of its action under `options`."""
+        return tuple(self._match(options).action_names)
 
     def make(self, rows: int, threads: int, options: BaseModel) -> MatchBatch:
         """`rows` matches, stepped one after the other; `threads` is not needed."""
@@ -272,6 +280,7 @@ def spec_of(match: Match) -> GameSpec:
         raise UsageError(f"{where}: legal tuples need a method legal(seat) that lists them")
     if action.kind == "box" and cls.legal is not Match.legal:
         raise UsageError(f"{where}: every number within a box's bounds is legal; leave legal(seat) out")
+    _check_names(match.action_names, action, where)
     bots = tuple(match.bots)
     if RANDOM not in bots:
         bots = (*bots, RANDOM)
@@ -321,6 +330,22 @@ def _action_spec(action: int | Sequence[int] | ActionSpec, where: str) -> Action
             f" an action, or an ActionSpec"
         )
     return ActionSpec("multi_discrete", tuple(int(n) for n in parts))
+
+
+def _check_names(given: Sequence[str], action: ActionSpec, where: str) -> None:
+    """Refuses names that are not one of its own for each choice."""
+    names = tuple(given)
+    if isinstance(given, str) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise UsageError(f"{where}: action_names={given!r} must be a tuple of strings, one for each choice")
+    widths = [len(leaf.bounds or leaf.choices) if leaf.kind in KEYED else sum(leaf.choices) for leaf in action.leaves]
+    wanted = {sum(widths), action.choices[0]} if action.kind == "legal_tuples" else {sum(widths)}
+    if names and len(names) not in wanted:
+        many = " or ".join(map(str, sorted(wanted)))
+        raise UsageError(
+            f"{where}: action_names has {len(names)} names, its action {many} choices; name each, part by part"
+        )
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"{where}: action_names has {twice[0]!r} twice, and charts go by name; rename one of the two")
 
 
 def _options_model(match: type[Match]) -> type[BaseModel]:

@@ -4,7 +4,7 @@ A game is a module (or any object) with three attributes: `Options`, a frozen py
 keys, whose values are checked strictly (neither a string nor a bool is a number); `spec(options) -> GameSpec`;
 `make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be drawn as a picture;
 `drawing`, if it gives itself as shapes (`league.envs.drawing`); `KEYS`, which names the keys of its actions; `WORDS`,
-which names the choices of actions that are no keys; `tree(options) -> GameTree`, if it is small enough to be solved;
+which names the choices of actions that are no keys, or `action_names(options)`, which names either; `tree(options) -> GameTree`, if it is small enough to be solved;
 `ABOUT`, a line for lists of games; `MEANINGS`, what its bots and reward terms are (`envs/listing.py`);
 `slow() -> str`, which says what makes it slow on this machine; `DEFAULTS`, sections of settings as `[game.NAME]` of
 the hyperparameter source has them; `PYTHON_BOTS`, bots in Python by name (docs/parts.md). Modules are imported when
@@ -311,22 +311,19 @@ def slow(name: str) -> str:
     return str(getattr(_game(name), "slow", str)())
 
 
-def action_names(name: str) -> tuple[str, ...]:
-    """What the game calls the keys of its actions; empty where it has no names for them.
+def action_names(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the game calls its keys or the choices of its actions, part by part; empty where it has no names for them.
+
+    Of legal tuples the first part's choices, or all parts'.
 
     Raises:
-        ConfigError: no game has this name.
+        ConfigError: as `check_options`.
     """
-    return tuple(getattr(_game(name), "KEYS", ()))
-
-
-def action_words(name: str) -> tuple[str, ...]:
-    """What the game calls its keys or the choices of its actions, part by part; of legal tuples the first part's.
-
-    Raises:
-        ConfigError: no game has this name.
-    """
-    return tuple(getattr(_game(name), "WORDS", ())) or action_names(name)
+    found = _game(name)
+    give = getattr(found, "action_names", None)  # of a match in plain Python, where options may decide them
+    if give is not None:
+        return tuple(_guarded(name, lambda game: give(_resolve(name, options))))
+    return tuple(getattr(found, "WORDS", ()) or getattr(found, "KEYS", ()))
 
 
 def tree(name: str, options: Mapping[str, Any]) -> GameTree | None:

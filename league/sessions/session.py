@@ -451,7 +451,7 @@ def wire(plan: Plan) -> Run:
         name=row.run,
         config=config,
         env=row.env,
-        actions=rows_of(shelf.spec.action, registry.action_words(config.env.name)),
+        actions=rows_of(shelf.spec.action, registry.action_names(config.env.name, config.env.options)),
         game=shelf.game.model_dump(mode="json"),
         game_id=row.game_id,
         seed=row.seed,
