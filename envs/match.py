@@ -21,7 +21,6 @@ from league.envs.rows import make_batch
 from league.errors import UsageError
 from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart
 
-
 KEYED = ("multi_binary", "box")
 """Kinds of action whose names are one a number, not one a choice."""
 

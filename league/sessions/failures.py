@@ -222,7 +222,8 @@ def find(
         batch.set_state(_bytes(found.state))
         if draw is not None and out is not None:
             pictures.append(draw(batch, found.batch_row, size=film.SIZES[Path(out).suffix]))
-        differences, illegal = _differences(batch, found, registry.action_names(game.name, options)), _illegal(batch, found)
+        names = registry.action_names(game.name, options)
+        differences, illegal = _differences(batch, found, names), _illegal(batch, found)
     except (ValueError, IndexError) as error:
         reason = " ".join(str(error).split())
         raise LeagueError(f"{path}: its states do not fit {game.name} ({reason}); copy it again") from None
