@@ -5,7 +5,8 @@ keys, whose values are checked strictly (neither a string nor a bool is a number
 `make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be drawn as a picture;
 `drawing`, if it gives itself as shapes (`league.envs.drawing`); `KEYS`, which names the keys of its actions; `WORDS`,
 which names the choices of actions that are no keys, or `action_names(options)`, which names either;
-`tree(options) -> GameTree`, if it is small enough to be solved; `ABOUT`, a line for lists of games; `MEANINGS`, what its bots and reward terms are (`envs/listing.py`);
+`tree(options) -> GameTree`, if it is small enough to be solved; `ABOUT`, a line for lists of games; `MEANINGS`, what
+its bots and reward terms are (`envs/listing.py`);
 `slow() -> str`, which says what makes it slow on this machine; `DEFAULTS`, sections of settings as `[game.NAME]` of
 the hyperparameter source has them; `PYTHON_BOTS`, bots in Python by name (docs/parts.md). Modules are imported when
 they are first used.
