@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs import registry
-from league.envs.base import check_match_batch, watched
+from league.envs.base import check_match_batch, check_state, watched
 from league.envs.contract import Watch, acting, check_arrays, check_spec, need, restore
 from league.envs.traces import act, shown_mask, units_of
 from league.errors import ContractError
@@ -55,6 +55,7 @@ def check_quickly(name: str, options: Mapping[str, Any]) -> None:
             )
     restore(batch, batch.get_state())
     watch.check_in_place("set_state")
+    check_state(lambda rows, threads: _make(name, options, rows, spec, threads), 1, QUICK_STEPS, 1, points=2)
 
 
 def check_deeply(name: str, options: Mapping[str, Any], *, seed: int = 1) -> Checked:

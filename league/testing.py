@@ -214,7 +214,7 @@ def _matches(batch: MatchBatch, seeds: npt.NDArray[np.uint64], bot: int | BotPol
         batch.step()
         now = outputs(batch)
         for row in np.flatnonzero(playing):
-            seen[row].append(b"".join(np.ascontiguousarray(x[row]).tobytes() for x in now))
+            seen[row].append(b"".join(np.ascontiguousarray(x[row]).tobytes() for x in now.values()))
         playing &= ~(batch.terminated | batch.truncated)
         if not playing.any():
             break

@@ -19,6 +19,7 @@ import torch
 
 from league import config as settings
 from league.arena import lessons, networks
+from league.arena.agreement import need_agreement
 from league.arena.frames import rows_of
 from league.boards.alarms import sound
 from league.boards.standings import curves, rate_evaluation
@@ -275,6 +276,9 @@ class Session:
         now = self._store.find_run(name)
         if (now.config, now.fingerprint, now.stage) != (plan.found.config, plan.found.fingerprint, plan.found.stage):
             raise UsageError(f"run={name}: another process has just changed its settings; call again to go on")
+        for snapshot in [row for row in self._store.snapshots(name) if row.pruned_at is None][-1:]:
+            with suppress(SnapshotError):  # what is damaged is told where it is needed
+                need_agreement(snapshot_files.load(self._store.path.parent / snapshot.path)[0])
         game, game_id = plan.config.env.name, registry.game_id(plan.config.env.name, plan.config.env.options)
         if game_id != now.game_id:
             raise UsageError(
