@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, get_type_hints
 
@@ -17,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, create_model, model_validator
 from league.envs.drawing import Drawing
 from league.envs.mixtures import choices_of
 from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
-from league.envs.rows import make_batch
+from league.envs.rows import look_around, make_batch
+from league.envs.surroundings import Found, alike, folder_of
 from league.errors import UsageError
 from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart
 
@@ -218,6 +220,8 @@ class MatchGame:
 
     def __init__(self, match: type[Match], options: type[BaseModel] | None = None) -> None:
         self.match = match
+        self._found: dict[str, Found] = {}
+        """Options as JSON -> what the game uses under them."""
         self.Options = _options_model(match) if options is None else options
         if match.render is not Match.render:
             self.render = _render
@@ -249,10 +253,19 @@ class MatchGame:
     def make(self, rows: int, threads: int, options: BaseModel) -> MatchBatch:
         """`rows` matches, stepped one after the other; `threads` is not needed."""
         del threads
-        return make_batch(lambda: self._match(options), rows, options.model_dump_json())
+        make, identity = partial(self._match, options), options.model_dump_json()
+        if identity not in self._found:
+            self._found[identity] = look_around(make, folder_of(self.match))
+        return make_batch(make, rows, identity, self._found[identity])
 
     def _match(self, options: BaseModel) -> Match:
-        return self.match(**{name: getattr(options, name) for name in type(options).model_fields})
+        return _made(self.match, options)
+
+
+def _made(match: type[Match], options: BaseModel) -> Match:
+    """A match under these options, the same in every process."""
+    given = {name: getattr(options, name) for name in type(options).model_fields}
+    return alike(lambda: match(**given), folder_of(match))
 
 
 def spec_of(match: Match) -> GameSpec:
@@ -358,7 +371,7 @@ def _options_model(match: type[Match]) -> type[BaseModel]:
             fields[name] = (hints.get(name, type(parameter.default)), parameter.default)
 
     def fits(options: BaseModel) -> BaseModel:
-        match(**{name: getattr(options, name) for name in type(options).model_fields})
+        _made(match, options)
         return options
 
     validators: dict[str, Any] = {"fits": model_validator(mode="after")(fits)}
@@ -373,10 +386,11 @@ def _options_model(match: type[Match]) -> type[BaseModel]:
 def _render(batch: Any, row: int, **appearance: Any) -> npt.NDArray[np.uint8]:
     """The picture of a row's match, which is drawn in one way."""
     del appearance
-    return np.ascontiguousarray(batch.matches[row].render(), np.uint8)
+    match = batch.matches[row]
+    return np.ascontiguousarray(alike(match.render, folder_of(type(match))), np.uint8)
 
 
 def _drawing(batch: Any, row: int, seat: int | None = None) -> Drawing:
     """A row's match as shapes."""
-    drawing: Drawing = batch.matches[row].drawing(seat)
-    return drawing
+    match: Match = batch.matches[row]
+    return alike(lambda: match.drawing(seat), folder_of(type(match)))

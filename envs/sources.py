@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Literal, NamedTuple
 
 from league.envs.adapters import SCHEMES, library_version, module_of
+from league.envs.surroundings import alike
 from league.errors import ConfigError, LeagueError, plain
 from league.schema import read_file
 from league.types import Source
@@ -239,7 +240,7 @@ def _run(name: str, found: Located) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:
-        loader.exec_module(module)
+        alike(lambda: loader.exec_module(module), found.path.parent)
     except BaseException:
         sys.modules.pop(name, None)
         raise

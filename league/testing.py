@@ -185,7 +185,8 @@ def _with_bot(
         choices = choices_of(registry.spec(game, options).action)
         player = BotPolicy(name, bot, choices, torch.device("cpu"))
         return lambda rows: registry.make(game, rows=rows, threads=1, options=options), player
-    match = type(found.match.__name__, (found.match,), {"bots": {**found.match.bots, name: bot}})
+    body = {"bots": {**found.match.bots, name: bot}, "__module__": found.match.__module__}
+    match = type(found.match.__name__, (found.match,), body)
     with_bot = MatchGame(match)
     chosen = with_bot.Options(**options)
     return lambda rows: with_bot.make(rows, 1, chosen), with_bot.spec(chosen).bots.index(name)
