@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from league.envs import entry_points
+from league.envs import adapters, entry_points
 from league.envs.drawing import Drawing
 from league.envs.finding import Game, as_game, checked, spec_of
 from league.envs.lastaction import shows_last_action, with_last_action, wrap
@@ -330,9 +330,14 @@ def action_names(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
 def tree(name: str, options: Mapping[str, Any]) -> GameTree | None:
     """One match as a game tree; None for a game that has none.
 
+    Args:
+        name: of a registered game, or an address of another library's, such as `openspiel:kuhn_poker`.
+        options: of the game.
+
     Raises:
         ConfigError: as `check_options`; or the game has a tree under other options only.
     """
+    name = _named(name)
     grow = getattr(_game(name), "tree", None)
     if grow is None:
         return None
@@ -353,6 +358,17 @@ def game_id(name: str, options: Mapping[str, Any]) -> str:
     identity = [name, spec(name, options).version, check_options(name, options)]
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _named(name: str) -> str:
+    """The name of a game that an address of another library's names, which is opened; any other name as it is."""
+    scheme, colon, rest = name.partition(":")
+    if not colon or scheme not in adapters.SCHEMES:
+        return name
+    known = [own for own, arrival in _arrivals.items() if arrival.source.address == name]
+    if known:
+        return known[0]
+    return adopt(adapters.open_game(scheme, rest), name, Source(name, adapters.library_version(scheme)))
 
 
 def _game(name: str) -> Game:
