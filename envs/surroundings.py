@@ -56,9 +56,9 @@ class Around:
 
 
 def seed_globals(seed: int) -> None:
-    """Seeds Python's and NumPy's global generators, with 64 bits."""
+    """Seeds Python's global generator with 64 bits, and NumPy's with the upper half of them, which is faster."""
     random.seed(seed)
-    np.random.seed([seed & 0xFFFFFFFF, seed >> 32])
+    np.random.seed(seed >> 32)
 
 
 def alike(call: Callable[[], Value], folder: Path | None) -> Value:
