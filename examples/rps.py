@@ -1,11 +1,10 @@
-"""Rock, paper, scissors until one throw wins: a game of your own in eleven lines."""
+"""Rock, paper, scissors until one throw wins: a game of your own in ten lines."""
 
 from league.envs import Match
 
 
 class RockPaperScissors(Match):
     name, action, obs_size, opponent_slice, max_steps = "rps", 3, 6, (3, 6), 10
-    action_names = ("rock", "paper", "scissors")
 
     def reset(self, rng):
         self.throws = (None, None)
