@@ -11,16 +11,18 @@ import typer
 import league.cli.completion as completion
 from league.cli.options import (
     AGENT_WORDS,
+    AgainOption,
     GreedyGamesOption,
     Output,
     Play,
+    PolicyOption,
     RunOption,
     SeedOption,
     count_option,
     flag,
     subcommand,
 )
-from league.printing import print_json
+from league.printing import print_json, show
 
 PANEL = "Compare"
 GATE_FAILED, GATE_UNDECIDED = 3, 4
@@ -149,6 +151,26 @@ def evaluate(
         print_json(result)
         return
     print_evaluation(result, output.store)
+
+
+@subcommand(PANEL)
+def nashconv(
+    output: Output,
+    agent: Annotated[str, typer.Argument(metavar="A", help=AGENT_WORDS, autocompletion=completion.agents)],
+    env: AgainOption = None,
+    policy: PolicyOption = None,
+) -> None:
+    """Print how far an agent is from a Nash equilibrium, exactly, where the game is small enough to be solved."""
+    from league.arena.equilibrium import nashconv
+
+    found = nashconv(agent, env=env, policy=policy, store=output.store, say=output.say)
+    if output.as_json:
+        print_json(found)
+        return
+    first, second = found.gains
+    show(f"{found.agent} in {found.game}: NashConv {found.nashconv:.4f}, 0 being an equilibrium")
+    show(f"a best response gains {first:.4f} a match as player 0 and {second:.4f} as player 1")
+    show(f"value for player 0 against itself {found.value:+.4f}; all actions alike: NashConv {found.uniform:.4f}")
 
 
 @subcommand(PANEL)

@@ -98,20 +98,22 @@ def check(
     Then hold your own parts to it, too, in this game.
     """
     from league.arena.games import enter, load_settings
+    from league.envs import registry
     from league.testing import check_bot, check_game, check_parts
 
     name = enter(game, output.say)
     options = load_settings(env=name, overrides=overrides or ())[0].env.options
     found = check_game(name, options, seed=seed)
-    assert found is not None, "a deep check says what it found"
-    for native in found.spec.bots:
-        output.say(f"{name} keeps the contract; now bot {native}")
-        check_bot(name, native, options, seed=seed)
+    assert name is not None and found is not None, "a game is named, and a deep check says what it found"
+    carried = registry.carried_bots(name)
+    for title, own in {**{native: native for native in found.spec.bots}, **carried}.items():
+        output.say(f"{name} keeps the contract; now bot {title}")
+        check_bot(name, own, options, seed=seed)
     checked = check_parts(name, bot, sampler, policy, overrides=overrides or (), seed=seed)
     if output.as_json:
         print_json(found)
         return
-    bots = ", ".join(found.spec.bots) or "none"
+    bots = ", ".join((*found.spec.bots, *carried)) or "none"
     show(f"{name}: keeps the contract, in runs of {found.steps:,} steps, with matches of up to {found.longest:,}")
     show(f"bots that play one match from one seed, in both seats: {bots}")
     for part in checked:

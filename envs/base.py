@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.contract import Watch, acting, check_arrays, need, restore
-from league.envs.traces import Step, Units, act, equal, play, shown_mask, units_of
+from league.envs.traces import Step, Units, act, follow, is_equal, need_same, play, shown_mask, units_of
 from league.envs.turn_checks import check_turns
 from league.errors import ContractError
 from league.types import EXTERNAL, SEATS, MatchBatch, Regrouping, Turns
@@ -21,6 +21,14 @@ __all__ = ["ContractError", "check_match_batch"]
 
 Make = Callable[[int, int], MatchBatch]
 """(rows, threads) -> a new batch."""
+RESTORED = 8
+"""States of a run that are restored."""
+AGAIN = "reset with the same seed plays differently the second time"
+HIDES = "draw all chance from the match's seed, and let `reset` and the state have all that a match changes"
+FORGETS = (
+    "what it plays must follow from its seed and the match so far, as of `Match.players`, and a bot of a function"
+    " remembers nothing"
+)
 
 
 def check_match_batch(make: Make, *, rows: int = 4, steps: int = 1000, seed: int = 1) -> None:
@@ -40,10 +48,10 @@ def check_match_batch(make: Make, *, rows: int = 4, steps: int = 1000, seed: int
     _check_play(make(rows, 1), steps, seed)
     if isinstance(batch, Turns):
         check_turns(make, rows, steps, seed)
+    check_state(make, rows, steps, seed)
     _check_equal_runs(make, rows, steps, seed)
     _check_seeds(make, rows, steps, seed)
     _check_controllers(make, rows, steps, seed)
-    _check_state(make, rows, steps, seed)
 
 
 def watched(batch: MatchBatch, steps: int, seed: int) -> Watch:
@@ -80,15 +88,15 @@ def _check_equal_runs(make: Make, rows: int, steps: int, seed: int) -> None:
     batch.reset(seed)
     first = play(batch, units)
     batch.reset(seed)
-    need(equal(first, play(batch, units)), "reset with the same seed plays differently the second time")
+    follow(batch, units, first, AGAIN)
     other = make(rows, 2)
     other.reset(seed)
-    need(equal(first, play(other, units)), "two threads play differently from one")
+    follow(other, units, first, "two threads play differently from one")
     for seat in range(SEATS):
         changed = units.copy()
         changed[:, :, seat] = units_of(batch.spec, steps, rows, seed + 1)[:, :, seat]
         batch.reset(seed)
-        need(not equal(first, play(batch, changed)), f"seat {seat} is EXTERNAL and does not follow `actions`")
+        need(not is_equal(first, play(batch, changed)), f"seat {seat} is EXTERNAL and does not follow `actions`")
 
 
 def _check_seeds(make: Make, rows: int, steps: int, seed: int) -> None:
@@ -100,10 +108,11 @@ def _check_seeds(make: Make, rows: int, steps: int, seed: int) -> None:
     trace = play(batch, units)
     order = np.roll(np.arange(rows), 1)
     batch.reset(seeds[order])
-    need(equal(trace, play(batch, units[:, order]), order), "a row plays differently at another index")
+    follow(batch, units[:, order], trace, "a row plays differently at another index", order)
     batch.reset(np.full(rows, seed, np.uint64))
     same = play(batch, np.repeat(units[:, :1], rows, axis=1))
-    need(equal(same, same, np.roll(np.arange(rows), 1)), "rows with one seed and the same actions play differently")
+    for step, shown in enumerate(same, 1):
+        need_same(shown, shown, f"step {step}", "rows with one seed and the same actions play differently", order)
 
     row, played, fresh = _two_matches(trace)
     need(played[0] == seeds[row], "the first match's result does not carry the seed given to reset")
@@ -117,18 +126,18 @@ def _check_seeds(make: Make, rows: int, steps: int, seed: int) -> None:
 
 def _first_seeds(trace: list[Step]) -> list[int]:
     """The seed of the first match of each row that finished one."""
-    results = np.stack([line[-1] for line in trace])
+    results = np.stack([line["result"] for line in trace])
     ended = results["ticks"] > 0
     return [int(results["seed"][ended[:, row].argmax(), row]) for row in np.flatnonzero(ended.any(axis=0))]
 
 
 def _two_matches(trace: list[Step]) -> tuple[int, list[np.uint64], npt.NDArray[np.float32]]:
     """A row that finished two matches, their seeds, and its obs right after the first."""
-    results = np.stack([line[-1] for line in trace])
+    results = np.stack([line["result"] for line in trace])
     row = int((results["ticks"] > 0).sum(axis=0).argmax())
     ends = np.flatnonzero(results["ticks"][:, row])
     need(len(ends) >= 2, f"no row finished two matches in {len(trace)} steps; pass more steps or a shorter match")
-    return row, [results["seed"][end, row] for end in ends[:2]], trace[ends[0]][0][row]
+    return row, [results["seed"][end, row] for end in ends[:2]], trace[ends[0]]["obs"][row]
 
 
 def _check_controllers(make: Make, rows: int, steps: int, seed: int) -> None:
@@ -147,7 +156,7 @@ def _check_controllers(make: Make, rows: int, steps: int, seed: int) -> None:
             trace = play(batch, units)
             need((batch.controllers[:, seat] == bot).all(), "a step changed controllers")
             batch.reset(seed)
-            need(equal(trace, play(batch, other)), f"bot {name} in seat {seat} follows `actions`")
+            follow(batch, other, trace, f"bot {name} in seat {seat} follows `actions`")
 
 
 def _check_told(batch: MatchBatch, bot: int, units: Units, seed: int) -> None:
@@ -165,40 +174,89 @@ def _check_told(batch: MatchBatch, bot: int, units: Units, seed: int) -> None:
         need(told.all(), f"public_actions: what bot {batch.spec.bots[bot]} played is not written into `actions`")
 
 
-def _check_state(make: Make, rows: int, steps: int, seed: int) -> None:
-    """A restored state continues alike, in another batch too; a damaged one is a ValueError."""
-    batch, other = make(rows, 1), make(rows, 1)
-    units = units_of(batch.spec, steps, rows, seed)
-    batch.controllers[0, 1] = 0 if batch.spec.bots else EXTERNAL
+def check_state(make: Make, rows: int, steps: int, seed: int, points: int = RESTORED) -> None:
+    """A restored state continues alike in another batch, with every bot in either seat; a damaged one is a ValueError.
+
+    Args:
+        make: (rows, threads) -> a new batch.
+        rows: of matches without bots, at least 1; each bot has one more in either seat.
+        steps: decisions of the run, of which states are taken from the middle.
+        seed: of the resets and the actions.
+        points: how many states are restored.
+
+    Raises:
+        ContractError: the first rule that the game breaks.
+    """
+    spec = make(1, 1).spec
+    bots = [(bot, seat) for bot in range(len(spec.bots)) for seat in range(SEATS)]
+    batch, other = (make(rows + len(bots), 1) for _ in range(2))
+    for row, (bot, seat) in enumerate(bots, rows):
+        batch.controllers[row, seat] = bot
+
+    def whose(rule: str) -> Callable[[int], str]:
+        names = [f"bot {spec.bots[bot]} in seat {seat}" for bot, seat in bots]
+        return lambda row: f"{names[row - rows]} {rule}; {FORGETS}" if row >= rows else f"a match {rule}; {HIDES}"
+
+    units = units_of(spec, steps, batch.num_rows, seed)
     batch.reset(seed)
-    play(batch, units[: steps // 3])
-    state = batch.get_state()
-    obs, mask = batch.obs.copy(), shown_mask(batch)
-    to_act = acting(batch).copy()
-    trace = play(batch, units[steps // 3 :])
-    other.reset(seed + 1)
-    play(other, units[:1])
-    if isinstance(other, Turns):
-        other.to_act[:] = ~to_act
-    restore(other, state)
-    need(np.array_equal(other.obs, obs), "set_state does not write obs")
-    if isinstance(other, Turns):
-        need(np.array_equal(other.to_act, to_act), "set_state does not write to_act")
-    need(np.array_equal(shown_mask(other), mask), "set_state does not write mask")
-    need(np.array_equal(other.controllers, batch.controllers), "set_state does not restore controllers")
-    need(other.get_state() == state, "get_state after set_state is not the same state")
-    need(equal(trace, play(other, units[steps // 3 :])), "a restored state does not continue alike")
+    trace = play(batch, units)
+    begin, span = _window(trace)
+    batch.reset(seed)
+    at = 0
+    for point in np.unique(np.linspace(begin, begin + span - 1, points).round().astype(int)).tolist():
+        follow(batch, units[at:point], trace[at:point], whose("plays differently the second time"), first=at + 1)
+        at = point
+        state = batch.get_state()
+        other.reset(seed + 1)
+        play(other, units[:1])
+        _check_shown(batch, other, state)
+        stop = min(point + span, steps)
+        rule = whose("does not continue alike once its state is restored")
+        follow(other, units[point:stop], trace[point:stop], rule, first=point + 1)
     if isinstance(batch, Regrouping):
-        _check_regrouping(make, other, state, rows)
+        _check_regrouping(make, other, state, batch.num_rows)
+    _check_damaged(other, state, make(batch.num_rows + 1, 1).get_state())
+
+
+def _window(trace: list[Step]) -> tuple[int, int]:
+    """Where in a run states are taken: the first step, and how many: those of the longest match that ends, if one does.
+
+    It begins when a third of the run is played, so that matches came before, and no more than half of it.
+    """
+    ended = np.stack([step["terminated"] | step["truncated"] for step in trace])
+    lengths = [np.diff(np.flatnonzero(column), prepend=-1).max(initial=0) for column in ended.T]
+    begin, half = max(1, len(trace) // 3), max(1, len(trace) // 2)
+    return begin, min(int(max(lengths)) or half, half)
+
+
+def _check_shown(batch: MatchBatch, other: MatchBatch, state: bytes) -> None:
+    """`other` is as `batch` once it is set to its state."""
+    if isinstance(other, Turns):
+        other.to_act[:] = ~acting(batch)
+    restore(other, state)
+    for name, shown in _seen(batch).items():
+        there = _seen(other)[name]
+        if not np.array_equal(there, shown):
+            place = tuple(int(i) for i in np.argwhere(there != shown)[0])
+            column = f"[{place[2]}]" if len(place) > 2 else ""
+            rule = "restore" if name == "controllers" else "write"
+            raise ContractError(
+                f"set_state does not {rule} {name}: row {place[0]}, seat {place[1]}: {name}{column} is {there[place]},"
+                f" and was {shown[place]}"
+            )
+    need(other.get_state() == state, "get_state after set_state is not the same state")
+
+
+def _check_damaged(batch: MatchBatch, state: bytes, larger: bytes) -> None:
     for what, blob in {
         "an empty state": b"",
         "a shortened state": state[:-1],
         "a lengthened state": state + b"\0",
         "a state of another format": bytes([state[0] ^ 0xFF]) + state[1:],
-        "a state of another size": make(rows + 1, 1).get_state(),
+        "a state of another size": larger,
     }.items():
         try:
-            other.set_state(blob)
+            batch.set_state(blob)
         except ValueError:
             continue
         raise ContractError(f"{what} is taken by set_state; it must be a ValueError")
@@ -206,7 +264,7 @@ def _check_state(make: Make, rows: int, steps: int, seed: int) -> None:
 
 def _seen(batch: MatchBatch) -> dict[str, npt.NDArray[Any]]:
     """What a restored batch shows."""
-    return {"obs": batch.obs, "mask": shown_mask(batch), "to_act": acting(batch), "controllers": batch.controllers}
+    return {"obs": batch.obs, "to_act": acting(batch), "mask": shown_mask(batch), "controllers": batch.controllers}
 
 
 def _check_regrouping(make: Make, batch: MatchBatch, state: bytes, rows: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs import registry
-from league.envs.base import check_match_batch, watched
+from league.envs.base import HIDES, check_match_batch, check_state, watched
 from league.envs.contract import Watch, acting, check_arrays, check_spec, need, restore
 from league.envs.traces import act, shown_mask, units_of
 from league.errors import ContractError
@@ -53,10 +53,12 @@ def check_quickly(name: str, options: Mapping[str, Any]) -> None:
         for row, seat, index in np.argwhere(seen != rebuilt).tolist()[:1]:
             value, real = seen[row, seat, index], rebuilt[row, seat, index]
             raise ContractError(
-                f"row {row}, seat {seat}: {what}[{index}] is {value}, but {real} in a batch that was set to its state"
+                f"row {row}, seat {seat}: {what}[{index}] is {value}, but {real} in a batch that was set to its state;"
+                f" {HIDES}"
             )
     restore(batch, batch.get_state())
     watch.check_in_place("set_state")
+    check_state(lambda rows, threads: _make(name, options, rows, spec, threads), 1, QUICK_STEPS, 1, points=2)
 
 
 @settings_kept()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, get_type_hints
 
@@ -17,9 +18,13 @@ from pydantic import BaseModel, ConfigDict, create_model, model_validator
 from league.envs.drawing import Drawing
 from league.envs.mixtures import choices_of
 from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
-from league.envs.rows import make_batch
+from league.envs.rows import look_around, make_batch
+from league.envs.surroundings import Found, alike, folder_of
 from league.errors import UsageError
 from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart, Utility
+
+KEYED = ("multi_binary", "box")
+"""Kinds of action whose names are one a number, not one a choice."""
 
 
 class Match:
@@ -78,8 +83,9 @@ class Match:
     activity: str | None = None
     utility: Utility | None = None
     """As in `league.types.GameSpec`, like `anchor`, `floor` and `activity`."""
-    keys: Sequence[str] = ()
-    """Names of the keys, where the action is keys."""
+    action_names: Sequence[str] = ()
+    """What buttons, charts and films call the choices of the action, all parts' one after the other, each once; of keys
+    each key, of real numbers each number, of legal tuples the choices of the first part or of all. Empty: numbers."""
     defaults: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     """Settings of a run of this game, section by section, such as `{"learner": {"gamma": 1.0}}`."""
 
@@ -215,8 +221,9 @@ class MatchGame:
 
     def __init__(self, match: type[Match], options: type[BaseModel] | None = None) -> None:
         self.match = match
+        self._found: dict[str, Found] = {}
+        """Options as JSON -> what the game uses under them."""
         self.Options = _options_model(match) if options is None else options
-        self.KEYS = tuple(match.keys)
         if match.render is not Match.render:
             self.render = _render
         if match.drawing is not Match.drawing:
@@ -240,13 +247,26 @@ class MatchGame:
         """
         return spec_of(self._match(options))
 
+    def action_names(self, options: BaseModel) -> tuple[str, ...]:
+        """What the match calls the choices of its action under `options`."""
+        return tuple(self._match(options).action_names)
+
     def make(self, rows: int, threads: int, options: BaseModel) -> MatchBatch:
         """`rows` matches, stepped one after the other; `threads` is not needed."""
         del threads
-        return make_batch(lambda: self._match(options), rows, options.model_dump_json())
+        make, identity = partial(self._match, options), options.model_dump_json()
+        if identity not in self._found:
+            self._found[identity] = look_around(make, folder_of(self.match))
+        return make_batch(make, rows, identity, self._found[identity])
 
     def _match(self, options: BaseModel) -> Match:
-        return self.match(**{name: getattr(options, name) for name in type(options).model_fields})
+        return _made(self.match, options)
+
+
+def _made(match: type[Match], options: BaseModel) -> Match:
+    """A match under these options, the same in every process."""
+    given = {name: getattr(options, name) for name in type(options).model_fields}
+    return alike(lambda: match(**given), folder_of(match))
 
 
 def spec_of(match: Match) -> GameSpec:
@@ -273,6 +293,7 @@ def spec_of(match: Match) -> GameSpec:
         raise UsageError(f"{where}: legal tuples need a method legal(seat) that lists them")
     if action.kind == "box" and cls.legal is not Match.legal:
         raise UsageError(f"{where}: every number within a box's bounds is legal; leave legal(seat) out")
+    _check_names(match.action_names, action, where)
     bots = tuple(match.bots)
     if RANDOM not in bots:
         bots = (*bots, RANDOM)
@@ -325,6 +346,22 @@ def _action_spec(action: int | Sequence[int] | ActionSpec, where: str) -> Action
     return ActionSpec("multi_discrete", tuple(int(n) for n in parts))
 
 
+def _check_names(given: Sequence[str], action: ActionSpec, where: str) -> None:
+    """Refuses names that are not one of its own for each choice."""
+    names = tuple(given)
+    if isinstance(given, str) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise UsageError(f"{where}: action_names={given!r} must be a tuple of strings, one for each choice")
+    widths = [len(leaf.bounds or leaf.choices) if leaf.kind in KEYED else sum(leaf.choices) for leaf in action.leaves]
+    wanted = {sum(widths), action.choices[0]} if action.kind == "legal_tuples" else {sum(widths)}
+    if names and len(names) not in wanted:
+        many = " or ".join(map(str, sorted(wanted)))
+        raise UsageError(
+            f"{where}: action_names has {len(names)} names, its action {many} choices; name each, part by part"
+        )
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"{where}: action_names has {twice[0]!r} twice, and charts go by name; rename one of the two")
+
+
 def _options_model(match: type[Match]) -> type[BaseModel]:
     """A model of the keywords of a match's `__init__`, which a match is made from to see whether they fit together."""
     fields: dict[str, Any] = {}
@@ -336,7 +373,7 @@ def _options_model(match: type[Match]) -> type[BaseModel]:
             fields[name] = (hints.get(name, type(parameter.default)), parameter.default)
 
     def fits(options: BaseModel) -> BaseModel:
-        match(**{name: getattr(options, name) for name in type(options).model_fields})
+        _made(match, options)
         return options
 
     validators: dict[str, Any] = {"fits": model_validator(mode="after")(fits)}
@@ -351,10 +388,11 @@ def _options_model(match: type[Match]) -> type[BaseModel]:
 def _render(batch: Any, row: int, **appearance: Any) -> npt.NDArray[np.uint8]:
     """The picture of a row's match, which is drawn in one way."""
     del appearance
-    return np.ascontiguousarray(batch.matches[row].render(), np.uint8)
+    match = batch.matches[row]
+    return np.ascontiguousarray(alike(match.render, folder_of(type(match))), np.uint8)
 
 
 def _drawing(batch: Any, row: int, seat: int | None = None) -> Drawing:
     """A row's match as shapes."""
-    drawing: Drawing = batch.matches[row].drawing(seat)
-    return drawing
+    match: Match = batch.matches[row]
+    return alike(lambda: match.drawing(seat), folder_of(type(match)))

@@ -4,8 +4,9 @@ A game is a module (or any object) with three attributes: `Options`, a frozen py
 keys, whose values are checked strictly (neither a string nor a bool is a number); `spec(options) -> GameSpec`;
 `make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be drawn as a picture;
 `drawing`, if it gives itself as shapes (`league.envs.drawing`); `KEYS`, which names the keys of its actions; `WORDS`,
-which names the choices of actions that are no keys; `tree(options) -> GameTree`, if it is small enough to be solved;
-`ABOUT`, a line for lists of games; `MEANINGS`, what its bots and reward terms are (`envs/listing.py`);
+which names the choices of actions that are no keys, or `action_names(options)`, which names either;
+`tree(options) -> GameTree`, if it is small enough to be solved; `ABOUT`, a line for lists of games; `MEANINGS`, what
+its bots and reward terms are (`envs/listing.py`);
 `slow() -> str`, which says what makes it slow on this machine; `DEFAULTS`, sections of settings as `[game.NAME]` of
 the hyperparameter source has them; `PYTHON_BOTS`, bots in Python by name (docs/parts.md). Modules are imported when
 they are first used.
@@ -29,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from league.envs import entry_points
+from league.envs import adapters, entry_points
 from league.envs.drawing import Drawing
 from league.envs.finding import Game, as_game, checked, spec_of
 from league.envs.lastaction import shows_last_action, with_last_action, wrap
@@ -314,30 +315,32 @@ def slow(name: str) -> str:
     return str(getattr(_game(name), "slow", str)())
 
 
-def action_names(name: str) -> tuple[str, ...]:
-    """What the game calls the keys of its actions; empty where it has no names for them.
+def action_names(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the game calls its keys or the choices of its actions, part by part; empty where it has no names for them.
+
+    Of legal tuples the first part's choices, or all parts'.
 
     Raises:
-        ConfigError: no game has this name.
+        ConfigError: as `check_options`.
     """
-    return tuple(getattr(_game(name), "KEYS", ()))
-
-
-def action_words(name: str) -> tuple[str, ...]:
-    """What the game calls its keys or the choices of its actions, part by part; of legal tuples the first part's.
-
-    Raises:
-        ConfigError: no game has this name.
-    """
-    return tuple(getattr(_game(name), "WORDS", ())) or action_names(name)
+    found = _game(name)
+    give = getattr(found, "action_names", None)  # of a match in plain Python, where options may decide them
+    if give is not None:
+        return tuple(_guarded(name, lambda game: give(_resolve(name, options))))
+    return tuple(getattr(found, "WORDS", ()) or getattr(found, "KEYS", ()))
 
 
 def tree(name: str, options: Mapping[str, Any]) -> GameTree | None:
     """One match as a game tree; None for a game that has none.
 
+    Args:
+        name: of a registered game, or an address of another library's, such as `openspiel:kuhn_poker`.
+        options: of the game.
+
     Raises:
         ConfigError: as `check_options`; or the game has a tree under other options only.
     """
+    name = _named(name)
     grow = getattr(_game(name), "tree", None)
     if grow is None:
         return None
@@ -358,6 +361,17 @@ def game_id(name: str, options: Mapping[str, Any]) -> str:
     identity = [name, spec(name, options).version, check_options(name, options)]
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _named(name: str) -> str:
+    """The name of a game that an address of another library's names, which is opened; any other name as it is."""
+    scheme, colon, rest = name.partition(":")
+    if not colon or scheme not in adapters.SCHEMES:
+        return name
+    known = [own for own, arrival in _arrivals.items() if arrival.source.address == name]
+    if known:
+        return known[0]
+    return adopt(adapters.open_game(scheme, rest), name, Source(name, adapters.library_version(scheme)))
 
 
 def _game(name: str) -> Game:

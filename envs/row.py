@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from league.envs.choices import Choices
+from league.envs.surroundings import seed_globals
 from league.errors import CODE_FAILED, GuardError, LeagueError, users_line
 from league.types import FloatArray, GameSpec
 
@@ -34,6 +35,12 @@ BITS64 = 2**64 - 1
 BOTH = (0, 1)
 
 
+BEGIN, ADVANCE, SHOW, ASK = range(4)
+"""What of a match is called; `ASK` a bot of seat 0, and the next number one of seat 1."""
+CALLS, GLOBALS = 8, 16
+"""Streams of seeds: so many a decision, from this one on."""
+
+
 class MatchError(GuardError):
     """A match in plain Python breaks a rule of `league.envs.Match`."""
 
@@ -55,6 +62,8 @@ class Rules:
     has_turns: bool
     """One seat may decide alone."""
     has_legal: bool
+    draws: bool = False
+    """Whether the match draws from global generators, which are seeded by it then."""
     first_row: int = 0
     """What errors call the batch's first row."""
 
@@ -84,6 +93,7 @@ class Row:
             MatchError: it is over at once.
         """
         self.seed, self.log, self.generators, self.players = seed, [], [None, None], [None, None]
+        self.seed_globals(BEGIN)
         self.match.begin(seed)
         if self.match._outcome is not None:
             raise self.error(None, "reset() ends the match; a match has at least one decision")
@@ -108,6 +118,7 @@ class Row:
         Raises:
             MatchError: the match breaks a rule; what it raises itself is passed on with a note.
         """
+        self.seed_globals(ADVANCE)
         self.log.append(actions)
         match = self.match
         try:
@@ -121,6 +132,12 @@ class Row:
         except BaseException as error:
             error.add_note(self.place(None))
             raise
+
+    def seed_globals(self, what: int) -> None:
+        """Seeds the global generators, where the match uses them, by the match's seed, the decision and `what` is
+        called: what one call draws changes nothing for another."""
+        if self.rules.draws:
+            seed_globals(next_seed(self.seed, GLOBALS + CALLS * len(self.log) + what))
 
     def turn(self) -> None:
         """Reads who is to act, of a game in turns.

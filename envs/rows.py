@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from league.envs.classic.shared import HEADER, UInts, row_seeds
-from league.envs.row import BOTH, LIMIT, WIN, Bot, Row, generator_from_json, generator_to_json, next_seed
+from league.envs.row import ASK, BOTH, LIMIT, SHOW, WIN, Bot, Row, generator_from_json, generator_to_json, next_seed
+from league.envs.surroundings import Around, Found, seed_globals
 from league.errors import LeagueError
 from league.signals import StepKept
 from league.types import DRAW, EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
 ENDLESS = 10_000
 """Decisions within which a match must end that sets no `max_steps`."""
 MAGIC = b"pyrows1\n"
+NOTHING = Found()
+TRIED, MOST_TRIED = 32, 128
+"""Decisions that show what a game uses: at least so many, and at most where no match ends."""
 
 
 class RowBatch:
@@ -44,10 +51,10 @@ class RowBatch:
         MatchError: a match breaks a rule.
     """
 
-    def __init__(self, make: Callable[[], Match], rows: int, identity: str) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], Match], rows: int, identity: str, found: Found = NOTHING) -> None:
+        self._make, self._around = make, Around(found)
         matches = [make() for _ in range(rows)]
-        self._rules = matches[0].rules()
+        self._rules = replace(matches[0].rules(), draws=found.draws)
         self._rows = [Row(self._rules, each, number) for number, each in enumerate(matches)]
         self.spec: GameSpec = self._rules.spec
         self.num_rows = rows
@@ -96,9 +103,10 @@ class RowBatch:
         Raises:
             MatchError: a match breaks a rule.
         """
-        for row, row_seed in zip(self._rows, row_seeds(seed, self.num_rows).tolist(), strict=True):
-            row.begin(row_seed)
-            self._show(row)
+        with self._around:
+            for row, row_seed in zip(self._rows, row_seeds(seed, self.num_rows).tolist(), strict=True):
+                row.begin(row_seed)
+                self._show(row)
         self.terminated[:] = self.truncated[:] = False
         self._check_range("obs", self.obs, range(self.num_rows))
         self._tell_turns()
@@ -110,11 +118,10 @@ class RowBatch:
             ValueError: an action, or a bot's id, that the game does not have; no match has moved.
             MatchError: a match or a bot breaks a rule; the batch is of no more use.
         """
-        with StepKept():
-            self._step()
+        with StepKept(), self._around:
+            self._step(self._playing())
 
-    def _step(self) -> None:
-        numbers = self._playing()
+    def _step(self, numbers: Sequence[int]) -> None:
         chosen = self._choose(numbers)
         self.reward_terms[:] = 0
         self.terminated[:] = self.truncated[:] = False
@@ -161,6 +168,10 @@ class RowBatch:
         rows, controllers = self._unpack(state)
         if len(rows) != self.num_rows:
             raise ValueError(f"the state has {len(rows)} rows; this batch has {self.num_rows} rows")
+        with self._around:
+            self._restore(rows, controllers)
+
+    def _restore(self, rows: list[Any], controllers: list[Any]) -> None:
         before, found = [len(row.log) for row in self._rows], []
         try:
             for row, (seed, log, generators) in zip(self._rows, rows, strict=True):
@@ -229,6 +240,7 @@ class RowBatch:
         """The action of a bot."""
         if not 0 <= bot < len(self._bots):
             raise ValueError(f"a controller is no bot of this game: ids are 0 to {len(self._bots) - 1}, or EXTERNAL")
+        row.seed_globals(ASK + seat)
         options, play, make = row.options[seat], self._bots[bot], self._players[bot]
         if make is not None:
             answer = row.player(seat, bot, make)(options)
@@ -248,6 +260,7 @@ class RowBatch:
 
     def _show(self, row: Row) -> None:
         """Writes what both seats of a row see, who is to act, and what these may do."""
+        row.seed_globals(SHOW)
         row.observe(self._views[row.number])
         if self._rules.has_turns:
             row.turn()
@@ -342,10 +355,10 @@ class RowBatch:
 class TurnRowBatch(RowBatch):
     """As `RowBatch`, for games in turns: `league.types.Turns` as well."""
 
-    def __init__(self, make: Callable[[], Match], rows: int, identity: str) -> None:
+    def __init__(self, make: Callable[[], Match], rows: int, identity: str, found: Found = NOTHING) -> None:
         self.to_act: BoolArray = np.ones((rows, SEATS), np.bool_)
         self.held: BoolArray = np.zeros(rows, np.bool_)
-        super().__init__(make, rows, identity)
+        super().__init__(make, rows, identity, found)
 
     def _playing(self) -> Sequence[int]:
         if not self.held.any():
@@ -356,9 +369,48 @@ class TurnRowBatch(RowBatch):
         self.to_act[:] = [(0 in row.to_act, 1 in row.to_act) for row in self._rows]
 
 
-def make_batch(make: Callable[[], Match], rows: int, identity: str) -> RowBatch:
-    """`rows` matches side by side, of the kind that their class is: at once or in turns."""
-    return (TurnRowBatch if make().rules().has_turns else RowBatch)(make, rows, identity)
+def make_batch(make: Callable[[], Match], rows: int, identity: str, found: Found = NOTHING) -> RowBatch:
+    """`rows` matches side by side, of the kind that their class is: at once or in turns.
+
+    found: what `look_around` found of the game.
+    """
+    return (TurnRowBatch if make().rules().has_turns else RowBatch)(make, rows, identity, found)
+
+
+def look_around(make: Callable[[], Match], folder: Path | None) -> Found:
+    """What a game uses beside its `rng`, as random play of a match shows.
+
+    folder: the game's own, in which relative paths are looked for where nothing is found in the current one.
+    """
+    for place in (None, folder):
+        with Around(Found(True, place)), suppress(FileNotFoundError):
+            seed_globals(0)
+            before = random.getstate(), np.random.get_state()
+            try:
+                _try_out(make)
+            except FileNotFoundError:
+                raise
+            except Exception:  # told where it is played
+                return Found(True, place)
+            is_drawn = random.getstate() != before[0] or any(
+                not np.array_equal(x, y) for x, y in zip(np.random.get_state(), before[1], strict=True)
+            )
+            return Found(is_drawn, place)
+    return NOTHING
+
+
+def _try_out(make: Callable[[], Match]) -> None:
+    """Plays random actions, and its bots in turn, until a match has ended and `TRIED` decisions are made."""
+    batch, rng = make_batch(make, 1, ""), np.random.default_rng(0)
+    action, bots, has_ended = batch.spec.action, len(batch.spec.bots), False
+    for step in range(MOST_TRIED):
+        batch.controllers[:] = EXTERNAL
+        batch.controllers[0, step % SEATS] = step // SEATS % (bots + 1) - 1  # EXTERNAL, then each bot
+        batch.actions[:] = action.legal_actions(batch.mask, rng.random((1, SEATS, action.num_draws)))
+        batch.step()
+        has_ended |= bool(batch.terminated[0] or batch.truncated[0])
+        if has_ended and step >= TRIED:
+            return
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from league.envs.adapters import SCHEMES, library_version, module_of
+from league.envs.surroundings import alike
 from league.errors import ConfigError, LeagueError, described, note_user_code, plain
 from league.schema import read_file
 from league.signals import Interrupted, settings_kept
@@ -257,7 +258,7 @@ def _run(name: str, found: Located) -> ModuleType:
     sys.modules[name] = module
     try:
         with _draws_kept():
-            loader.exec_module(module)
+            alike(lambda: loader.exec_module(module), found.path.parent)
     except BaseException:
         sys.modules.pop(name, None)
         raise

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from league.envs.contract import OUTPUTS, acting, turns_of
+from league.errors import ContractError
 from league.types import SEATS, GameSpec, MatchBatch
 
-Step = list[npt.NDArray[Any]]
-"""What one step showed: arrays (B, ...), the last one the results of the rows that ended, else zeros."""
+Step = dict[str, npt.NDArray[Any]]
+"""What one step showed: arrays (B, ...) by name; `result` and `final_obs` are zeros in rows that go on."""
+Rows = slice | npt.NDArray[np.intp]
+ALL: Rows = slice(None)
+Rule = str | Callable[[int], str]
+"""What is broken where runs differ, in words; or what gives them for a row."""
 Units = npt.NDArray[np.float64]
 """Random numbers (T, B, S, U) that pick actions."""
 UNREAD = -77
@@ -34,17 +40,15 @@ def act(batch: MatchBatch, unit: npt.NDArray[np.float64]) -> None:
 def outputs(batch: MatchBatch) -> Step:
     """Copies of what a step shows. What means nothing is 0: ends of rows that go on, waiting masks."""
     ended = batch.terminated | batch.truncated
-    shown = [getattr(batch, name).copy() for name in OUTPUTS if getattr(batch, name) is not None]
+    shown = {name: getattr(batch, name).copy() for name in OUTPUTS if getattr(batch, name) is not None}
     turns = turns_of(batch)
     if turns is not None:
-        shown.append(turns.to_act.copy())
+        shown["to_act"] = turns.to_act.copy()
         if batch.mask is not None:
-            shown[1][~turns.to_act] = 0
-    return [
-        *shown,
-        np.where(ended[:, None, None], batch.final_obs, 0),
-        np.where(ended, batch.result, np.zeros_like(batch.result)),
-    ]
+            shown["mask"][~turns.to_act] = 0
+    shown["final_obs"] = np.where(ended[:, None, None], batch.final_obs, 0)
+    shown["result"] = np.where(ended, batch.result, np.zeros_like(batch.result))
+    return shown
 
 
 def play(batch: MatchBatch, units: Units) -> list[Step]:
@@ -57,10 +61,54 @@ def play(batch: MatchBatch, units: Units) -> list[Step]:
     return trace
 
 
-def equal(a: list[Step], b: list[Step], order: Any = slice(None)) -> bool:
-    """Whether trace `a`, its rows taken in `order`, is trace `b` bit for bit."""
-    pairs = ((x[order], y) for left, right in zip(a, b, strict=True) for x, y in zip(left, right, strict=True))
-    return all(np.ascontiguousarray(x).tobytes() == y.tobytes() for x, y in pairs)
+def follow(batch: MatchBatch, units: Units, trace: list[Step], rule: Rule, order: Rows = ALL, first: int = 1) -> None:
+    """Plays as `play`, and compares each step with that of an earlier run.
+
+    Args:
+        batch: what is played.
+        units: as for `play`.
+        trace: what the earlier run showed.
+        rule: what is broken where it shows something else.
+        order: the earlier run's rows, in the order of this one's.
+        first: what errors call the first step.
+
+    Raises:
+        ContractError: at the first step that shows something else; with row, seat, step and column.
+    """
+    for step, (unit, before) in enumerate(zip(units, trace, strict=True), first):
+        act(batch, unit)
+        batch.step()
+        need_same(before, outputs(batch), f"step {step}", rule, order)
+
+
+def need_same(before: Step, now: Step, when: str, rule: Rule, order: Rows = ALL) -> None:
+    """Refuses a step that shows something else than another one did; the arguments are those of `follow`.
+
+    Raises:
+        ContractError: with row, seat and column.
+    """
+    for name, array in now.items():
+        there = np.ascontiguousarray(before[name][order])
+        if there.tobytes() == array.tobytes():
+            continue
+        if name == "result":
+            name = next(x for x in array.dtype.names or () if there[x].tobytes() != array[x].tobytes())
+            there, array = np.ascontiguousarray(there[name]), np.ascontiguousarray(array[name])
+        place = [int(i) for i in np.argwhere(_bits(there) != _bits(array))[0]]
+        where = "".join(f", {what} {at}" for what, at in zip(("row", "seat"), place, strict=False))
+        column = f"[{place[2]}]" if len(place) > 2 else ""
+        values = f"{name}{column} is {array[tuple(place)]}, and was {there[tuple(place)]}"
+        raise ContractError(f"{rule if isinstance(rule, str) else rule(place[0])}: {where[2:]}, {when}: {values}")
+
+
+def _bits(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """As whole numbers, so that what is no number can be compared, too."""
+    return array.view(f"u{array.itemsize}")
+
+
+def is_equal(a: list[Step], b: list[Step]) -> bool:
+    """Whether two runs showed the same, bit for bit."""
+    return all(x[name].tobytes() == y[name].tobytes() for x, y in zip(a, b, strict=True) for name in x)
 
 
 def shown_mask(batch: MatchBatch) -> npt.NDArray[Any]:

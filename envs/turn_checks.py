@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from league.envs.contract import need
-from league.envs.traces import act, equal, outputs, play, units_of
+from league.envs.traces import act, need_same, outputs, play, units_of
 from league.types import EXTERNAL, SEATS, MatchBatch, Turns
 
 Make = Callable[[int, int], MatchBatch]
@@ -58,8 +58,8 @@ def _check_waiting(batch: MatchBatch, other: MatchBatch, units: np.ndarray, seed
         other.actions[:] = np.where(who[..., None], batch.actions, 0)
         batch.step()
         other.step()
-        same = equal([outputs(batch)], [outputs(other)])
-        need(same, f"step {step}: the action of a seat that is not to act changes the match")
+        rule = "the action of a seat that is not to act changes the match"
+        need_same(outputs(other), outputs(batch), f"step {step + 1}", rule)
     need(
         waits or bool(getattr(batch, "absent", ())),
         "both seats are to act in every step; a game without turns has neither to_act nor held",
@@ -79,19 +79,19 @@ def _check_held(batch: MatchBatch, units: np.ndarray, seed: int) -> None:
         batch.held[:] = rng.random(batch.num_rows) < 0.4
         act(batch, units[made, rows])
         names = ("obs", "mask", "to_act", "final_obs", "result", "actions", "controllers")
-        before = {name: None if getattr(batch, name) is None else getattr(batch, name).copy() for name in names}
+        kept = {name: None if getattr(batch, name) is None else getattr(batch, name).copy() for name in names}
         held = batch.held.copy()
         batch.step()
         need(np.array_equal(batch.held, held), "step() writes held, which is the engine's")
-        for name, array in before.items():
+        for name, array in kept.items():
             moved = array is not None and array[held].tobytes() != getattr(batch, name)[held].tobytes()
             need(not moved, f"step {step}: {name} of a row that is held has changed")
         need(not batch.reward_terms[held].any(), f"step {step}: reward_terms of a row that is held are not 0")
         ended = batch.terminated | batch.truncated
         need(not ended[held].any(), f"step {step}: a match ended in a row that is held")
         now = outputs(batch)
-        for row in np.flatnonzero(~held):
-            same = equal([[x[row : row + 1] for x in free[made[row]]]], [[x[row : row + 1] for x in now]])
-            need(same, f"row {row}, decision {made[row]}: after a step in which it was held, a row plays differently")
+        wanted = [now if is_held else free[decision] for is_held, decision in zip(held, made, strict=True)]
+        before = {name: np.stack([wanted[row][name][row] for row in rows]) for name in now}
+        need_same(before, now, f"step {step + 1}", "after a step in which it was held, a row plays differently")
         made += ~held
     batch.held[:] = False

@@ -1,9 +1,9 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
 `train`, `resume`, `rewind`, `Trainer`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`,
-`watch`, `report`, `leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the command `league`
-calls the same. `runs`, `metrics` and `query` read a store; `Watcher` and `track` hear how a training goes
-(docs/python.md).
+`nashconv`, `watch`, `report`, `leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the
+command `league` calls the same. `runs`, `metrics` and `query` read a store; `Watcher` and `track` hear how a training
+goes (docs/python.md).
 """
 
 import os as _os
@@ -23,6 +23,7 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
 
 if TYPE_CHECKING:
     from league.arena.agents import evaluate, export, leaderboard, load, matchup
+    from league.arena.equilibrium import nashconv
     from league.arena.gating import gate
     from league.arena.tournaments import tournament
     from league.arena.watching import watch
@@ -51,6 +52,7 @@ __all__ = [
     "load",
     "matchup",
     "metrics",
+    "nashconv",
     "payoff",
     "query",
     "remove_import",
@@ -77,6 +79,7 @@ _HOMES = {
     "gate": "league.arena.gating",
     "imports": "league.store.exchange",
     "metrics": "league.faces.notebook",
+    "nashconv": "league.arena.equilibrium",
     "payoff": "league.faces.notebook",
     "query": "league.faces.notebook",
     "report": "league.faces.report",

@@ -185,7 +185,8 @@ def _with_bot(
         choices = choices_of(registry.spec(game, options).action)
         player = BotPolicy(name, bot, choices, torch.device("cpu"))
         return lambda rows: registry.make(game, rows=rows, threads=1, options=options), player
-    match = type(found.match.__name__, (found.match,), {"bots": {**found.match.bots, name: bot}})
+    body = {"bots": {**found.match.bots, name: bot}, "__module__": found.match.__module__}
+    match = type(found.match.__name__, (found.match,), body)
     with_bot = MatchGame(match)
     chosen = with_bot.Options(**options)
     return lambda rows: with_bot.make(rows, 1, chosen), with_bot.spec(chosen).bots.index(name)
@@ -214,7 +215,7 @@ def _matches(batch: MatchBatch, seeds: npt.NDArray[np.uint64], bot: int | BotPol
         batch.step()
         now = outputs(batch)
         for row in np.flatnonzero(playing):
-            seen[row].append(b"".join(np.ascontiguousarray(x[row]).tobytes() for x in now))
+            seen[row].append(b"".join(np.ascontiguousarray(x[row]).tobytes() for x in now.values()))
         playing &= ~(batch.terminated | batch.truncated)
         if not playing.any():
             break

@@ -6,13 +6,14 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from league.acts import act
+from league.arena.agreement import need_agreement
 from league.arena.games import enter, find_again, load_settings
 from league.arena.networks import family_of, load_net, make_stack
 from league.arena.opening import Part
@@ -34,7 +35,7 @@ from league.policies.actor_critic import state_bytes
 from league.schema import MAX_SEED, check_number
 from league.snapshots.agent import Agent, load_fit
 from league.snapshots.export import export as export_snapshot
-from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
+from league.snapshots.manifest import GameRecord, Manifest
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, GameSpec, MatchResult, Origin, Policy, PolicyStack
@@ -340,14 +341,9 @@ def gather(
         if n.folder is not None
     }
     game = _common_game([manifest for manifest, _ in nets.values()], env, say)
-    spec = registry.spec(game.name, game.options)
     for manifest, _ in nets.values():
-        theirs = replace(spec_from_json(manifest.spec), bots=spec.bots)  # a game that has gained a bot is the same game
-        if game.game_id != registry.game_id(game.name, game.options) or theirs != spec:
-            raise UsageError(
-                f"agent {manifest.run}@{manifest.step} plays {game.name} version {manifest.game.version}, which is not"
-                f" the one of this league (version {spec.version}); play it with the league that it came from"
-            )
+        need_agreement(manifest)
+    spec = registry.spec(game.name, game.options)
     rows = [] if store is None else store.agents(game.game_id)
     agents = [named.agent_id for named in sides if named.folder is None]
     bots = find_bots(agents, spec, rows, [manifest for manifest, _ in nets.values()], given, say)

@@ -67,6 +67,7 @@ def course_of(
         CodeError: the game's drawing fails.
     """
     game = playback.replay.game.name
+    names = registry.action_names(game, playback.replay.game.options)
     course = Course(playback.spec, playback.seconds_per_step)
     frame = framer(game, how)
     for moment in playback.moments():
@@ -78,7 +79,7 @@ def course_of(
         course.in_turns |= isinstance(moment.batch, Turns)
         is_known = [moment.deciding[seat] and playback.replay.seats[seat].bot is None for seat in range(SEATS)]
         course.played.append(tuple(moment.actions[seat] if is_known[seat] else None for seat in range(SEATS)))
-    _tell_bots(course, playback, registry.action_names(game))
+    _tell_bots(course, playback, names)
     _steady(course.frames)
     return course
 
@@ -86,7 +87,8 @@ def course_of(
 def _tell_bots(course: Course, playback: Playback, names: Sequence[str]) -> None:
     """What native bots did, where the drawing after it tells."""
     for step, frame in enumerate(course.frames[1:]):
-        held = frame.held if isinstance(frame, Drawing) and len(names) == course.spec.action.num_parts else ()
+        is_told = isinstance(frame, Drawing) and course.spec.action.kind == "multi_binary" and names
+        held = frame.held if isinstance(frame, Drawing) and is_told else ()
         told = [np.array([name in own for name in names], np.int32) for own in held]
         if told:
             seats = zip(playback.replay.seats, course.played[step], told, strict=True)
@@ -145,6 +147,8 @@ def rows_of(spec: ActionSpec, names: Sequence[str]) -> list[str]:
             for choices in leaf.choices:
                 rows += [f"{number}: {c}" if parts > 1 else str(c) for c in range(choices)]
                 number += 1
+    if spec.kind == "legal_tuples" and len(names) == sum(spec.choices):
+        names = names[: len(rows)]
     return [one_line(name)[:24] for name in names] if len(names) == len(rows) else rows
 
 

@@ -71,7 +71,8 @@ class Table:
         if seat not in (0, 1):
             raise UsageError(f"seat={seat}: must be 0 or 1; pass another --seat")
         spec = meeting.spec
-        self.keys = registry.action_names(meeting.game.name) if spec.action.kind == "multi_binary" else ()
+        self._words = registry.action_names(meeting.game.name, meeting.game.options)
+        self.keys = self._words if spec.action.kind == "multi_binary" else ()
         if spec.action.has_real or (spec.action.kind == "mixture" and not self.keys):
             raise UsageError(
                 f"{meeting.game.name}: its actions are real numbers or parts of several kinds, which no keyboard has;"
@@ -88,7 +89,6 @@ class Table:
         """Whether the match goes on at its own pace, the keys that are held being what is played."""
         self.seconds = spec.ticks_per_step / spec.tick_rate
         self._frame = framer(meeting.game.name, seat=seat)
-        self._words = registry.action_words(meeting.game.name)
         self.frame: Drawing | Picture | str = self._frame(self.bout.batch, 0)
 
     @property
@@ -205,12 +205,15 @@ class Table:
 
     def _told(self, action: list[int]) -> str:
         """An action in words."""
-        count = self.spec.action.choices[0] if self.spec.action.choices else 0
-        first = self._words[action[0]] if len(self._words) == count else str(action[0])
         teller = getattr(registry.game(self.meeting.game.name), "tell", None)
         if teller is not None:
             return one_line(str(teller(self.bout.batch, 0, self.seat, action)))
-        return " ".join([one_line(first), *map(str, action[1:])])
+        choices, at, told = self.spec.action.choices, 0, []
+        for index, (count, choice) in enumerate(zip(choices, action, strict=True)):
+            is_named = len(self._words) == sum(choices) or (index == 0 and len(self._words) == count)
+            told.append(one_line(self._words[at + choice]) if is_named else str(choice))
+            at += count
+        return " ".join(told)
 
 
 def legal_actions(spec: ActionSpec, mask: npt.NDArray[Any] | None) -> list[list[int]]:

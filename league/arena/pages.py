@@ -34,7 +34,7 @@ def document(replay: Replay, course: Course, *, boxes: bool = False) -> dict[str
     reason = one_line(replay.end_reason).replace("_", " ")
     ending = f"a draw ({reason})" if replay.winner < 0 else f"{names[replay.winner]} wins ({reason})"
     about = f"{one_line(replay.game.name)}, seed {replay.seed}, {ending}, {replay.ticks:,} ticks"
-    labels = rows_of(course.spec.action, registry.action_words(replay.game.name))
+    labels = rows_of(course.spec.action, registry.action_names(replay.game.name, replay.game.options))
     return {
         "about": about,
         "ending": ending,

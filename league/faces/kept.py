@@ -137,8 +137,8 @@ def _shares_of(playback: Playback) -> list[dict[str, float] | None]:
     from league.arena.frames import marks_of, rows_of
     from league.envs import registry
 
-    spec = playback.spec.action
-    labels = rows_of(spec, registry.action_words(playback.replay.game.name))
+    spec, game = playback.spec.action, playback.replay.game
+    labels = rows_of(spec, registry.action_names(game.name, game.options))
     found: list[dict[str, float] | None] = []
     for seat in range(SEATS):
         actions: npt.NDArray[Any] = playback.actions_of(seat)

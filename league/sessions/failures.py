@@ -228,7 +228,8 @@ def find(
         batch.set_state(_bytes(found.state))
         if draw is not None and out is not None:
             pictures.append(draw(batch, found.batch_row, size=film.SIZES[Path(out).suffix]))
-        differences, illegal = _differences(batch, found, registry.action_names(game.name)), _illegal(batch, found)
+        names = registry.action_names(game.name, options)
+        differences, illegal = _differences(batch, found, names), _illegal(batch, found)
     except (ValueError, IndexError) as error:
         reason = " ".join(str(error).split())
         raise LeagueError(f"{path}: its states do not fit {game.name} ({reason}); copy it again") from None
@@ -297,7 +298,7 @@ def _illegal(batch: MatchBatch, found: Evidence) -> tuple[str, ...]:
     """The row's actions as seen that its rebuilt mask forbids; a native bot's seat is not looked at."""
     if found.what != "action":
         return ()
-    row, names = found.batch_row, registry.action_names(found.game.name)
+    row, names = found.batch_row, registry.action_names(found.game.name, found.game.options)
     mask = batch.mask[row] if batch.mask is not None else np.ones((SEATS, batch.spec.action.mask_size), np.bool_)
     allowed = batch.spec.action.is_legal(np.array(found.seen.actions, batch.actions.dtype), mask)
     return tuple(

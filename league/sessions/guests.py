@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from league.arena.agents import find_agent, store_for
+from league.arena.agreement import difference_of_games, difference_of_views
 from league.config.models import AGENT_PREFIX, Config, PoolConfig
+from league.envs import registry
 from league.errors import ConfigError, SnapshotError, StoreError, UsageError
 from league.sessions.folders import GUESTS
 from league.snapshots import io as snapshot_files
 from league.snapshots.export import export
-from league.snapshots.manifest import Manifest
+from league.snapshots.manifest import Manifest, spec_from_json
 
 HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -23,11 +25,11 @@ def names(config: PoolConfig) -> list[str]:
     return sorted({member.removeprefix(AGENT_PREFIX) for member in members if member.startswith(AGENT_PREFIX)})
 
 
-def resolved(config: Config, game_id: str, store: Path) -> Config:
+def resolved(config: Config, store: Path) -> Config:
     """The settings with each agent from elsewhere named by its hash, and `pool.agents` telling where it lies.
 
     Args:
-        game_id: of the run; the agents must play it.
+        config: of the run, whose game the agents must play.
         store: the run's; names of runs are looked up in it.
 
     Raises:
@@ -38,11 +40,13 @@ def resolved(config: Config, game_id: str, store: Path) -> Config:
     if not wanted:
         return config
     known = {name: _find(name, config.pool, store) for name in wanted}
+    spec = registry.spec(config.env.name, config.env.options)
     for name, (folder, manifest) in known.items():
-        if manifest.game.game_id != game_id:
+        differs = difference_of_games(manifest.game, spec, config.env.options)
+        if differs := differs or difference_of_views(spec_from_json(manifest.spec), spec):
             raise ConfigError(
-                f"pool.mix names agent:{name}, which plays {manifest.game.name} {manifest.game.game_id[:8]} and not"
-                f" {config.env.name} {game_id[:8]} ({folder}); name an agent of this game"
+                f"pool.mix names agent:{name} ({folder}), which was trained in another {config.env.name}: {differs};"
+                f" name an agent of this game"
             )
     ids = {AGENT_PREFIX + name: AGENT_PREFIX + manifest.agent_id for name, (_, manifest) in known.items()}
     shares = [(ids.get(name, name), share) for name, share in config.pool.mix.items()]

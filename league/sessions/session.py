@@ -20,6 +20,7 @@ import torch
 from league import config as settings
 from league.arena import lessons, networks
 from league.arena.agents import STOPPED
+from league.arena.agreement import need_agreement
 from league.arena.frames import rows_of
 from league.boards.alarms import sound
 from league.boards.standings import curves, rate_evaluation
@@ -278,6 +279,9 @@ class Session:
         now = self._store.find_run(name)
         if (now.config, now.fingerprint, now.stage) != (plan.found.config, plan.found.fingerprint, plan.found.stage):
             raise UsageError(f"run={name}: another process has just changed its settings; call again to go on")
+        for snapshot in [row for row in self._store.snapshots(name) if row.pruned_at is None][-1:]:
+            with suppress(SnapshotError):  # what is damaged is told where it is needed
+                need_agreement(snapshot_files.load(self._store.path.parent / snapshot.path)[0])
         game, game_id = plan.config.env.name, registry.game_id(plan.config.env.name, plan.config.env.options)
         if game_id != now.game_id:
             raise UsageError(
@@ -468,7 +472,7 @@ def wire(plan: Plan) -> Run:
         name=row.run,
         config=config,
         env=row.env,
-        actions=rows_of(shelf.spec.action, registry.action_words(config.env.name)),
+        actions=rows_of(shelf.spec.action, registry.action_names(config.env.name, config.env.options)),
         game=shelf.game.model_dump(mode="json"),
         game_id=row.game_id,
         seed=row.seed,

@@ -57,7 +57,7 @@ def settle(
 
     def load(sizes: Layer) -> tuple[Config, str]:
         found, told = load_settings(stage, preset, env, config_file, overrides, sizes, layer)
-        found = resolved(found, registry.game_id(found.env.name, found.env.options), Path(store))
+        found = resolved(found, Path(store))
         return parts.resolved(found), told
 
     config, told = load({})

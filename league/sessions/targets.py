@@ -10,6 +10,7 @@ from typing import Any
 
 from league import config as settings
 from league.arena.agents import Named, store_for
+from league.arena.agreement import need_agreement
 from league.arena.games import enter, find_again, load_settings
 from league.arena.networks import architecture_of
 from league.arena.own_bots import find_bots
@@ -71,9 +72,11 @@ def game_of(named: Named, env: object, given: Given, store: Path, say: Callable[
 def layer_of(named: Named, manifest: Manifest) -> Layer:
     """What the exploiter of a net has of the net's settings, as the agent's folder tells them.
 
-    Of an own run these are all but threads, curriculum, sampler and bots: the exploiter is judged in the game that the
-    net is evaluated in, and learns in it. Of any other folder they are the game and the network alone.
+    Of an own run these are all but threads, curriculum, sampler, bots, and reward terms that the game has no more: the
+    exploiter is judged in the game that the net is evaluated in, and learns in it. Of any other folder they are the
+    game and the network alone.
     """
+    terms = need_agreement(manifest).reward_terms
     try:
         layer: Layer = settings.to_json(settings.from_json(manifest.config))
     except ConfigError as error:
@@ -84,6 +87,7 @@ def layer_of(named: Named, manifest: Manifest) -> Layer:
     kept = {key: value for key, value in env.items() if key not in ("options", "threads", "curriculum")}
     layer["env"] = kept | env["options"]
     layer.pop("parts", None)
+    layer["rewards"] = {term: weight for term, weight in layer["rewards"].items() if term in terms}
     own = [key for key in ("sampler", "group_sampler") if layer["pool"][key] not in OURS]
     layer["pool"] |= {"bots": [], **dict.fromkeys(own, "uniform")}
     return layer
@@ -94,7 +98,7 @@ def need_same_net(config: Config, spec: GameSpec, named: Named, manifest: Manife
     if registry.game_id(config.env.name, config.env.options) != manifest.game.game_id:
         raise UsageError(
             f"agent {named.label}: it plays {manifest.game.name} {manifest.game.game_id[:8]}, and these settings make"
-            f" another game of it; leave --set env... out, or play it with the league that it came from"
+            f" another game of it; leave --set env... out"
         )
     if (own := manifest.own_policy) is not None:
         is_same = {"policy": own.policy, **own.agent} == config.agent.model_dump(mode="json")

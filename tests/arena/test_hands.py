@@ -16,11 +16,13 @@ import pytest
 import league
 from league.arena import hands_window
 from league.arena.agents import find_agent, gather
+from league.arena.frames import course_of
 from league.arena.hands import Ended, Table, legal_actions
 from league.arena.hands_browser import Server
+from league.arena.pages import document
 from league.arena.playing import play_by_hand
 from league.arena.replays import Playback, parse
-from league.envs import registry
+from league.envs import Match, registry
 from league.envs.drawing import Drawing
 from league.errors import UsageError
 from league.store.store import Store
@@ -124,6 +126,38 @@ def test_names_that_cannot_be(name: str) -> None:
 
 
 # In the browser
+
+
+class Court(Match):
+    """Two parts with names; who hits hard often wins."""
+
+    name, action, obs_size, max_steps = "court", (2, 3), 1, 2
+    action_names = ("stay", "run", "soft", "hard", "lob")
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Begins."""
+        self.hits = 0
+
+    def observe(self, seat: int) -> list[float]:
+        """Nothing."""
+        return [0.5 * seat]
+
+    def step(self, actions: tuple[Any, Any]) -> None:
+        """Counts."""
+        self.hits += 1
+
+
+def test_a_match_names_its_choices() -> None:
+    """Buttons say the names of all parts, and so do the charts of a film; a game without names has numbers."""
+    registry.adopt(Court, "court")
+    match = table("court")
+    assert [words for words, _ in match.choices()][:4] == ["stay soft", "stay hard", "stay lob", "run soft"]
+    match.step([0, 1])
+    match.step([1, 2])
+    replay = parse(match.ended(None).replay, "f")
+    course = course_of(Playback(replay, "f"))
+    labels = [set(seat["labels"]) for seat in document(replay, course)["seats"]]
+    assert labels[0] <= set(Court.action_names) and {"stay", "hard"} <= labels[0]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -289,11 +290,43 @@ def test_a_class_is_one_game() -> None:
     assert Keys.as_game() is game and type("More", (Keys,), {}).as_game() is not game  # type: ignore[attr-defined]
     spec = game.spec(game.Options())
     assert (spec.name, spec.bots, spec.anchor, spec.floor) == ("keyboard", ("hold", "random"), "hold", "random")
-    assert spec.end_reasons == ("over", "limit") and spec.ticks_per_step == 3 and game.KEYS == ("left", "right", "jump")
+    assert spec.end_reasons == ("over", "limit") and spec.ticks_per_step == 3
+    assert game.action_names(game.Options()) == ("left", "right", "jump")
     assert game.DEFAULTS == {} and game.IMPLIED == {"rewards": {"win": 1.0}}
     other = type("Other", (RPS.RockPaperScissors,), {"defaults": {"agent": {"lstm_size": 8}}})
     assert cast(Any, other).as_game().DEFAULTS == {"agent": {"lstm_size": 8}}
     assert not hasattr(game, "render") and Auction.as_game().spec(Auction.as_game().Options()).name == "auction"
+
+
+class Named(RPS.RockPaperScissors):
+    """Throws with names of their own, as many as its options say."""
+
+    def __init__(self, throws: int = 3) -> None:
+        self.action, self.action_names = throws, ("rock", "paper", "scissors", "lizard")[:throws]
+
+
+@pytest.mark.parametrize(
+    ("action", "names", "words"),
+    [
+        (3, ("rock", "paper"), "action_names has 2 names, its action 3 choices"),
+        ((2, 2), ("up", "down", "fire", "up"), "action_names has 'up' twice"),
+        (3, "abc", "action_names='abc' must be a tuple of strings"),
+        (3, ("rock", 1, "scissors"), "must be a tuple of strings"),
+        (ActionSpec("box", bounds=((-1.0, 1.0),)), ("push", "pull"), "has 2 names, its action 1 choices"),
+    ],
+)
+def test_names_of_choices_that_do_not_fit_are_refused(action: Any, names: Any, words: str) -> None:
+    """In one line: another count, one name twice, or no strings."""
+    game = cast(Any, type("Odd", (RPS.RockPaperScissors,), {"action": action, "action_names": names})).as_game()
+    with pytest.raises(UsageError, match=re.escape(words)):
+        game.spec(game.Options())
+
+
+def test_names_of_choices_follow_the_options() -> None:
+    """Those of the match that the options make."""
+    registry.adopt(type("Named4", (Named,), {"name": "named4"}), "named4")
+    assert registry.action_names("named4", {"throws": 3}) == ("rock", "paper", "scissors")
+    assert registry.action_names("named4", {"throws": 4})[-1] == "lizard"
 
 
 def test_a_match_that_can_be_drawn_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,8 @@ def hold(observation: Any, legal: Any, rng: np.random.Generator) -> Any:
 class Keys(Match):
     """Keys, one of which rests after it was pressed."""
 
-    action, keys, name = ActionSpec("multi_binary", (2, 2, 2)), ("left", "right", "jump"), "keyboard"
+    action, name = ActionSpec("multi_binary", (2, 2, 2)), "keyboard"
+    action_names = ("left", "right", "jump")
     obs_size, opponent_slice = 4, (2, 4)
     bots, anchor, max_steps, ticks_per_step = {"hold": hold}, "hold", 5, 3
 

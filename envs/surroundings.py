@@ -1,0 +1,84 @@
+"""What a match in plain Python finds around it: global generators that follow from its seed, and its own files.
+
+`random` and the functions of `numpy.random` belong to the process, and a relative path to the folder in which it was
+started. A game that uses either would play differently when its matches are played again, in another process or from
+another folder.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What random play of a game showed."""
+
+    draws: bool = False
+    """Whether it draws from `random` or `numpy.random`."""
+    folder: Path | None = None
+    """Where its relative paths lead; None: they lead nowhere else than the process's, or it has none."""
+
+
+class Around:
+    """A context for calls of a game: the process's generators and folder are as they were when it is left.
+
+    found: what the game uses; of what it does not use nothing is kept.
+    """
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._outer: list[Any] = []
+
+    def __enter__(self) -> None:
+        if self._found.draws:
+            self._outer += [random.getstate(), np.random.get_state()]
+        if self._found.folder is not None:
+            self._outer.append(os.getcwd())
+            os.chdir(self._found.folder)
+
+    def __exit__(self, *raised: object) -> None:
+        if self._found.folder is not None:
+            os.chdir(self._outer.pop())
+        if self._found.draws:
+            np.random.set_state(self._outer.pop())
+            random.setstate(self._outer.pop())
+
+
+def seed_globals(seed: int) -> None:
+    """Seeds Python's global generator with 64 bits, and NumPy's with the upper half of them, which is faster."""
+    random.seed(seed)
+    np.random.seed(seed >> 32)
+
+
+def alike(call: Callable[[], Value], folder: Path | None) -> Value:
+    """What `call` gives: code of a game that is to do the same in every process, such as its import.
+
+    The global generators are seeded alike. Where a file is not found, `call` is made again in the game's own folder.
+    """
+    places = [None, folder] if folder is not None and folder != Path.cwd() else [None]
+    for place in places:
+        with Around(Found(True, place)):
+            seed_globals(0)
+            try:
+                return call()
+            except FileNotFoundError:
+                if place is places[-1]:
+                    raise
+    raise AssertionError("the last place returns or raises")
+
+
+def folder_of(kind: type) -> Path | None:
+    """The folder of the file that a class is from; None where it is from none, as in a notebook."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return None if file is None else Path(file).resolve().parent

@@ -1,0 +1,198 @@
+"""A match that uses the process's generators or relative paths plays as one that uses `rng` and whole paths."""
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import league
+from league.envs import Match, registry
+from league.envs.traces import is_equal, play, units_of
+from league.errors import ConfigError, LeagueError
+from league.testing import check_game
+from tests.helpers.games import forget, new_user
+from tests.helpers.runs import stopping
+from tests.helpers.sizes import TINY
+
+
+class Dice(Match):
+    """Both guess a die; everything that can draws from a global generator."""
+
+    action, obs_size, obs_range = 6, 4, (0.0, 6.0)
+    opponent_slice = (1, 2)
+
+    def __init__(self) -> None:
+        self.sides = [self.roll() for _ in range(3)]
+
+    def roll(self) -> float:
+        return random.random()
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.throws = 0
+        self.start = self.roll()
+        self.last = [0, 0]
+
+    def observe(self, seat: int) -> Any:
+        return [self.last[seat], self.last[1 - seat], self.start, self.roll()]
+
+    def legal(self, seat: int) -> Any:
+        return sorted({int(self.roll() * 6), 0, 5})
+
+    def step(self, actions: Any) -> None:
+        self.throws += 1
+        self.last = list(actions)
+        if self.roll() < 0.2 or self.throws > 8:
+            self.end(int(self.roll() * 2))
+
+
+def rolling(roll: Any) -> type[Match]:
+    """The game with another generator, and a bot that draws from it too."""
+    bots = {"gut": lambda observation, legal, rng: legal[int(roll() * len(legal))]}
+    name = f"dice{len(registry.games())}"
+    return type(name, (Dice,), {"roll": lambda self: roll(), "bots": bots, "name": name})
+
+
+SOURCES: dict[str, Any] = {
+    "random": random.random,
+    "random.choice": lambda: random.choice(range(100)) / 100,
+    "gauss": lambda: abs(random.gauss(0, 1)) % 1,
+    "np.random.rand": lambda: float(np.random.rand()),
+    "np.random.randint": lambda: np.random.randint(100) / 100,
+    "np.random.standard_normal": lambda: abs(np.random.standard_normal()) % 1,
+    "both": lambda: (random.random() + float(np.random.rand())) / 2,
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_global_generators_are_the_matchs(source: str) -> None:
+    """It keeps the contract, and the process's generators are left as they were."""
+    name = registry.adopt(rolling(SOURCES[source]), source)
+    random.seed(5)
+    np.random.seed(5)
+    np.random.standard_normal()
+    before = random.getstate(), repr(np.random.get_state())
+    check_game(name)
+    assert (random.getstate(), repr(np.random.get_state())) == before
+
+
+def test_what_is_drawn_elsewhere_changes_nothing() -> None:
+    """Two batches play alike, whatever the process draws between their steps."""
+    game: Any = rolling(random.random).as_game()
+    one, two = (game.make(rows=3, threads=1, options=game.Options()) for _ in range(2))
+    units = units_of(one.spec, 20, 3, 1)
+    one.reset(4)
+    two.reset(4)
+    seen = play(one, units)
+    for unit, there in zip(units, seen, strict=True):
+        random.seed()
+        np.random.seed()
+        assert is_equal(play(two, unit[None]), [there])
+
+
+def test_a_game_that_draws_from_elsewhere_is_refused() -> None:
+    """What the system draws cannot be drawn again."""
+    name = registry.adopt(rolling(lambda: int.from_bytes(os.urandom(4)) / 2**32), "os")
+    with pytest.raises(LeagueError, match="draw all chance from"):
+        check_game(name)
+
+
+FILES = """
+from pathlib import Path
+import random
+from league.envs import Match
+
+{at_import}
+ORDER = random.sample(range(6), 6)
+
+
+class Level(Match):
+    name, action, obs_size, max_steps = "level", 3, 3, 5
+
+    def __init__(self):
+        {at_start}
+
+    def reset(self, rng):
+        {at_reset}
+        self.at = [0, 0]
+
+    def observe(self, seat):
+        return [self.at[seat] / 20, self.at[1 - seat] / 20, self.width / 9]
+
+    def step(self, actions):
+        {at_step}
+        self.at = [at + action for at, action in zip(self.at, actions)]
+
+    def drawing(self, seat=None):
+        from league.envs.drawing import Drawing
+
+        open("data/level.txt").close()
+        return Drawing((0, 0, 100, 40))
+"""
+READ = 'self.width = int(open("data/level.txt").read())'
+PLACES = {"at_import": READ.replace("self.width", "WIDTH"), "at_start": READ, "at_reset": READ, "at_step": READ}
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user in an empty folder; the game is in another one, with its file."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "game" / "data").mkdir(parents=True)
+    (tmp_path / "game" / "data" / "level.txt").write_text("7")
+    monkeypatch.chdir(tmp_path / "here")
+    with new_user(tmp_path):
+        yield tmp_path
+
+
+def write(folder: Path, place: str) -> Path:
+    """The game that reads its file at this place, and else knows what is in it."""
+    known = {"at_import": "WIDTH = 7", "at_start": "self.width = 7", "at_reset": "pass", "at_step": "pass"}
+    path = folder / "game" / "game.py"
+    path.write_text(FILES.format(**{**known, place: PLACES[place]}))
+    return path
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_relative_paths_lead_from_the_games_folder(place: str, user: Path) -> None:
+    """Where the current folder has no such file; which folder is current changes for nobody else."""
+    path = write(user, place)
+    check_game(str(path))
+    assert Path.cwd() == user / "here" and not list((user / "here").iterdir())
+
+
+def test_a_run_finds_the_files_from_any_folder(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is trained, resumed with worker processes, evaluated and drawn from three folders."""
+    path = write(user, "at_reset")
+    store = user / "s.duckdb"
+    with stopping(1):
+        league.train("smoke", env=str(path), run="r", overrides=TINY, store=store)
+    for folder, call in {
+        "a": lambda: league.resume("r", store=store, overrides=["env.workers=2"]),
+        "b": lambda: league.evaluate("r", "bot:random", games=2, store=store),
+        "c": lambda: league.watch("r", "bot:random", out="x.html", store=store),
+    }.items():
+        (user / folder).mkdir()
+        monkeypatch.chdir(user / folder)
+        forget()
+        assert call() is not None
+        assert Path.cwd() == user / folder
+
+
+def test_the_current_folder_comes_first(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that leads somewhere from where league was started keeps its meaning."""
+    path = write(user, "at_reset")
+    (user / "here" / "data").mkdir()
+    (user / "here" / "data" / "level.txt").write_text("9")
+    name = league.arena.games.enter(str(path))
+    assert registry.make(name, rows=1, threads=1, options={}).obs[0, 0, 2] == 1.0
+
+
+def test_a_file_that_is_nowhere_is_one_line(user: Path) -> None:
+    """With the game's file and line."""
+    path = write(user, "at_reset")
+    (user / "game" / "data" / "level.txt").unlink()
+    with pytest.raises(ConfigError, match=r"FileNotFoundError.*level.txt.*game.py, line \d+"):
+        check_game(str(path))
