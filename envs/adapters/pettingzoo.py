@@ -136,19 +136,21 @@ class ZooMatch(Match):
     def _settle(self) -> None:
         """What was paid, whose turn it is, and the end."""
         table = self.table
+        is_long = not table.is_over and len(self._log) >= self._limit
+        if is_long:
+            table.cut_off()
         for player, paid in enumerate(table.take_pay()):
             self._sums[player] += paid
             if paid and self._log:
                 self.reward(player ^ self._swap, REWARD, paid)
         alone = table.to_act if len(table.to_act) == 1 and not self._facts.is_parallel else ()
         self.to_move = alone[0] ^ self._swap if alone else None
-        is_long = len(self._log) >= self._limit
         if not table.is_over and not is_long:
             return
         sums = [self._sums[seat ^ self._swap] for seat in PLAYERS]
         for seat, total in enumerate(sums):
             self.measure(seat, "return", total)
-        cuts = [table.cut[player] or player in table.to_act for player in PLAYERS]
+        cuts = table.cuts
         winner = None if sums[0] == sums[1] else int(sums[1] > sums[0])
         self.end(winner, TRUNCATED if any(cuts) else TERMINATED, cut=(cuts[self._swap], cuts[1 ^ self._swap]))
 

@@ -66,8 +66,10 @@ class Table:
     """The players who decide next; empty: it is over."""
     paid: list[float] = field(default_factory=lambda: [0.0] * SEATS)
     """What each player was paid since `take_pay`."""
-    cut: list[bool] = field(default_factory=lambda: [False] * SEATS)
-    """Whether each player was cut off, rather than done."""
+    terminated: list[bool] = field(default_factory=lambda: [False] * SEATS)
+    """Whether the environment has terminated each player."""
+    truncated: list[bool] = field(default_factory=lambda: [False] * SEATS)
+    """Whether it has truncated each player."""
 
     def __post_init__(self) -> None:
         self._apart, self._is_used = Apart(self.facts.drawn), False
@@ -85,13 +87,23 @@ class Table:
         """Whether it tells what is legal."""
         return any(mask is not None for mask in self._masks)
 
+    @property
+    def cuts(self) -> tuple[bool, bool]:
+        """Whether each player is truncated if the match ends now: one that was not terminated in a match that was cut.
+
+        The environment has truncated a player, or the match ends while a player is still to act.
+        """
+        is_cut = not self.is_over or any(self.truncated)
+        return is_cut and not self.terminated[0], is_cut and not self.terminated[1]
+
     def begin(self, seed: int) -> None:
         """Begins the match of a seed."""
         if self.facts.remembers and self._is_used:
             self._env.close()
             self._apart.seed(0)
             self._env = self._make()
-        self._is_used, self.cut, self.paid = True, [False] * SEATS, [0.0] * SEATS
+        self._is_used, self.paid = True, [0.0] * SEATS
+        self.terminated, self.truncated = [False] * SEATS, [False] * SEATS
         self._views = [np.zeros(self.facts.size, np.float32) for _ in PLAYERS]
         self._masks = [None] * SEATS
         self._apart.seed(seed)
@@ -114,6 +126,9 @@ class Table:
         if mask is not None:
             return self.facts.acts.legal(mask)
         return None if counts is None else list(range(counts[player]))
+
+    def cut_off(self) -> None:
+        """Pays what players would learn at their next turn, in a match that ends before it."""
 
     def take_pay(self) -> list[float]:
         """What each player was paid since it was last asked."""
@@ -148,6 +163,10 @@ class Table:
     def _step(self, actions: dict[int, Any]) -> None:
         raise NotImplementedError
 
+    def _note_end(self, player: int, terminated: bool, truncated: bool) -> None:
+        self.terminated[player] |= terminated
+        self.truncated[player] |= truncated
+
     def _make(self) -> Any:
         with silent(), self._apart:
             return self.facts.make(self.render_mode)
@@ -173,11 +192,18 @@ class InTurns(Table):
         self._look()
         self._go_on()
 
+    def cut_off(self) -> None:
+        """As `Table.cut_off`: what `last()` would tell the players that are not to act."""
+        for player, agent in enumerate(self.facts.agents):
+            if player not in self.to_act and agent in self._env.agents:
+                self.paid[player] += float(self._env._cumulative_rewards.get(agent, 0.0))
+
     def _look(self) -> None:
         env = self._env
         for player, agent in enumerate(self.facts.agents):
             if agent in env.agents:
                 self._see(player, env.observe(agent), env.infos.get(agent) or {})
+            self._note_end(player, bool(env.terminations.get(agent)), bool(env.truncations.get(agent)))
 
     def _go_on(self) -> None:
         """Pays whose turn it is, and takes out who is out."""
@@ -192,7 +218,6 @@ class InTurns(Table):
             if not (terminated or truncated):
                 self.to_act = (player,)
                 return
-            self.cut[player] = bool(truncated and not terminated)
             env.step(None)
         raise RuntimeError(f"agents that are out have had {DEAD_TURNS} turns, and are still listed")
 
@@ -210,12 +235,16 @@ class AtOnce(Table):
         observations, rewards, terminated, truncated, infos = self._env.step(given)
         for player, agent in enumerate(agents):
             self.paid[player] += float(rewards.get(agent, 0.0))
-            if agent in given:
-                self.cut[player] = bool(truncated.get(agent) and not terminated.get(agent))
+            self._note_end(player, bool(terminated.get(agent)), bool(truncated.get(agent)))
         self._look(observations, infos)
 
     def _look(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
         for player, agent in enumerate(self.facts.agents):
             if agent in observations:
                 self._see(player, observations[agent], infos.get(agent) or {})
-        self.to_act = tuple(player for player in PLAYERS if self.facts.agents[player] in self._env.agents)
+        self.to_act = tuple(
+            player
+            for player in PLAYERS
+            if self.facts.agents[player] in self._env.agents
+            and not (self.terminated[player] or self.truncated[player])  # some forget to take them off the list
+        )

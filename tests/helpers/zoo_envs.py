@@ -106,6 +106,39 @@ class Payday(AECEnv[str, Any, Any]):
         return self.terminations[agent] or self.truncations[agent]
 
 
+class Emptied(Uneven):
+    """Truncates one agent after four steps, says nothing of the other, and clears the list."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        """As `Uneven.step`."""
+        seen, rewards, *_ = super().step(actions)
+        self.agents = [] if self.steps == 4 else list(AGENTS)
+        out = dict.fromkeys(AGENTS, False)
+        return seen, rewards, out, {"wide": self.steps == 4}, {agent: {} for agent in AGENTS}
+
+
+class StillListed(Uneven):
+    """Truncates both agents after four steps, and forgets to clear the list."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        """As `Uneven.step`."""
+        seen, rewards, *_ = super().step(actions)
+        self.agents = list(AGENTS)
+        seen = self._see()
+        return seen, rewards, dict.fromkeys(AGENTS, False), dict.fromkeys(AGENTS, self.steps == 4), {}
+
+
+class EmptiedInTurns(Payday):
+    """Truncates both agents after four turns and clears the list, without a last turn of theirs."""
+
+    def step(self, action: Any) -> None:
+        """As `Payday.step`, with nobody out before."""
+        self.made = dict.fromkeys(AGENTS, 0)
+        super().step(action)
+        if self.turns == 4:
+            self.truncations, self.agents = dict.fromkeys(AGENTS, True), []
+
+
 def module(kind: type[Any]) -> ModuleType:
     """A module of an environment, as the library has one for each."""
     found: Any = ModuleType(f"tests.helpers.{kind.__name__.lower()}_v0")
