@@ -47,6 +47,9 @@ class Match:
     observation: Sequence[ObservationPart] = ()
     """How the observation is parts (numbers, images, tokens), all of them in their order. `observe` may then give a
     dict of these by name. Empty: it is numbers, one like the other."""
+    layout: Sequence[ObservationPart] = ()
+    """What the numbers are, for readers alone (`league check`), where all of them are numbers to a network; left out,
+    `observation`."""
     public_actions: bool = False
     """Whether both seats may know every action once it is played, as in `league.types.GameSpec`: with an empty
     `opponent_slice` the opponent's last action is added to what a seat observes."""

@@ -52,6 +52,7 @@ class What(NamedTuple):
 
 GAME = What("env", "game", HOW)
 
+_ADAPTERS = str(Path(__file__).parent / "adapters") + os.sep
 _folders: set[Path] = set()
 """Where files of games lie that this process has imported."""
 
@@ -207,12 +208,12 @@ def failing(where: str, setting: str = "env") -> Iterator[None]:
     except (LeagueError, MemoryError):
         raise
     except SystemExit as error:
-        raise ConfigError(f"{setting}={where}: its code ends the process{_line_of(error)}; mend it") from error
+        raise ConfigError(f"{setting}={where}: its code ends the process{line_of(error)}; mend it") from error
     except Exception as error:
         words = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
         kind = type(error).__name__
         colon = ": " if words else ""
-        raise ConfigError(f"{setting}={where}: {kind}{colon}{words}{_line_of(error)}; mend it") from error
+        raise ConfigError(f"{setting}={where}: {kind}{colon}{words}{line_of(error)}; mend it") from error
 
 
 class _Bytes(SourceLoader):
@@ -354,8 +355,11 @@ def _version_of(module: str) -> str:
     return version(names.pop()) if len(names) == 1 else ""
 
 
-def _line_of(error: BaseException) -> str:
-    """Where it was raised, in a bracket: the line of a file that cannot be read as Python, else the innermost frame."""
+def line_of(error: BaseException) -> str:
+    """Where it was raised, in a bracket: the line of a file that cannot be read as Python, else the innermost frame.
+
+    Frames of importing and of the adapters do not count.
+    """
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_inner(frame.filename)]
@@ -363,4 +367,4 @@ def _line_of(error: BaseException) -> str:
 
 
 def _is_inner(file: str) -> bool:
-    return file.startswith("<frozen") or file == __file__ or os.sep + "importlib" + os.sep in file
+    return file.startswith(("<frozen", _ADAPTERS)) or file == __file__ or os.sep + "importlib" + os.sep in file

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
+from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from pydantic import Field
 
 from league.envs.adapters.apart import silent
@@ -102,7 +103,7 @@ class _Environment:
             more: dict[str, Any] = (
                 {} if render_mode is None else {"render_mode": render_mode}
             )  # not all constructors have it
-            return gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more)
+            return _without_checks(gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more))
 
         def look() -> tuple[Facts, Callable[[], Copy], bool]:
             env = make(None)
@@ -161,6 +162,13 @@ def _creator(where: str, spec: EnvSpec) -> Any:
             return load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
     except Exception as error:
         raise ConfigError(f"env={where}: {reason(error)}") from error
+
+
+def _without_checks(env: Any) -> Any:
+    """An environment without the wrappers that do what a copy does itself: the order of calls, and the limit."""
+    while type(env) in (OrderEnforcing, TimeLimit):
+        env = env.env
+    return env
 
 
 def _given(changed: Mapping[str, Any]) -> str:

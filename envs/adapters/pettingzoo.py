@@ -22,15 +22,15 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pettingzoo
-from gymnasium import spaces
 from pettingzoo.utils import wrappers
 from pydantic import Field
 
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, has_box2d, reason
-from league.envs.adapters.spaces import Acts, Seen
-from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table
+from league.envs.adapters.roles import Deeds, Views
+from league.envs.adapters.spaces import Acts, Seen, range_of, spec_parts
+from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table, agents_of
 from league.envs.match import Match, MatchGame
 from league.envs.mixtures import choices_of
 from league.envs.row import MatchError, Rules
@@ -65,8 +65,8 @@ class ZooMatch(Match):
     def __init__(self, **options: Any) -> None:
         self._limit = int(options["max_steps"])
         facts = self._facts = self.source.facts(options)
-        self.obs_size, self.observation, self.action = facts.size, facts.parts, facts.acts.spec
-        self.obs_range = (min(seen.range[0] for seen in facts.seen), max(seen.range[1] for seen in facts.seen))
+        self.obs_size, self.layout, self.action = facts.views.size, facts.views.layout, facts.deeds.spec
+        self.observation, self.obs_range = spec_parts(self.layout), range_of(self.layout)
         self.tick_rate = facts.frame_rate
         self._table: Table | None = None
         self._stage: tuple[Table, int, int] | None = None
@@ -197,7 +197,7 @@ def open(rest: str) -> MatchGame:
         "source": source,
         "defaults": {"rewards": {REWARD: facts.weight, "win": 0.0}, "agent": {"opponent_encoder": False}},
     }
-    if facts.has_mask or facts.num_actions is not None:
+    if facts.has_mask or facts.deeds.is_unequal:
         body["legal"] = _legal
     if "rgb_array" not in (source.metadata.get("render_modes") or ()):
         body["render"] = Match.render
@@ -265,28 +265,16 @@ class _Environment:
         return examined(self._where, look, "let it draw from what reset(seed) seeds alone")
 
     def _facts_of(self, env: Any, make: Any) -> Facts:
-        agents = tuple(env.possible_agents)
+        agents = agents_of(env)
         if len(agents) != SEATS:
             raise ConfigError(
                 f"env={self._where}: it is for {len(agents)} agents; take one for two, or name keywords that make it"
                 f" so, as in NAME(num_players=2); its own are {', '.join(self._counts()) or 'none'}"
             )
-        one, two = (Seen(env.observation_space(agent)) for agent in agents)
-        if (one.parts or two.parts) and one.parts != two.parts:
-            raise ConfigError(f"env={self._where}: its agents see spaces of different parts; only numbers may differ")
-        actions = [env.action_space(agent) for agent in agents]
-        counts, larger = None, actions[0]
-        if actions[0] != actions[1]:
-            if not all(isinstance(space, spaces.Discrete) and space.start == 0 for space in actions):
-                raise ConfigError(
-                    f"env={self._where}: its agents have different action spaces; only Discrete may be so"
-                )
-            counts = (int(actions[0].n), int(actions[1].n))
-            larger = max(actions, key=lambda space: int(space.n))
-        acts = Acts(larger)
+        views = Views(*(Seen(env.observation_space(agent)) for agent in agents))
+        deeds = Deeds(*(Acts(env.action_space(agent)) for agent in agents))
         rate = float(env.metadata.get("render_fps") or FRAME_RATE)
-        both = (str(agents[0]), str(agents[1]))
-        return Facts(make, self._is_parallel, both, (one, two), acts, counts, choices_of(acts.spec), rate)
+        return Facts(make, self._is_parallel, views, deeds, choices_of(deeds.spec), rate)
 
 
 def _without_checks(env: Any) -> Any:

@@ -143,7 +143,7 @@ def test_a_match_is_the_one_that_pettingzoo_plays(name: str) -> None:
                 there, cut = replayed_at_once(env, seeds[row], played[row])
             else:
                 there, cut, seen = replayed_in_turns(env, seeds[row], played[row])
-                seens = batch.matches[row]._facts.seen
+                seens = batch.matches[row]._facts.views._seen
                 for (seat, view, mask), (agent, observation) in zip(views[row], seen, strict=True):
                     player = agents.index(agent)
                     assert seat == player ^ swap and view[-2:].tolist() == [player == 0, player == 1]
@@ -188,7 +188,7 @@ def cut_by_agent(name: str, max_steps: int) -> dict[str, bool]:
     batch = batch_of(name, 1, max_steps=max_steps)
     batch.reset(0)
     match = batch.matches[0]
-    swap, agents = match._swap, match._facts.agents
+    swap, agents = match._swap, match.table.agents
     for _ in range(max_steps):
         assert not (batch.terminated[0] or batch.truncated[0])
         batch.actions[:] = batch.spec.action.legal_actions(
