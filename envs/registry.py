@@ -19,6 +19,7 @@ import hashlib
 import inspect
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -84,7 +85,7 @@ class Arrival:
     bots: Mapping[str, Any] = field(default_factory=dict)
     """Bots in Python that it carries."""
     kind: tuple[str, str] = ("", "")
-    """Module and name of an object's class or module: one of the same kind takes its place, as in a notebook."""
+    """As of `_kind_of`: an object of the same kind takes its place, as in a notebook, or the address of its file."""
 
 
 _games: dict[str, str | Game] = {
@@ -433,7 +434,9 @@ def _is_again(earlier: Arrival | None, arrival: Arrival) -> bool:
         return False
     a, b = earlier.source, arrival.source
     is_same_source = (a.address == b.address != "") or (a.sha256 == b.sha256 != "")
-    return is_same_source or (earlier.kind == arrival.kind and a.address == b.address)
+    return is_same_source or (
+        earlier.kind == arrival.kind and (a.address == b.address or not (a.address and b.address))
+    )
 
 
 def _need_free(name: str, game: str | Game, where: str = "") -> None:
@@ -452,7 +455,9 @@ def _need_name(name: str, game: Game) -> None:
 
 
 def _kind_of(found: Any) -> tuple[str, str]:
-    if inspect.ismodule(found):
-        return found.__name__, ""
-    home = found if inspect.isclass(found) else type(found)
-    return home.__module__, home.__qualname__
+    """The file and the name of a game's class, or the file of its module; without a file the module's name."""
+    found = getattr(found, "match", found)
+    home = found if inspect.isclass(found) or inspect.ismodule(found) else type(found)
+    module = home.__name__ if inspect.ismodule(home) else home.__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return os.path.realpath(file) if file else module, "" if inspect.ismodule(home) else home.__qualname__

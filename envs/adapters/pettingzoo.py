@@ -25,6 +25,7 @@ import pettingzoo
 from pettingzoo.utils import wrappers
 from pydantic import Field
 
+from league.envs.adapters import file_of, own_maker
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, has_box2d, reason
@@ -177,18 +178,24 @@ def _legal(match: ZooMatch, seat: int) -> Any:
     return match._facts.choices.everything if legal is None else legal
 
 
-def open(rest: str) -> MatchGame:
-    """The game that `pettingzoo:REST` names: `[FAMILY/]NAME` or a dotted module, and keywords in brackets if need be.
+def open(rest: str, module: ModuleType | None = None) -> MatchGame:
+    """The game that `pettingzoo:REST` names: `[FAMILY/]NAME`, `MODULE[:CLASS]` or `FILE.py[:CLASS]`, and keywords in
+    brackets if need be.
+
+    module: the one of MODULE or FILE, where it has run already.
 
     Raises:
         ConfigError: there is no such environment, it is not installed whole, or it cannot be played here.
     """
     where = f"pettingzoo:{rest}"
-    name, keywords = parse_call(where, rest)
-    module = _module(where, name)
-    source = _Environment(where, module, keywords)
+    file, behind = file_of("pettingzoo", rest)
+    name, keywords = parse_call(where, behind)
+    place, _, part = name.rpartition(":") if ":" in name else (name, "", "")
+    module = module or _module(where, place)
+    stem = Path(file).stem if file else module.__name__.rpartition(".")[2]
+    makers, word = _makers(module, part, stem, where)
+    source = _Environment(where, makers, keywords)
     own = {"max_steps": (Limit, STEP_LIMIT, "decisions after which a match is cut")}
-    word = module.__name__.rpartition(".")[2]
     Options = options_model(word, source.keywords(), own)
     source.defaults = {word: field.default for word, field in Options.model_fields.items()}
     facts = source.facts(source.defaults)
@@ -209,13 +216,8 @@ def open(rest: str) -> MatchGame:
 class _Environment:
     """An environment under whatever options, each looked at once."""
 
-    def __init__(self, where: str, module: ModuleType, keywords: Mapping[str, Any]) -> None:
-        self._where, self._keywords = where, dict(keywords)
-        self._is_parallel = hasattr(module, "parallel_env")
-        self._make = getattr(module, "parallel_env" if self._is_parallel else "env", None)
-        if self._make is None:
-            raise ConfigError(f"env={where}: {module.__name__} has neither env nor parallel_env; name another module")
-        self._makers = [self._make, *(getattr(module, name, None) for name in ("raw_env", "env"))]
+    def __init__(self, where: str, makers: list[Callable[..., Any]], keywords: Mapping[str, Any]) -> None:
+        self._where, self._makers, self._keywords = where, makers, dict(keywords)
         self.defaults: Mapping[str, Any] = {}
         self.metadata: Mapping[str, Any] = {}
         self._known: dict[str, Facts] = {}
@@ -224,8 +226,7 @@ class _Environment:
         """As `keywords_of`, of whatever makes it; some only pass on what they are given."""
         found: dict[str, tuple[Any, Any]] = {}
         for make in self._makers:
-            if make is not None:
-                found = keywords_of(make, self._keywords) | found
+            found = keywords_of(make, self._keywords) | found
         return {word: found[word] for word in found if word != "max_steps"}
 
     def _counts(self) -> list[str]:
@@ -248,8 +249,7 @@ class _Environment:
         return self._known[key]
 
     def _look(self, keywords: Mapping[str, Any]) -> Facts:
-        assert self._make is not None
-        maker = self._make
+        maker = self._makers[0]
 
         def make(render_mode: str | None) -> Any:
             more = {} if render_mode is None else {"render_mode": render_mode}
@@ -274,7 +274,8 @@ class _Environment:
         views = Views(*(Seen(env.observation_space(agent)) for agent in agents))
         deeds = Deeds(*(Acts(env.action_space(agent)) for agent in agents))
         rate = float(env.metadata.get("render_fps") or FRAME_RATE)
-        return Facts(make, self._is_parallel, views, deeds, choices_of(deeds.spec), rate)
+        is_parallel = not hasattr(env, "last")
+        return Facts(make, is_parallel, views, deeds, choices_of(deeds.spec), rate)
 
 
 def _without_checks(env: Any) -> Any:
@@ -288,6 +289,22 @@ def _table(facts: Facts, render_mode: str | None = None) -> Table:
     return (AtOnce if facts.is_parallel else InTurns)(facts, render_mode)
 
 
+def _makers(module: ModuleType, part: str, stem: str, where: str) -> tuple[list[Callable[..., Any]], str]:
+    """What makes an environment, and then what it may pass keywords on to; and its name, of a whole module `stem`.
+
+    Raises:
+        ConfigError: the module has no such part, or makes none.
+    """
+    names = () if part else ("parallel_env", "env", "raw_env")
+    found = [getattr(module, name) for name in names if hasattr(module, name)]
+    if found:
+        return found, stem
+    maker = own_maker(module, part, where, "pettingzoo")
+    if maker is None:
+        raise ConfigError(f"env={where}: it has no {part!r}{nearest(part, [x for x in vars(module) if x[0] != '_'])}")
+    return [maker], maker.__name__
+
+
 def _module(where: str, name: str) -> ModuleType:
     """The module of an environment.
 
@@ -298,7 +315,7 @@ def _module(where: str, name: str) -> ModuleType:
     family, slash, word = name.rpartition("/")
     if slash:
         path = f"pettingzoo.{family}.{word}" if f"{family}/{word}" in known.values() else ""
-    elif "." in name:
+    elif "." in name or where.partition("(")[0].count(":") > 1:
         path, folder = name, os.getcwd()
         if folder not in sys.path:
             sys.path.append(folder)  # last: it hides nothing
@@ -306,6 +323,8 @@ def _module(where: str, name: str) -> ModuleType:
         path = "pettingzoo." + known[name].replace("/", ".") if name in known else ""
     if not path:
         close = nearest(word, known) if not slash else nearest(name, known.values())
+        if name.isidentifier() and Path(f"{name}.py").exists():
+            close = f"; name the file, pettingzoo:./{name}.py, or a class of the module, pettingzoo:{name}:CLASS"
         raise ConfigError(f"env={where}: PettingZoo has no environment {name!r}{close}")
     try:
         with silent():
