@@ -98,6 +98,7 @@ def check(
     Then hold your own parts to it, too, in this game.
     """
     from league.arena.games import enter, load_settings
+    from league.printing.layouts import layout_lines
     from league.testing import check_bot, check_game, check_parts
 
     name = enter(game, output.say)
@@ -114,6 +115,10 @@ def check(
     bots = ", ".join(found.spec.bots) or "none"
     show(f"{name}: keeps the contract, in runs of {found.steps:,} steps, with matches of up to {found.longest:,}")
     show(f"bots that play one match from one seed, in both seats: {bots}")
+    for line in layout_lines(found.spec, found.layout):
+        show(line)
+    if found.drawings:
+        show(f"drawing: drawn {found.drawings} times, in whole and for each seat")
     for part in checked:
         show(f"{part}: keeps the contract")
 

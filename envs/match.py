@@ -242,6 +242,10 @@ class MatchGame:
         """
         return spec_of(self._match(options))
 
+    def layout(self, options: BaseModel) -> Sequence[ObservationPart]:
+        """What the observed numbers are, for readers; empty where the class does not say."""
+        return self._match(options).layout
+
     def make(self, rows: int, threads: int, options: BaseModel) -> MatchBatch:
         """`rows` matches, stepped one after the other; `threads` is not needed."""
         del threads

@@ -186,7 +186,7 @@ def _with_bot(
         player = BotPolicy(name, bot, choices, torch.device("cpu"))
         return lambda rows: registry.make(game, rows=rows, threads=1, options=options), player
     match = type(found.match.__name__, (found.match,), {"bots": {**found.match.bots, name: bot}})
-    with_bot = MatchGame(match)
+    with_bot = MatchGame(match, found.Options)
     chosen = with_bot.Options(**options)
     return lambda rows: with_bot.make(rows, 1, chosen), with_bot.spec(chosen).bots.index(name)
 

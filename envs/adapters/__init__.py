@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from league.errors import ConfigError
+from league.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -105,10 +105,10 @@ def own_maker(module: ModuleType, name: str, where: str, scheme: str) -> Any:
     where: how errors call it.
 
     Returns:
-        A class or a function; None where the module has nothing of that name.
+        A class or a function; None where `name` cannot be one of these.
 
     Raises:
-        ConfigError: it defines no environment, or several, or `name` is one of another library.
+        ConfigError: it has none of this name, no environment or several, or one of another library.
     """
     own = {
         key: value
@@ -123,11 +123,13 @@ def own_maker(module: ModuleType, name: str, where: str, scheme: str) -> Any:
             raise ConfigError(f"env={where}: it defines several environments; add one, :{' or :'.join(fitting)}")
         others = f"; it has {', '.join(own)} of {scheme_of(own[min(own)])}" if own else ""
         raise ConfigError(f"env={where}: it defines no environment of {scheme}{others}")
-    found = getattr(module, name, None) if name.isidentifier() else None
-    if found is not None and scheme_of(found) not in ("", scheme):
-        raise ConfigError(
-            f"env={where}: {name} is an environment of {scheme_of(found)}; open it by {scheme_of(found)}:"
-        )
+    found = getattr(module, name, None)
+    if found is None and name.isidentifier():
+        known = [key for key, value in vars(module).items() if key[0] != "_" and scheme_of(value)]
+        raise ConfigError(f"env={where}: it has no {name!r}{nearest(name, known)}")
+    other = scheme_of(found)
+    if other not in ("", scheme):
+        raise ConfigError(f"env={where}: {name} is an environment of {other}; write {other}: in place of {scheme}:")
     if found is not None and not callable(found):
         raise ConfigError(f"env={where}: {name} is no class and no function that makes an environment")
     return found

@@ -301,7 +301,7 @@ def _makers(module: ModuleType, part: str, stem: str, where: str) -> tuple[list[
         return found, stem
     maker = own_maker(module, part, where, "pettingzoo")
     if maker is None:
-        raise ConfigError(f"env={where}: it has no {part!r}{nearest(part, [x for x in vars(module) if x[0] != '_'])}")
+        raise ConfigError(f"env={where}: {part!r} is no name of a class or a function")
     return [maker], maker.__name__
 
 
