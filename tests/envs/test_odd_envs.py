@@ -129,6 +129,33 @@ def test_nothing_that_depends_on_actions_is_said_so() -> None:
         check_game("gymnasium:" + HERE + "Idle")
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("raise KeyError('board')", r"drawing\(\) after 0 steps of the run raises KeyError: 'board' \(.*line \d+\)"),
+        ("return 'a picture'", "it is of type str, not league.envs.drawing.Drawing"),
+        ("return Drawing((0, 0, 0, 1))", "must be .* of an area"),
+        ("d = Drawing((0, 0, 1, 1)); d.line([(0, float('nan'))], 1, (0, 0, 0)); return d", "that is not finite"),
+        ("assert seat != 1; return Drawing((0, 0, 1, 1))", r"drawing\(\) for seat 1 after 0 steps .* AssertionError"),
+    ],
+)
+def test_check_tries_the_drawing(line: str, words: str, tmp_path: Path) -> None:
+    """In whole and for each seat; what cannot be shown is named."""
+    game = tmp_path / "sketch.py"
+    game.write_text(
+        "from league.envs import Match\nfrom league.envs.drawing import Drawing\n"
+        "class Sketch(Match):\n    obs_size, action = 2, 2\n"
+        "    def reset(self, rng):\n        self.turn, self.first = 0, int(rng.integers(2))\n"
+        "    def observe(self, seat):\n        return [self.first ^ seat, self.turn / 3]\n"
+        "    def step(self, actions):\n        self.turn += 1\n"
+        "        if self.turn == 3:\n"
+        "            self.end(None if actions[0] == actions[1] else int(actions[1] > actions[0]))\n"
+        f"    def drawing(self, seat=None):\n        {line}\n"
+    )
+    with pytest.raises(AssertionError, match=words):
+        check_game(str(game))
+
+
 def checked(*words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The lines that `league check` prints."""
     monkeypatch.setattr(sys, "argv", ["league", "check", *words])
