@@ -99,6 +99,7 @@ def check(
     """
     from league.arena.games import enter, load_settings
     from league.envs import registry
+    from league.printing.layouts import layout_lines
     from league.testing import check_bot, check_game, check_parts
 
     name = enter(game, output.say)
@@ -116,6 +117,10 @@ def check(
     bots = ", ".join((*found.spec.bots, *carried)) or "none"
     show(f"{name}: keeps the contract, in runs of {found.steps:,} steps, with matches of up to {found.longest:,}")
     show(f"bots that play one match from one seed, in both seats: {bots}")
+    for line in layout_lines(found.spec, found.layout):
+        show(line)
+    if found.drawings:
+        show(f"drawing: drawn {found.drawings} times, in whole and for each seat")
     for part in checked:
         show(f"{part}: keeps the contract")
 

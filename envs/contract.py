@@ -218,8 +218,8 @@ class Watch:
         """
         start, stop = self.spec.opponent_slice
         need(
-            self.is_last_shown or not self.is_varied,
-            "final_obs is the next match's first observation, not the last of its own",
+            self.is_last_shown or not self.is_varied or getattr(self._batch, "is_by_row", False),
+            "final_obs is the next match's first observation at every end, not the last of its own",
         )
         if self.is_varied and self.is_one_view:
             can_tell = turns_of(self._batch) is not None and start == stop

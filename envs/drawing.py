@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from math import hypot
+from math import hypot, isfinite
 from typing import Any, Literal, NamedTuple
 
 Point = tuple[float, float]
@@ -125,6 +125,25 @@ class Drawing:
         self.shapes.append(
             Shape(kind, self._group, self._layer, self._is_hud, numbers, fill, line, float(width), text, most)  # type: ignore[arg-type]
         )
+
+
+def problem_of(drawing: object) -> str:
+    """Why something cannot be shown as a drawing; empty where it can.
+
+    Raises:
+        TypeError, ValueError: a colour or a number is none.
+    """
+    if not isinstance(drawing, Drawing):
+        return f"it is of type {type(drawing).__name__}, not league.envs.drawing.Drawing; return one"
+    left, top, right, bottom = drawing.view
+    if not all(map(isfinite, drawing.view)) or left == right or top == bottom:
+        return f"its view {drawing.view} must be (left, top, right, bottom) of an area"
+    colour_text(drawing.background)
+    for number, shape in enumerate(drawing.shapes):
+        to_json(shape)
+        if not all(map(isfinite, (*shape.points, shape.width, shape.most))):
+            return f"shape {number} ({shape.kind}) has a number that is not finite: {shape.points}"
+    return ""
 
 
 def colour_text(colour: Colour | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 
 from pydantic import BaseModel, ValidationError
 
+from league.envs.adapters import scheme_of
 from league.envs.contract import check_shapes
 from league.envs.options import explain, resolve
 from league.envs.sources import HOW, failing
@@ -55,6 +56,9 @@ def as_game(found: Any, where: str) -> Game:
             found = found()
     if is_game(found):
         return cast(Game, found)
+    scheme = scheme_of(found)
+    if scheme:
+        raise ConfigError(f"env={where}: it is an environment of {scheme}; pass its class, or {scheme}:FILE.py:CLASS")
     missing = ", ".join(name for name in PARTS if not hasattr(found, name))
     kind = found.__name__ if inspect.isclass(found) or inspect.ismodule(found) else type(found).__name__
     raise ConfigError(f"env={where}: {kind} is no game, it has no {missing}; {HOW}")
@@ -81,6 +85,11 @@ def pick(module: ModuleType, part: str, where: str) -> Any:
         return own[found[0]]
     if found:
         raise ConfigError(f"env={where}: it defines several games; add one, :{' or :'.join(sorted(found))}")
+    schemes = {name: scheme_of(x) for name, x in own.items() if inspect.isclass(x) and scheme_of(x)}
+    if schemes:
+        name, scheme = min(schemes.items())
+        file = where if where.endswith(".py") or "." in where else f"./{where}.py"
+        raise ConfigError(f"env={where}: {name} is an environment of {scheme}; pass {scheme}:{file}:{name}")
     raise ConfigError(f"env={where}: it defines no game; one has Options, spec and make, {HOW}")
 
 

@@ -12,13 +12,17 @@ import numpy.typing as npt
 from league.envs import registry
 from league.envs.base import HIDES, check_match_batch, check_state, watched
 from league.envs.contract import Watch, acting, check_arrays, check_spec, need, restore
+from league.envs.drawing import problem_of
+from league.envs.sources import line_of
 from league.envs.traces import act, shown_mask, units_of
 from league.errors import ContractError
 from league.signals import settings_kept
-from league.types import SEATS, GameSpec, MatchBatch
+from league.types import SEATS, GameSpec, MatchBatch, ObservationPart
 
 QUICK_ROWS, QUICK_STEPS = 2, 24
 ROWS = 3
+DRAWN = 40
+"""Steps of random play after each of which a game with a `drawing` is drawn, in whole and for each seat."""
 NEVER = 20_000
 """Steps of random play in which a match must end."""
 
@@ -34,6 +38,10 @@ class Checked:
     """Decisions of the longest match of random play that was seen."""
     steps: int
     """Of each run that was compared with another."""
+    layout: tuple[ObservationPart, ...]
+    """The numbers that bots and networks see, part by part."""
+    drawings: int
+    """How many times the game was drawn; 0 where it has no `drawing`."""
 
 
 @settings_kept()
@@ -79,7 +87,9 @@ def check_deeply(name: str, options: Mapping[str, Any], *, seed: int = 1) -> Che
     )
     _check_illegal(_make(name, options, ROWS, spec), steps, seed)
     _check_opponent_slice(batch, _make(name, options, ROWS, spec), min(steps, 200), seed)
-    return Checked(name, registry.game_id(name, options), spec, longest, steps)
+    drawings = _check_drawing(name, _make(name, options, 1, spec), min(steps, DRAWN), seed)
+    layout = registry.layout(name, options)
+    return Checked(name, registry.game_id(name, options), spec, longest, steps, layout, drawings)
 
 
 def _check_identity(name: str, options: Mapping[str, Any]) -> GameSpec:
@@ -163,6 +173,28 @@ def _check_illegal(batch: MatchBatch, steps: int, seed: int) -> None:
                 f" ({type(error).__name__}: {text}); play a legal one instead, since players of Gymnasium send such"
             ) from None
         watch.after()
+
+
+def _check_drawing(name: str, batch: MatchBatch, steps: int, seed: int) -> int:
+    """Draws each of `steps` states as pages and films do, in whole and as each seat may see it; returns how often."""
+    draw = registry.drawer(name)
+    if draw is None:
+        return 0
+    rng, viewers = np.random.default_rng(seed), (None, *range(SEATS))
+    batch.reset(seed)
+    for step in range(steps):
+        for seat in viewers:
+            where = f"drawing() {'' if seat is None else f'for seat {seat} '}after {step} steps of the run"
+            try:
+                drawing = draw(batch, 0, seat)
+                problem = problem_of(drawing)
+            except Exception as error:
+                words = " ".join(f"{type(error).__name__}: {error}".split())
+                raise ContractError(f"{where} raises {words}{line_of(error)}; mend it") from error
+            need(not problem, f"{where}: {problem}")
+        act(batch, rng.random((1, SEATS, batch.spec.action.num_draws)))
+        batch.step()
+    return steps * len(viewers)
 
 
 def _check_opponent_slice(batch: MatchBatch, twin: MatchBatch, steps: int, seed: int) -> None:

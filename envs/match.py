@@ -52,6 +52,9 @@ class Match:
     observation: Sequence[ObservationPart] = ()
     """How the observation is parts (numbers, images, tokens), all of them in their order. `observe` may then give a
     dict of these by name. Empty: it is numbers, one like the other."""
+    layout: Sequence[ObservationPart] = ()
+    """What the numbers are, for readers alone (`league check`), where all of them are numbers to a network; left out,
+    `observation`."""
     public_actions: bool = False
     """Whether both seats may know every action once it is played, as in `league.types.GameSpec`: with an empty
     `opponent_slice` the opponent's last action is added to what a seat observes."""
@@ -250,6 +253,10 @@ class MatchGame:
     def action_names(self, options: BaseModel) -> tuple[str, ...]:
         """What the match calls the choices of its action under `options`."""
         return tuple(self._match(options).action_names)
+
+    def layout(self, options: BaseModel) -> Sequence[ObservationPart]:
+        """What the observed numbers are, for readers; empty where the class does not say."""
+        return self._match(options).layout
 
     def make(self, rows: int, threads: int, options: BaseModel) -> MatchBatch:
         """`rows` matches, stepped one after the other; `threads` is not needed."""

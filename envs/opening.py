@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 
 from league.envs import adapters, registry
 from league.envs.finding import pick
@@ -22,8 +23,15 @@ def open_game(found: Located, check: Callable[[str], None] = lambda name: None) 
     where = found.source.address
     if found.kind == "scheme":
         note_user_code(adapters.SCHEMES[found.place].distribution)
-        if found.path is not None:  # the library finds it imported
-            load(replace(found, kind="module", place=adapters.module_of(found.place, found.part), part=""))
-        return registry.adopt(adapters.open_game(found.place, found.part), where, found.source, check=check)
+        opened = adapters.open_game(found.place, found.part, _module_of(found))
+        return registry.adopt(opened, where, found.source, check=check)
     module = load(found)
     return registry.adopt(pick(module, found.part, where), where, found.source, module, check)
+
+
+def _module_of(found: Located) -> ModuleType | None:
+    """The user's own module that a scheme's address names, run; None where it names none."""
+    if found.path is None:
+        return None
+    name = adapters.module_of(found.place, found.part)
+    return load(replace(found, kind="module" if name else "file", place=name or str(found.path), part=""))

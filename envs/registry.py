@@ -4,12 +4,12 @@ A game is a module (or any object) with three attributes: `Options`, a frozen py
 keys, whose values are checked strictly (neither a string nor a bool is a number); `spec(options) -> GameSpec`;
 `make(rows, threads, options) -> MatchBatch`. What else it may have: `render`, if it can be drawn as a picture;
 `drawing`, if it gives itself as shapes (`league.envs.drawing`); `KEYS`, which names the keys of its actions; `WORDS`,
-which names the choices of actions that are no keys, or `action_names(options)`, which names either;
-`tree(options) -> GameTree`, if it is small enough to be solved; `ABOUT`, a line for lists of games; `MEANINGS`, what
-its bots and reward terms are (`envs/listing.py`);
-`slow() -> str`, which says what makes it slow on this machine; `DEFAULTS`, sections of settings as `[game.NAME]` of
-the hyperparameter source has them; `PYTHON_BOTS`, bots in Python by name (docs/parts.md). Modules are imported when
-they are first used.
+which names the choices of actions that are no keys, or `action_names(options)`, which names either; `tree(options) ->
+GameTree`, if it is small enough to be solved; `ABOUT`, a line for lists of games; `MEANINGS`, what its bots and
+reward terms are (`envs/listing.py`); `slow() -> str`, which says what makes it slow on this machine;
+`layout(options)`, what the observed numbers are where the spec does not say; `DEFAULTS`, sections of settings as
+`[game.NAME]` of the hyperparameter source has them; `PYTHON_BOTS`, bots in Python by name (docs/parts.md). Modules
+are imported when they are first used.
 
 Everything goes by the game's own name, `spec(Options()).name`.
 """
@@ -20,6 +20,7 @@ import hashlib
 import inspect
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -33,12 +34,13 @@ from pydantic import BaseModel
 from league.envs import adapters, entry_points
 from league.envs.drawing import Drawing
 from league.envs.finding import Game, as_game, checked, spec_of
+from league.envs.lastaction import PART as LAST_ACTION
 from league.envs.lastaction import shows_last_action, with_last_action, wrap
 from league.envs.options import COMMON_ENV_KEYS, resolve
 from league.envs.sources import failing
 from league.envs.workers import WorkerBatch
 from league.errors import ConfigError, nearest, note_user_code
-from league.types import GameSpec, GameTree, MatchBatch, Source
+from league.types import GameSpec, GameTree, MatchBatch, ObservationPart, Source
 
 __all__ = ["COMMON_ENV_KEYS", "Game", "as_game"]
 ENTRY_POINTS = "league.games"
@@ -85,7 +87,7 @@ class Arrival:
     bots: Mapping[str, Any] = field(default_factory=dict)
     """Bots in Python that it carries."""
     kind: tuple[str, str] = ("", "")
-    """Module and name of an object's class or module: one of the same kind takes its place, as in a notebook."""
+    """As of `_kind_of`: an object of the same kind takes its place, as in a notebook, or the address of its file."""
 
 
 _games: dict[str, str | Game] = {
@@ -239,6 +241,23 @@ def spec(name: str, options: Mapping[str, Any]) -> GameSpec:
     """
     found = _guarded(name, lambda game: game.spec(_resolve(name, options)))
     return with_last_action(found) if shows_last_action(found) else found
+
+
+def layout(name: str, options: Mapping[str, Any]) -> tuple[ObservationPart, ...]:
+    """What the observed numbers of a seat are, part by part, for readers: with bounds where the game gives them.
+
+    Raises:
+        ConfigError: as `check_options`.
+    """
+    whole = spec(name, options)
+    give = getattr(_game(name), "layout", None)
+    parts = tuple(() if give is None else give(_resolve(name, options))) or whole.observation or ()
+    start = whole.opponent_slice[0] if shows_last_action(game(name).spec(_resolve(name, options))) else whole.obs_size
+    if not parts:
+        parts = (ObservationPart("observation", 0, (start,), bounds=whole.obs_range),)
+    if parts[-1].stop < whole.obs_size:
+        parts = (*parts, ObservationPart(LAST_ACTION, start, (whole.obs_size - start,), bounds=(-1.0, 1.0)))
+    return parts
 
 
 def make(name: str, *, rows: int, threads: int, options: Mapping[str, Any], workers: int = 0) -> MatchBatch:
@@ -450,7 +469,9 @@ def _is_again(earlier: Arrival | None, arrival: Arrival) -> bool:
         return False
     a, b = earlier.source, arrival.source
     is_same_source = (a.address == b.address != "") or (a.sha256 == b.sha256 != "")
-    return is_same_source or (earlier.kind == arrival.kind and a.address == b.address)
+    return is_same_source or (
+        earlier.kind == arrival.kind and (a.address == b.address or not (a.address and b.address))
+    )
 
 
 def _need_free(name: str, game: str | Game, where: str = "") -> None:
@@ -469,7 +490,9 @@ def _need_name(name: str, game: Game) -> None:
 
 
 def _kind_of(found: Any) -> tuple[str, str]:
-    if inspect.ismodule(found):
-        return found.__name__, ""
-    home = found if inspect.isclass(found) else type(found)
-    return home.__module__, home.__qualname__
+    """The file and the name of a game's class, or the file of its module; without a file the module's name."""
+    found = getattr(found, "match", found)
+    home = found if inspect.isclass(found) or inspect.ismodule(found) else type(found)
+    module = home.__name__ if inspect.ismodule(home) else home.__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return os.path.realpath(file) if file else module, "" if inspect.ismodule(home) else home.__qualname__

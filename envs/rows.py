@@ -51,6 +51,9 @@ class RowBatch:
         MatchError: a match breaks a rule.
     """
 
+    is_by_row = True
+    """`final_obs` is a match's own last view, as the match gave it: it may equal the first one of the next match."""
+
     def __init__(self, make: Callable[[], Match], rows: int, identity: str, found: Found = NOTHING) -> None:
         self._make, self._around = make, Around(found)
         matches = [make() for _ in range(rows)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import inspect
 import os
 import random
 import re
@@ -23,12 +24,12 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from league.envs.adapters import SCHEMES, library_version, module_of
+from league.envs.adapters import SCHEMES, file_of, library_version, module_of
 from league.envs.surroundings import alike
 from league.errors import ConfigError, LeagueError, described, note_user_code, plain
 from league.schema import read_file
@@ -57,6 +58,7 @@ class What(NamedTuple):
 
 GAME = What("env", "game", HOW)
 
+_ADAPTERS = str(Path(__file__).parent / "adapters") + os.sep
 _folders: set[Path] = set()
 """Where files of games lie that this process has imported."""
 
@@ -125,37 +127,80 @@ def parse(text: str, what: What = GAME) -> Address:
     return Address(text, "name", place, what=what)
 
 
-def locate(address: Address) -> Located:
+def locate(address: Address, file: str = "") -> Located:
     """The file behind an address, read and hashed; nothing of it runs, nor of the packages around it.
+
+    Args:
+        address: a file, a module or a scheme.
+        file: where a module's file lay before, for one that is neither installed nor in the current folder.
 
     Raises:
         GoneError: there is none.
         ConfigError: it is no file of Python code that can be read.
     """
     if address.kind == "scheme":
-        return _locate_scheme(address)
+        return _locate_scheme(address, file)
     assert address.kind != "name", "a name has no file"
-    path = _module_file(address) if address.kind == "module" else _whole(address)
+    path = _module_file(address, file) if address.kind == "module" else _whole(address)
     place = address.place if address.kind == "module" else str(path)
-    if not str(path).isprintable():
-        raise address.what.refuse(
-            f"{address.text!r}", f"its path {str(path)!r} cannot be written down; move it to another folder"
-        )
     data = _read(path, address)
     text = f"{place}:{address.part}" if address.part else place
     source = Source(text, _version_of(place) if address.kind == "module" else "", hashlib.sha256(data).hexdigest())
     return Located(source, address.kind, place, address.part, path, data, address.what)
 
 
-def _locate_scheme(address: Address) -> Located:
-    """A library's game; of one that a module registers, with that module's file."""
-    module, path, data, sha256 = module_of(address.place, address.part), None, b"", ""
-    if module:
-        path = _module_file(replace(address, kind="module", place=module))
+def _locate_scheme(address: Address, before: str) -> Located:
+    """A library's game; of one in a user's own file or module, with that file."""
+    part, path, data, sha256 = address.part, None, b"", ""
+    (file, behind), module = file_of(address.place, part), module_of(address.place, part)
+    if file:
+        path = _whole(replace(address, place=file))
+        part = f"{path}{behind}"
+    elif module:
+        path = _module_file(replace(address, kind="module", place=module), before)
+    if path is not None:
         data = _read(path, address)
         sha256 = hashlib.sha256(data).hexdigest()
-    source = Source(f"{address.place}:{address.part}", library_version(address.place), sha256)
-    return Located(source, "scheme", address.place, address.part, path, data)
+    source = Source(f"{address.place}:{part}", library_version(address.place), sha256)
+    return Located(source, "scheme", address.place, part, path, data)
+
+
+def address_of(thing: Any) -> str:
+    """The address of a class or a module in a file of its own; empty where there is none.
+
+    That is so of what was made in a function or a notebook, of the script that runs, and where the file has changed
+    since it was imported.
+    """
+    module = thing if inspect.ismodule(thing) else sys.modules.get(str(getattr(thing, "__module__", "")))
+    name = "" if module is thing else str(getattr(thing, "__qualname__", ""))
+    file = getattr(module, "__file__", None)
+    if module is None or module.__name__ == "__main__" or not file or not file.endswith(".py"):
+        return ""
+    if name and (not inspect.isclass(thing) or getattr(module, name, None) is not thing):
+        return ""
+    try:
+        data = read_file(Path(file), MAX_BYTES)
+    except (OSError, ValueError):
+        return ""
+    if not _has_code(data, file, thing):
+        return ""
+    is_named = bool(module.__package__ or _version_of(module.__name__))
+    return f"{module.__name__ if is_named else os.path.realpath(file)}{':' if name else ''}{name}"
+
+
+def _has_code(data: bytes, file: str, thing: Any) -> bool:
+    """Whether the functions of a class or a module that were read from a file are those that lie there now."""
+    try:
+        left, known = [compile(data, file, "exec", dont_inherit=True)], set[CodeType]()
+    except (SyntaxError, ValueError):
+        return False
+    while left:
+        code = left.pop()
+        known.add(code)
+        left += [x for x in code.co_consts if isinstance(x, CodeType)]
+    holders = [thing, *(x for x in vars(thing).values() if inspect.isclass(x))]
+    members = [inspect.unwrap(x) for holder in holders for x in vars(holder).values() if inspect.isfunction(x)]
+    return all(x.__code__ in known for x in members if x.__code__.co_filename == file)
 
 
 def load(found: Located) -> ModuleType:
@@ -216,7 +261,7 @@ def failing(where: str, setting: str = "env") -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, LeagueError | Interrupted):
             raise
-        raise ConfigError(f"{setting}={where}: {described(error)}{_line_of(error)}; mend it") from error
+        raise ConfigError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
 
 
 class _Bytes(SourceLoader):
@@ -305,7 +350,12 @@ def _need_own_siblings(found: Located) -> None:
 
 def _whole(address: Address) -> Path:
     try:
-        return Path(os.path.realpath(os.path.expanduser(address.place), strict=True))
+        path = Path(os.path.realpath(os.path.expanduser(address.place), strict=True))
+        if not str(path).isprintable():
+            raise address.what.refuse(
+                f"{address.text!r}", f"its path {str(path)!r} cannot be written down; move it to another folder"
+            )
+        return path
     except FileNotFoundError:
         raise _gone(address) from None
     except (OSError, ValueError) as error:
@@ -333,8 +383,8 @@ def _read(path: Path, address: Address) -> bytes:
         raise _unreadable(address, error) from None
 
 
-def _module_file(address: Address) -> Path:
-    """The file of a dotted name, found without importing the packages that it is in."""
+def _module_file(address: Address, before: str = "") -> Path:
+    """The file of a dotted name, found without importing the packages that it is in; else where it lay before."""
     top, *rest = address.place.split(".")
     spec: ModuleSpec | None = None
     try:
@@ -347,6 +397,8 @@ def _module_file(address: Address) -> Path:
             spec = None if paths is None else _find_in(name, list(paths))
     except (ImportError, ValueError, AttributeError):
         spec = None
+    if spec is None and before and os.path.isfile(before):
+        return Path(before)
     if spec is None:
         raise GoneError(
             f"{address.what.setting}={address.text!r}: no module {address.place!r} is installed or in this folder; give"
@@ -373,8 +425,11 @@ def _version_of(module: str) -> str:
     return version(names.pop()) if len(names) == 1 else ""
 
 
-def _line_of(error: BaseException) -> str:
-    """Where it was raised, in a bracket: the line of a file that cannot be read as Python, else the innermost frame."""
+def line_of(error: BaseException) -> str:
+    """Where it was raised, in a bracket: the line of a file that cannot be read as Python, else the innermost frame.
+
+    Frames of importing and of the adapters do not count.
+    """
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_inner(frame.filename)]
@@ -382,4 +437,4 @@ def _line_of(error: BaseException) -> str:
 
 
 def _is_inner(file: str) -> bool:
-    return file.startswith("<frozen") or file == __file__ or os.sep + "importlib" + os.sep in file
+    return file.startswith(("<frozen", _ADAPTERS)) or file == __file__ or os.sep + "importlib" + os.sep in file

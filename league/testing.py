@@ -187,7 +187,7 @@ def _with_bot(
         return lambda rows: registry.make(game, rows=rows, threads=1, options=options), player
     body = {"bots": {**found.match.bots, name: bot}, "__module__": found.match.__module__}
     match = type(found.match.__name__, (found.match,), body)
-    with_bot = MatchGame(match)
+    with_bot = MatchGame(match, found.Options)
     chosen = with_bot.Options(**options)
     return lambda rows: with_bot.make(rows, 1, chosen), with_bot.spec(chosen).bots.index(name)
 

@@ -11,12 +11,15 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
+from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from pydantic import Field
 
+from league.envs.adapters import file_of, own_maker
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, has_box2d, reason
@@ -34,15 +37,17 @@ FRAME_RATE = 30.0
 Limit = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-def open(rest: str) -> MatchGame:
-    """The game that `gymnasium:REST` names: `[MODULE:]ID`, and keywords in brackets if need be.
+def open(rest: str, module: ModuleType | None = None) -> MatchGame:
+    """The game that `gymnasium:REST` names: `[MODULE:]ID` or `FILE.py[:CLASS]`, and keywords in brackets if need be.
+
+    module: the one of MODULE or FILE, where it has run already.
 
     Raises:
         ConfigError: there is no such environment, it is not installed whole, or it cannot be played here.
     """
     where = f"gymnasium:{rest}"
-    name, keywords = parse_call(where, rest)
-    spec = _spec(where, name)
+    name, keywords = parse_call(where, file_of("gymnasium", rest)[1].removeprefix(":"))
+    spec = _spec(where, name, module)
     source = _Environment(where, spec, keywords)
     known = keywords_of(_creator(where, spec), {**spec.kwargs, **keywords})
     own = {
@@ -102,7 +107,7 @@ class _Environment:
             more: dict[str, Any] = (
                 {} if render_mode is None else {"render_mode": render_mode}
             )  # not all constructors have it
-            return gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more)
+            return _without_checks(gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more))
 
         def look() -> tuple[Facts, Callable[[], Copy], bool]:
             env = make(None)
@@ -117,18 +122,21 @@ class _Environment:
         return examined(self._where, look, "let it draw from self.np_random alone", _given(changed))
 
 
-def _spec(where: str, name: str) -> EnvSpec:
-    """What is registered under `[MODULE:]ID`.
+def _spec(where: str, name: str, module: ModuleType | None) -> EnvSpec:
+    """What is registered under `[MODULE:]ID`, or a class or function of the module.
 
     Raises:
-        ConfigError: nothing is.
+        ConfigError: there is nothing.
     """
-    module, _, own = name.rpartition(":")
+    place, _, own = name.rpartition(":")
     with silent():
-        if module:
-            _import(where, module)
+        if place and module is None:
+            module = _import(where, place)
         if own in registry:
             return registry[own]
+        maker = None if module is None else own_maker(module, own, where, "gymnasium")
+        if maker is not None:
+            return EnvSpec(maker.__name__, maker)
         try:
             found = gymnasium.spec(own)
         except gymnasium.error.Error as error:
@@ -137,17 +145,17 @@ def _spec(where: str, name: str) -> EnvSpec:
             return found
     close = nearest(own, registry)
     more = close if "did you mean" in close else "; Python's `gymnasium.pprint_registry()` lists those that are there"
-    where_else = "" if module else ", and gymnasium:MODULE:ID imports the module that registers it"
-    raise ConfigError(f"env={where}: {rule}{more}{where_else}")
+    ways = "gymnasium:MODULE:ID imports the module that registers it, gymnasium:./FILE.py:CLASS takes a class"
+    raise ConfigError(f"env={where}: {rule}{more}{'' if module else f', and {ways}'}")
 
 
-def _import(where: str, module: str) -> None:
+def _import(where: str, module: str) -> ModuleType:
     """Imports a module that registers environments, from the current folder, too."""
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.append(folder)  # last: it hides nothing
     try:
-        import_module(module)
+        return import_module(module)
     except Exception as error:
         raise ConfigError(f"env={where}: {module} cannot be imported: {reason(error)}") from error
 
@@ -161,6 +169,13 @@ def _creator(where: str, spec: EnvSpec) -> Any:
             return load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
     except Exception as error:
         raise ConfigError(f"env={where}: {reason(error)}") from error
+
+
+def _without_checks(env: Any) -> Any:
+    """An environment without the wrappers that do what a copy does itself: the order of calls, and the limit."""
+    while type(env) in (OrderEnforcing, TimeLimit):
+        env = env.env
+    return env
 
 
 def _given(changed: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ import pyspiel
 from pydantic import BaseModel
 
 from league.envs.adapters.apart import silent
+from league.envs.adapters.probing import reason
 from league.envs.adapters.spielbots import players_of
 from league.envs.adapters.spieltrees import grow
 from league.envs.match import Match, MatchGame
@@ -151,34 +152,38 @@ def open(rest: str) -> MatchGame:
     Raises:
         ConfigError: OpenSpiel has no such game, or it is of a kind that cannot be played here.
     """
-    known = pyspiel.registered_names()
+    names = pyspiel.registered_names()
     name = rest.partition("(")[0]
-    if name not in {*known, *SHORT}:
-        raise ConfigError(f"env=openspiel:{rest}: OpenSpiel has no game {name!r}{nearest(name, known)}")
+    if name not in {*names, *SHORT}:
+        raise ConfigError(f"env=openspiel:{rest}: OpenSpiel has no game {name!r}{nearest(name, names)}")
+    if name in SHORT and rest != name:
+        raise ConfigError(f"env=openspiel:{rest}: {name} is short for {SHORT[name]}; write that with other parameters")
     try:
         with silent():
             game = pyspiel.load_game(SHORT.get(rest, rest))
-    except pyspiel.SpielError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"env=openspiel:{rest}: {reason}; mend its parameters") from None
-    kind = game.get_type()
-    wrong = _why_not(game, kind)
+            kind = game.get_type()
+            wrong = _why_not(game, kind)
+            has_turns = not wrong and _has_turns(game)
+    except Exception as error:  # a SpielError, or what the games' own code raises, of C++ and of Python
+        known = next(kind for kind in pyspiel.registered_games() if kind.short_name == name)
+        own = ", ".join(known.parameter_specification) or "none"
+        raise ConfigError(
+            f"env=openspiel:{rest}: {reason(error)}; mend its parameters, NAME(key=value,...): {own}"
+        ) from None
     if wrong:
         raise ConfigError(f"env=openspiel:{rest}: {wrong}; take a game of two players whose odds are told")
     is_rps = rest == REPEATED_RPS
-    has_memory = kind.provides_information_state_tensor
-    shape = game.information_state_tensor_shape() if has_memory else game.observation_tensor_shape()
     players = players_of(game)
     brought = {
         "name": f"openspiel-{REPEATED_RPS}" if is_rps else _name(game, kind),
         "game": game,
-        "has_memory": has_memory,
-        "obs_size": 2 * THROWS if is_rps else int(np.prod(shape)) + SEATS,
+        "has_memory": kind.provides_information_state_tensor,
+        "obs_size": 2 * THROWS if is_rps else _tensor_size(game, kind) + SEATS,
         "action": game.num_distinct_actions(),
         "players": players,
         "utility": _utility(game, kind),
         "defaults": _rps_defaults(players) if is_rps else _defaults(game, players),
-        **_without(game, kind),
+        **_without(kind, has_turns),
     }
     found: Any = type("OpenSpielMatch", (RepeatedRps if is_rps else SpielMatch,), brought)
     found.__module__ = f"{__name__}.{brought['name']}"
@@ -228,20 +233,26 @@ def _rps_pool(players: Mapping[str, Any]) -> dict[str, Any]:
     return {"mix": {"self_play": 0.2, "roshambo": 0.8}, "groups": {"roshambo": [BOT_PREFIX + bot for bot in players]}}
 
 
-def _without(game: Any, kind: Any) -> dict[str, Any]:
+def _without(kind: Any, has_turns: bool) -> dict[str, Any]:
     """The method that the game's matches do not have: in turns `step`, always at once `play`."""
     if kind.dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL:
         return {"step": Match.step}
-    return {} if _has_turns(game) else {"play": Match.play}
+    return {} if has_turns else {"play": Match.play}
 
 
 def _has_turns(game: Any) -> bool:
-    """Whether some decision of a game, of those met in random matches, is one player's alone."""
-    rng, looks = np.random.default_rng(0), 0
+    """Whether some decision of a game, of those met in random matches, is one player's alone.
+
+    Raises:
+        ValueError: a match has no decision.
+    """
+    rng, looks, before = np.random.default_rng(0), 0, -1
     while looks < LOOKS:
-        state = game.new_initial_state()
+        if looks == before:
+            raise ValueError("a match of it is over before anybody decides")
+        state, before = game.new_initial_state(), looks
         while not state.is_terminal() and looks < LOOKS:
-            looks += 1
+            looks += not state.is_chance_node()
             if state.is_simultaneous_node():
                 legal = [state.legal_actions(player) or [pyspiel.INVALID_ACTION] for player in range(SEATS)]
                 state.apply_actions([int(rng.choice(actions)) for actions in legal])
@@ -262,7 +273,15 @@ def _why_not(game: Any, kind: Any) -> str:
         return "it draws its chance by itself, so a match could not be played again"
     if not (kind.provides_information_state_tensor or kind.provides_observation_tensor):
         return "it shows no tensor"
+    if game.num_distinct_actions() < 2 or _tensor_size(game, kind) < 1:
+        return "it has fewer than two actions, or a tensor without numbers"
     return ""
+
+
+def _tensor_size(game: Any, kind: Any) -> int:
+    """How many numbers a player sees."""
+    has_memory = kind.provides_information_state_tensor
+    return int(np.prod(game.information_state_tensor_shape() if has_memory else game.observation_tensor_shape()))
 
 
 def _name(game: Any, kind: Any) -> str:

@@ -22,15 +22,16 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pettingzoo
-from gymnasium import spaces
 from pettingzoo.utils import wrappers
 from pydantic import Field
 
+from league.envs.adapters import file_of, own_maker
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, has_box2d, reason
-from league.envs.adapters.spaces import Acts, Seen
-from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table
+from league.envs.adapters.roles import Deeds, Views
+from league.envs.adapters.spaces import Acts, Seen, range_of, spec_parts
+from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table, agents_of
 from league.envs.match import Match, MatchGame
 from league.envs.mixtures import choices_of
 from league.envs.row import MatchError, Rules
@@ -65,8 +66,8 @@ class ZooMatch(Match):
     def __init__(self, **options: Any) -> None:
         self._limit = int(options["max_steps"])
         facts = self._facts = self.source.facts(options)
-        self.obs_size, self.observation, self.action = facts.size, facts.parts, facts.acts.spec
-        self.obs_range = (min(seen.range[0] for seen in facts.seen), max(seen.range[1] for seen in facts.seen))
+        self.obs_size, self.layout, self.action = facts.views.size, facts.views.layout, facts.deeds.spec
+        self.observation, self.obs_range = spec_parts(self.layout), range_of(self.layout)
         self.tick_rate = facts.frame_rate
         self._table: Table | None = None
         self._stage: tuple[Table, int, int] | None = None
@@ -136,19 +137,21 @@ class ZooMatch(Match):
     def _settle(self) -> None:
         """What was paid, whose turn it is, and the end."""
         table = self.table
+        is_long = not table.is_over and len(self._log) >= self._limit
+        if is_long:
+            table.cut_off()
         for player, paid in enumerate(table.take_pay()):
             self._sums[player] += paid
             if paid and self._log:
                 self.reward(player ^ self._swap, REWARD, paid)
         alone = table.to_act if len(table.to_act) == 1 and not self._facts.is_parallel else ()
         self.to_move = alone[0] ^ self._swap if alone else None
-        is_long = len(self._log) >= self._limit
         if not table.is_over and not is_long:
             return
         sums = [self._sums[seat ^ self._swap] for seat in PLAYERS]
         for seat, total in enumerate(sums):
             self.measure(seat, "return", total)
-        cuts = [table.cut[player] or player in table.to_act for player in PLAYERS]
+        cuts = table.cuts
         winner = None if sums[0] == sums[1] else int(sums[1] > sums[0])
         self.end(winner, TRUNCATED if any(cuts) else TERMINATED, cut=(cuts[self._swap], cuts[1 ^ self._swap]))
 
@@ -175,18 +178,24 @@ def _legal(match: ZooMatch, seat: int) -> Any:
     return match._facts.choices.everything if legal is None else legal
 
 
-def open(rest: str) -> MatchGame:
-    """The game that `pettingzoo:REST` names: `[FAMILY/]NAME` or a dotted module, and keywords in brackets if need be.
+def open(rest: str, module: ModuleType | None = None) -> MatchGame:
+    """The game that `pettingzoo:REST` names: `[FAMILY/]NAME`, `MODULE[:CLASS]` or `FILE.py[:CLASS]`, and keywords in
+    brackets if need be.
+
+    module: the one of MODULE or FILE, where it has run already.
 
     Raises:
         ConfigError: there is no such environment, it is not installed whole, or it cannot be played here.
     """
     where = f"pettingzoo:{rest}"
-    name, keywords = parse_call(where, rest)
-    module = _module(where, name)
-    source = _Environment(where, module, keywords)
+    file, behind = file_of("pettingzoo", rest)
+    name, keywords = parse_call(where, behind)
+    place, _, part = name.rpartition(":") if ":" in name else (name, "", "")
+    module = module or _module(where, place)
+    stem = Path(file).stem if file else module.__name__.rpartition(".")[2]
+    makers, word = _makers(module, part, stem, where)
+    source = _Environment(where, makers, keywords)
     own = {"max_steps": (Limit, STEP_LIMIT, "decisions after which a match is cut")}
-    word = module.__name__.rpartition(".")[2]
     Options = options_model(word, source.keywords(), own)
     source.defaults = {word: field.default for word, field in Options.model_fields.items()}
     facts = source.facts(source.defaults)
@@ -197,7 +206,7 @@ def open(rest: str) -> MatchGame:
     }
     if not facts.is_won:
         body["utility"] = Utility(REWARD)
-    if facts.has_mask or facts.num_actions is not None:
+    if facts.has_mask or facts.deeds.is_unequal:
         body["legal"] = _legal
     if "rgb_array" not in (source.metadata.get("render_modes") or ()):
         body["render"] = Match.render
@@ -209,13 +218,8 @@ def open(rest: str) -> MatchGame:
 class _Environment:
     """An environment under whatever options, each looked at once."""
 
-    def __init__(self, where: str, module: ModuleType, keywords: Mapping[str, Any]) -> None:
-        self._where, self._keywords = where, dict(keywords)
-        self._is_parallel = hasattr(module, "parallel_env")
-        self._make = getattr(module, "parallel_env" if self._is_parallel else "env", None)
-        if self._make is None:
-            raise ConfigError(f"env={where}: {module.__name__} has neither env nor parallel_env; name another module")
-        self._makers = [self._make, *(getattr(module, name, None) for name in ("raw_env", "env"))]
+    def __init__(self, where: str, makers: list[Callable[..., Any]], keywords: Mapping[str, Any]) -> None:
+        self._where, self._makers, self._keywords = where, makers, dict(keywords)
         self.defaults: Mapping[str, Any] = {}
         self.metadata: Mapping[str, Any] = {}
         self._known: dict[str, Facts] = {}
@@ -224,8 +228,7 @@ class _Environment:
         """As `keywords_of`, of whatever makes it; some only pass on what they are given."""
         found: dict[str, tuple[Any, Any]] = {}
         for make in self._makers:
-            if make is not None:
-                found = keywords_of(make, self._keywords) | found
+            found = keywords_of(make, self._keywords) | found
         return {word: found[word] for word in found if word != "max_steps"}
 
     def _counts(self) -> list[str]:
@@ -248,8 +251,7 @@ class _Environment:
         return self._known[key]
 
     def _look(self, keywords: Mapping[str, Any]) -> Facts:
-        assert self._make is not None
-        maker = self._make
+        maker = self._makers[0]
 
         def make(render_mode: str | None) -> Any:
             more = {} if render_mode is None else {"render_mode": render_mode}
@@ -265,28 +267,17 @@ class _Environment:
         return examined(self._where, look, "let it draw from what reset(seed) seeds alone")
 
     def _facts_of(self, env: Any, make: Any) -> Facts:
-        agents = tuple(env.possible_agents)
+        agents = agents_of(env)
         if len(agents) != SEATS:
             raise ConfigError(
                 f"env={self._where}: it is for {len(agents)} agents; take one for two, or name keywords that make it"
                 f" so, as in NAME(num_players=2); its own are {', '.join(self._counts()) or 'none'}"
             )
-        one, two = (Seen(env.observation_space(agent)) for agent in agents)
-        if (one.parts or two.parts) and one.parts != two.parts:
-            raise ConfigError(f"env={self._where}: its agents see spaces of different parts; only numbers may differ")
-        actions = [env.action_space(agent) for agent in agents]
-        counts, larger = None, actions[0]
-        if actions[0] != actions[1]:
-            if not all(isinstance(space, spaces.Discrete) and space.start == 0 for space in actions):
-                raise ConfigError(
-                    f"env={self._where}: its agents have different action spaces; only Discrete may be so"
-                )
-            counts = (int(actions[0].n), int(actions[1].n))
-            larger = max(actions, key=lambda space: int(space.n))
-        acts = Acts(larger)
+        views = Views(*(Seen(env.observation_space(agent)) for agent in agents))
+        deeds = Deeds(*(Acts(env.action_space(agent)) for agent in agents))
         rate = float(env.metadata.get("render_fps") or FRAME_RATE)
-        both = (str(agents[0]), str(agents[1]))
-        return Facts(make, self._is_parallel, both, (one, two), acts, counts, choices_of(acts.spec), rate)
+        is_parallel = not hasattr(env, "last")
+        return Facts(make, is_parallel, views, deeds, choices_of(deeds.spec), rate)
 
 
 def _without_checks(env: Any) -> Any:
@@ -300,6 +291,22 @@ def _table(facts: Facts, render_mode: str | None = None) -> Table:
     return (AtOnce if facts.is_parallel else InTurns)(facts, render_mode)
 
 
+def _makers(module: ModuleType, part: str, stem: str, where: str) -> tuple[list[Callable[..., Any]], str]:
+    """What makes an environment, and then what it may pass keywords on to; and its name, of a whole module `stem`.
+
+    Raises:
+        ConfigError: the module has no such part, or makes none.
+    """
+    names = () if part else ("parallel_env", "env", "raw_env")
+    found = [getattr(module, name) for name in names if hasattr(module, name)]
+    if found:
+        return found, stem
+    maker = own_maker(module, part, where, "pettingzoo")
+    if maker is None:
+        raise ConfigError(f"env={where}: {part!r} is no name of a class or a function")
+    return [maker], maker.__name__
+
+
 def _module(where: str, name: str) -> ModuleType:
     """The module of an environment.
 
@@ -310,7 +317,7 @@ def _module(where: str, name: str) -> ModuleType:
     family, slash, word = name.rpartition("/")
     if slash:
         path = f"pettingzoo.{family}.{word}" if f"{family}/{word}" in known.values() else ""
-    elif "." in name:
+    elif "." in name or where.partition("(")[0].count(":") > 1:
         path, folder = name, os.getcwd()
         if folder not in sys.path:
             sys.path.append(folder)  # last: it hides nothing
@@ -318,6 +325,8 @@ def _module(where: str, name: str) -> ModuleType:
         path = "pettingzoo." + known[name].replace("/", ".") if name in known else ""
     if not path:
         close = nearest(word, known) if not slash else nearest(name, known.values())
+        if name.isidentifier() and Path(f"{name}.py").exists():
+            close = f"; name the file, pettingzoo:./{name}.py, or a class of the module, pettingzoo:{name}:CLASS"
         raise ConfigError(f"env={where}: PettingZoo has no environment {name!r}{close}")
     try:
         with silent():

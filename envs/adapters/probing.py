@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.adapters.apart import Drawn
+from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import SpaceError
+from league.envs.sources import line_of
 from league.errors import ConfigError, LeagueError
 
 FactsOf = TypeVar("FactsOf", bound=Any)
@@ -65,6 +67,8 @@ class Found:
     remembers: bool
     """Whether what was before shows in an episode of a seed, as in Box2D's worlds: each needs a new environment."""
     drawn: Drawn
+    has_mask: bool
+    """Whether it told what is legal at some time."""
     weight: float
     """Of its rewards: 1, or 0.1, 0.01, ... where discounted returns of random play are large."""
     is_won: bool
@@ -79,14 +83,14 @@ def probe(make: Callable[[], Played]) -> Found:
     one, two = make(), make()
     drawn = Drawn(*(any(pair) for pair in zip(one.drawn_since(0), two.drawn_since(0), strict=True)))
     opening, sums, problem, seed, is_new = list[npt.NDArray[Any]](), [0.0], "", 1, True
-    returns = [0.0]
-    rngs = [np.random.default_rng(0) for _ in range(2)]
+    rngs, has_mask, returns = [np.random.default_rng(0) for _ in range(2)], False, [0.0]
     for step in range(STEPS):
         if is_new:
             one.begin(seed)
             two.begin(seed)
             sums.append(0.0)
             is_new = False
+        has_mask |= one.has_mask
         views = one.show(), two.show()
         if not np.array_equal(*views, equal_nan=True):
             problem = f"two copies of one seed differ after {step} random steps"
@@ -103,7 +107,7 @@ def probe(make: Callable[[], Played]) -> Found:
     drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
     remembers = not problem and not _plays_again(one, opening)
     is_won = len({abs(amount) for amount in returns[:-1]} - {0.0}) == 1
-    return Found(problem, remembers, drawn, weight_of(max(map(abs, sums))), is_won)
+    return Found(problem, remembers, drawn, has_mask, weight_of(max(map(abs, sums))), is_won)
 
 
 def examined(
@@ -122,20 +126,20 @@ def examined(
     """
     try:
         facts, make, remembers = look()
-        found, tried = probe(make), make()
-        tried.begin(0)
+        found = probe(make)
+    except ReplyError as error:
+        raise ConfigError(f"env={where}: {error}; mend the environment, or wrap it{given}") from None
     except LeagueError:
         raise
     except SpaceError as error:
         raise ConfigError(f"env={where}: {error}; take another environment, or wrap it") from None
     except Exception as error:  # whatever its own code raises
-        raise ConfigError(f"env={where}: {reason(error)}{given}") from error
+        raise ConfigError(f"env={where}: {reason(error)}{given}{line_of(error)}") from error
     if found.problem:
         raise ConfigError(f"env={where}: {found.problem}, so a match could not be played again; {hint}")
     remembers = found.remembers or remembers
-    return replace(
-        facts, drawn=found.drawn, weight=found.weight, remembers=remembers, has_mask=tried.has_mask, is_won=found.is_won
-    )
+    shown = {"drawn": found.drawn, "weight": found.weight, "is_won": found.is_won, "has_mask": found.has_mask}
+    return replace(facts, remembers=remembers, **shown)
 
 
 def has_box2d(env: Any) -> bool:

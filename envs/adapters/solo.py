@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.adapters.apart import BOTH, Apart, Drawn, silent
+from league.envs.adapters.replies import SOLO, begun, flag_of, giving, reward_of, stepped
 from league.envs.adapters.spaces import Acts, Seen, mask_of
 from league.envs.choices import Choices
 from league.envs.match import Match
@@ -68,7 +69,9 @@ class Copy:
         self.is_over = self.is_cut = False
         self.total, self.length = 0.0, 0
         self.view: FloatArray = np.zeros(facts.seen.size, np.float32)
-        self._mask: Any = None
+        self.has_mask = False
+        """Whether it tells what is legal now."""
+        self._legal: Any = None
 
     def begin(self, seed: int) -> None:
         """Begins the episode of a seed."""
@@ -79,26 +82,31 @@ class Copy:
         self._is_used = True
         self._apart.seed(seed)
         with self._apart:
-            observation, info = self._env.reset(seed=seed)
+            reply = self._env.reset(seed=seed)
         self.is_over = self.is_cut = False
         self.total, self.length = 0.0, 0
-        self._see(observation, info)
+        with giving("reset"):
+            self._see(*begun(reply, SOLO))
 
     def step(self, action: Any) -> float:
         """Plays an action of the engine; returns the reward."""
         given = self._facts.acts.to_library(action)
         with self._apart:
-            observation, reward, terminated, truncated, info = self._env.step(given)
-        self.is_over, self.is_cut = bool(terminated or truncated), bool(truncated and not terminated)
-        paid = float(reward)
-        self.total += paid
+            reply = self._env.step(given)
         self.length += 1
-        self._see(observation, info)
+        with giving(f"step {self.length}"):
+            observation, reward, terminated, truncated, info = stepped(reply, SOLO)
+            is_done = flag_of("terminated", terminated)
+            is_cut = flag_of("truncated", truncated) or self.length >= self._facts.limit
+            self.is_over, self.is_cut = is_done or is_cut, is_cut and not is_done
+            paid = reward_of(reward)
+            self._see(observation, info)
+        self.total += paid
         return paid
 
     def legal(self) -> Any:
         """The options of what may be done now; None where everything may."""
-        return None if self._mask is None else self._facts.acts.legal(self._mask)
+        return self._legal
 
     def render(self) -> npt.NDArray[np.uint8]:
         """Its picture, of a copy that was made to be drawn."""
@@ -118,18 +126,15 @@ class Copy:
         """See `probing.Played`."""
         return self._apart.drawn_since(seed)
 
-    @property
-    def has_mask(self) -> bool:
-        """Whether it tells what is legal now."""
-        return self._mask is not None
-
     def _make(self) -> Any:
         with silent(), self._apart:
             return self._facts.make(self._render_mode)
 
     def _see(self, observation: Any, info: Mapping[str, Any]) -> None:
         self.view = self._facts.seen.flat(observation)
-        self._mask = mask_of(observation, info)
+        mask = mask_of(observation, info)
+        self.has_mask = mask is not None
+        self._legal = None if self.is_over else self._facts.acts.legal(mask)
 
 
 class Source(Protocol):
@@ -154,7 +159,8 @@ class SoloMatch(Match):
         facts = self._facts = self.source.facts(options)
         target = options.get("target")
         self._target = facts.target if target is None else float(target)
-        self.obs_size, self.obs_range, self.observation = facts.seen.size, facts.seen.range, facts.seen.parts
+        self.obs_size, self.layout = facts.seen.size, facts.seen.layout
+        self.obs_range, self.observation = facts.seen.range, facts.seen.parts
         self.action, self.tick_rate = facts.acts.spec, facts.frame_rate
         self._copies: list[Copy] = []
         self._seed = 0

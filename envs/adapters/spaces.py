@@ -8,13 +8,14 @@ image become [0, 1]. Keys are 0 and 1, choices are tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from league.envs.adapters.replies import ReplyError, told
 from league.types import ActionSpec, FloatArray, ObservationPart
 
 WIDE = 1_000.0
@@ -26,6 +27,10 @@ MASK = "action_mask"
 MOST_CHANNELS = 4
 """An array whose first side is so small, and its others larger, is an image with its channels first."""
 MOST_CHOICES = 2**15
+WHOLE = "observation"
+"""The name of an observation that has no parts."""
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+"""What reading a value raises that is not of its space."""
 Read = Callable[[Any], npt.NDArray[Any]]
 
 
@@ -42,6 +47,19 @@ class _Leaf:
     shape: tuple[int, ...]
     count: int
     read: Read
+    space: spaces.Space[Any]
+    bounds: tuple[float, float]
+    """The least and the greatest number that the space allows."""
+
+    @property
+    def name(self) -> str:
+        """What the part is called."""
+        return ".".join(map(str, self.keys)) or WHOLE
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest number that is taken: numbers may leave the bounds of their space."""
+        return (-SQUASHED, SQUASHED) if self.kind == "numbers" else self.bounds
 
 
 class Seen:
@@ -55,35 +73,90 @@ class Seen:
     """
 
     def __init__(self, space: spaces.Space[Any]) -> None:
-        self._leaves = list(_leaves(space, ()))
+        self._leaves = [leaf for leaf in _leaves(space, ()) if np.prod(leaf.shape)]
         sizes = [int(np.prod(leaf.shape)) for leaf in self._leaves]
-        if not sum(sizes):
+        if not sizes:
             raise SpaceError(f"the observation space {_told(space)} has nothing in it")
         self._ends = np.cumsum(sizes).tolist()
         self.size = sum(sizes)
-        self.range = (-SQUASHED, max([SQUASHED, *(leaf.count - 1.0 for leaf in self._leaves)]))
-        is_plain = all(leaf.kind == "numbers" for leaf in self._leaves)
-        self.parts: tuple[ObservationPart, ...] = () if is_plain else tuple(self._parts(sizes))
+        starts = [end - size for end, size in zip(self._ends, sizes, strict=True)]
+        self.layout = tuple(
+            ObservationPart(
+                leaf.name, start, leaf.shape, leaf.kind, leaf.count, None if leaf.kind == "tokens" else leaf.bounds
+            )
+            for leaf, start in zip(self._leaves, starts, strict=True)
+        )
+        """The parts of these numbers, with the bounds that the space gives."""
+
+    @property
+    def parts(self) -> tuple[ObservationPart, ...]:
+        """As a spec has them."""
+        return spec_parts(self.layout)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest number of all."""
+        return range_of(self.layout)
 
     def flat(self, observation: Any) -> FloatArray:
-        """An observation of the space, (size,)."""
+        """An observation of the space, (size,).
+
+        Raises:
+            ReplyError: it is not of the space: a part is missing or of another size, or a number is not finite.
+        """
         out = np.zeros(self.size, np.float32)
         start = 0
         for leaf, end in zip(self._leaves, self._ends, strict=True):
-            value = observation
-            for key in leaf.keys:
-                value = value[key]
-            out[start:end] = leaf.read(value)
+            part = out[start:end]
+            try:
+                value = observation
+                for key in leaf.keys:
+                    value = value[key]
+                values = leaf.read(value)
+                fits = values.size == end - start
+                if fits:
+                    part[:] = values
+            except UNREADABLE:
+                fits = False
+            low, high = leaf.limits
+            if not fits or not (low <= np.minimum.reduce(part) and np.maximum.reduce(part) <= high):
+                raise ReplyError(_problem(leaf, observation))
             start = end
         return out
 
-    def _parts(self, sizes: list[int]) -> Iterator[ObservationPart]:
-        start = 0
-        for leaf, size in zip(self._leaves, sizes, strict=True):
-            name = ".".join(map(str, leaf.keys)) or "observation"
-            bounds = (0.0, 1.0) if leaf.kind == "image" else None
-            yield ObservationPart(name, start, leaf.shape, leaf.kind, leaf.count, bounds)
-            start += size
+
+def spec_parts(layout: tuple[ObservationPart, ...]) -> tuple[ObservationPart, ...]:
+    """The parts of a spec's observation: empty where all are numbers, which may leave their space's bounds."""
+    if all(part.kind == "numbers" for part in layout):
+        return ()
+    return tuple(replace(part, bounds=None) if part.kind == "numbers" else part for part in layout)
+
+
+def range_of(layout: tuple[ObservationPart, ...]) -> tuple[float, float]:
+    """The least and the greatest number of a layout."""
+    return (-SQUASHED, max([SQUASHED, *(part.count - 1.0 for part in layout)]))
+
+
+def _problem(leaf: _Leaf, observation: Any) -> str:
+    """Why an observation is not of its space, by one part of it."""
+    value, whose = observation, f" with {leaf.name!r}" if leaf.keys else ""
+    try:
+        for key in leaf.keys:
+            value = value[key]
+    except UNREADABLE:
+        return f"an observation without {leaf.name!r}: {told(observation)}"
+    space = _told(leaf.space)
+    try:
+        array = np.asarray(value)
+        shape, numbers = array.shape, array.astype(np.float64)
+    except UNREADABLE:
+        return f"an observation{whose} that is no array of numbers, {told(value)}, where {space} is observation_space"
+    if shape != leaf.space.shape and (not leaf.space.shape or numbers.size != np.prod(leaf.space.shape)):
+        return f"an observation{whose} of shape {shape}, not {leaf.space.shape} as {space}"
+    if not np.isfinite(numbers).all():
+        number = numbers[~np.isfinite(numbers)].ravel()[0]
+        return f"an observation{whose} with {number} in it, which must be finite: {told(value)}"
+    return f"an observation{whose} outside {space}: {told(value)}"
 
 
 class Acts:
@@ -96,19 +169,57 @@ class Acts:
     def __init__(self, space: spaces.Space[Any]) -> None:
         self.spec, self.to_library = _action(space)
         self._space = space
+        self._parts: dict[Any, Acts] = {}
+        """Of a Dict or a Tuple, by key or number."""
+        if isinstance(space, spaces.Dict | spaces.Tuple):
+            keys = space.spaces if isinstance(space, spaces.Dict) else range(len(space.spaces))
+            self._parts = {key: Acts(space[key]) for key in keys}
 
     def legal(self, mask: Any) -> Any:
         """What `Match.legal` gives for a library's mask: of one choice an array, of several a tuple of arrays.
 
+        None, of the whole or of a part in a Dict or a Tuple, allows everything.
+
         Raises:
-            ValueError: there is no mask of that form for such actions.
+            ReplyError: there is no mask of that form for such actions, or nothing is legal.
         """
+        if mask is None:
+            return None
+        try:
+            return self._legal(mask)
+        except UNREADABLE:
+            raise ReplyError(f"an {MASK} that is none of {_told(self._space)}: {told(mask)}") from None
+
+    def _legal(self, mask: Any) -> Any:
+        if isinstance(self._space, spaces.Dict):
+            return {str(key): part.legal(mask.get(key)) for key, part in self._parts.items()}
+        if isinstance(self._space, spaces.Tuple):
+            return tuple(part.legal(own) for part, own in zip(self._parts.values(), mask, strict=True))
         if self.spec.kind == "multi_discrete" and self.spec.num_parts > 1:
-            parts = mask if isinstance(mask, tuple | list) else self.spec.split(np.asarray(mask).ravel())
-            return [np.flatnonzero(np.asarray(part)).tolist() for part in parts]
-        if self.spec.kind in ("discrete", "multi_discrete", "multi_binary"):
-            return np.flatnonzero(np.asarray(mask)).tolist()
-        raise ValueError(f"an {MASK} of the action space {_told(self._space)} cannot be read")
+            is_split = isinstance(mask, tuple | list) and len(mask) == self.spec.num_parts
+            parts = [np.asarray(part) for part in mask] if is_split else self._split(np.asarray(mask))
+            for part, size in zip(parts, self.spec.choices, strict=True):
+                self._need_size(part, size)
+            return [self._need_some(np.flatnonzero(part).tolist()) for part in parts]
+        if self.spec.kind == "box":
+            raise ReplyError(f"an {MASK} of {_told(self._space)}, which takes none: all its numbers are legal")
+        array = np.asarray(mask)
+        self._need_size(array, len(self.spec.choices) if self.spec.kind == "multi_binary" else self.spec.choices[0])
+        legal = np.flatnonzero(array).tolist()
+        return legal if self.spec.kind == "multi_binary" else self._need_some(legal)
+
+    def _split(self, mask: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        self._need_size(mask, sum(self.spec.choices))
+        return self.spec.split(mask.ravel())
+
+    def _need_size(self, mask: npt.NDArray[Any], size: int) -> None:
+        if mask.size != size:
+            raise ReplyError(f"an {MASK} of shape {mask.shape}, not ({size},) as {_told(self._space)} has actions")
+
+    def _need_some(self, legal: list[int]) -> list[int]:
+        if not legal:
+            raise ReplyError(f"an {MASK} without a legal action of {_told(self._space)}, and the episode goes on")
+        return legal
 
 
 def mask_of(observation: Any, info: Mapping[str, Any]) -> Any:
@@ -130,13 +241,14 @@ def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
         yield _box(space, keys)
     elif isinstance(space, spaces.Discrete):
         first = int(space.start)
-        yield _tokens(keys, (1,), int(space.n), lambda x: np.asarray(int(x) - first), space)
+        yield _tokens(keys, (1,), int(space.n), lambda x: np.asarray(x - first if int(x) == x else np.nan), space)
     elif isinstance(space, spaces.MultiDiscrete):
         firsts = np.asarray(space.start).ravel()
         size, count = int(space.nvec.size), int(space.nvec.max())
         yield _tokens(keys, (size,), count, lambda x: np.asarray(x).ravel() - firsts, space)
     elif isinstance(space, spaces.MultiBinary):
-        yield _Leaf(keys, "numbers", (int(np.prod(space.shape)),), 0, lambda x: np.asarray(x).ravel())
+        size = int(np.prod(space.shape))
+        yield _Leaf(keys, "numbers", (size,), 0, lambda x: np.asarray(x).ravel(), space, (0.0, 1.0))
     else:
         raise SpaceError(
             f"the observation space has {_told(space)}, whose size is not fixed or which is none of Box, Discrete,"
@@ -147,7 +259,7 @@ def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
 def _tokens(keys: tuple[Any, ...], shape: tuple[int, ...], count: int, read: Read, space: spaces.Space[Any]) -> _Leaf:
     if count > 2**24:
         raise SpaceError(f"the observation space {_told(space)} has more than 2^24 choices")
-    return _Leaf(keys, "tokens", shape, count, read)
+    return _Leaf(keys, "tokens", shape, count, read, space, (0.0, count - 1.0))
 
 
 def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
@@ -163,7 +275,8 @@ def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
             image = np.moveaxis(np.asarray(x), 0, -1) if is_first else np.asarray(x)
             return (image.ravel() - least) * scale
 
-        return _Leaf(keys, "image", (*shape[1:], shape[0]) if is_first else shape, 0, picture)
+        form = (*shape[1:], shape[0]) if is_first else shape
+        return _Leaf(keys, "image", form, 0, picture, space, (0.0, 1.0))
     low, high = low.ravel(), high.ravel()
     is_bounded = (low >= -WIDE) & (high <= WIDE)
     low, high = np.where(is_bounded, low, -1.0), np.where(is_bounded, high, 1.0)
@@ -178,7 +291,8 @@ def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
             values[free] = np.sign(loose) * np.log1p(np.abs(loose))
         return values
 
-    return _Leaf(keys, "numbers", (len(low),), 0, numbers)
+    bounds = (-SQUASHED, SQUASHED) if len(free) else (-1.0, 1.0)
+    return _Leaf(keys, "numbers", (len(low),), 0, numbers, space, bounds)
 
 
 def _action(space: spaces.Space[Any]) -> tuple[ActionSpec, Callable[[Any], Any]]:

@@ -10,9 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.adapters.apart import BOTH, Apart, Drawn, silent
-from league.envs.adapters.spaces import Acts, Seen, mask_of
+from league.envs.adapters.replies import (
+    LAST,
+    PARALLEL,
+    ReplyError,
+    begun,
+    by_agent,
+    flag_of,
+    giving,
+    reward_of,
+    stepped,
+    told,
+)
+from league.envs.adapters.roles import Deeds, Views
+from league.envs.adapters.spaces import mask_of
 from league.envs.choices import Choices
-from league.types import SEATS, FloatArray, ObservationPart
+from league.types import SEATS, FloatArray
 
 PLAYERS = range(SEATS)
 DEAD_TURNS = 100
@@ -21,18 +34,13 @@ DEAD_TURNS = 100
 
 @dataclass(frozen=True)
 class Facts:
-    """What an environment with certain keywords is. Players are its agents, in the order of `possible_agents`."""
+    """What an environment with certain keywords is. Players are its agents, in the order of `agents_of`."""
 
     make: Callable[[str | None], Any]
     """(render mode) -> the environment."""
     is_parallel: bool
-    agents: tuple[str, str]
-    seen: tuple[Seen, Seen]
-    """Of each player."""
-    acts: Acts
-    """Of the player who has more of them."""
-    num_actions: tuple[int, int] | None
-    """Of each player, where they differ; None where they do not."""
+    views: Views
+    deeds: Deeds
     choices: Choices
     frame_rate: float
     has_mask: bool = False
@@ -43,16 +51,14 @@ class Facts:
     is_won: bool = False
     """As `probing.Found.is_won`."""
 
-    @property
-    def size(self) -> int:
-        """How many numbers a seat sees: its own view, zeros where the other's is larger, and which player it is."""
-        return max(seen.size for seen in self.seen) + SEATS
 
-    @property
-    def parts(self) -> tuple[ObservationPart, ...]:
-        """The parts of these; empty where all are numbers."""
-        own = self.seen[0].parts
-        return (*own, ObservationPart("player", self.size - SEATS, (SEATS,))) if own else ()
+def agents_of(env: Any) -> tuple[Any, ...]:
+    """The agents of an environment that was reset, in the order of `possible_agents`.
+
+    Without these, or where the reset has called its agents otherwise, in that of `agents`.
+    """
+    possible = tuple(getattr(env, "possible_agents", None) or ())
+    return possible if set(env.agents) <= set(possible) else tuple(env.agents)
 
 
 @dataclass
@@ -68,14 +74,20 @@ class Table:
     """The players who decide next; empty: it is over."""
     paid: list[float] = field(default_factory=lambda: [0.0] * SEATS)
     """What each player was paid since `take_pay`."""
-    cut: list[bool] = field(default_factory=lambda: [False] * SEATS)
-    """Whether each player was cut off, rather than done."""
+    terminated: list[bool] = field(default_factory=lambda: [False] * SEATS)
+    """Whether the environment has terminated each player."""
+    truncated: list[bool] = field(default_factory=lambda: [False] * SEATS)
+    """Whether it has truncated each player."""
 
     def __post_init__(self) -> None:
         self._apart, self._is_used = Apart(self.facts.drawn), False
         self._env = self._make()
-        self._views: list[FloatArray] = [np.zeros(self.facts.size, np.float32) for _ in PLAYERS]
+        self._views: list[FloatArray] = []
         self._masks: list[Any] = [None] * SEATS
+        self._legal: list[Any] = [None] * SEATS
+        self._steps = 0
+        self.agents: tuple[Any, ...] = ()
+        """What the environment calls the players in this match."""
 
     @property
     def is_over(self) -> bool:
@@ -87,24 +99,37 @@ class Table:
         """Whether it tells what is legal."""
         return any(mask is not None for mask in self._masks)
 
+    @property
+    def cuts(self) -> tuple[bool, bool]:
+        """Whether each player is truncated if the match ends now: one that was not terminated in a match that was cut.
+
+        The environment has truncated a player, or the match ends while a player is still to act.
+        """
+        is_cut = not self.is_over or any(self.truncated)
+        return is_cut and not self.terminated[0], is_cut and not self.terminated[1]
+
     def begin(self, seed: int) -> None:
         """Begins the match of a seed."""
         if self.facts.remembers and self._is_used:
             self._env.close()
             self._apart.seed(0)
             self._env = self._make()
-        self._is_used, self.cut, self.paid = True, [False] * SEATS, [0.0] * SEATS
-        self._views = [np.zeros(self.facts.size, np.float32) for _ in PLAYERS]
-        self._masks = [None] * SEATS
+        self._is_used, self.paid = True, [0.0] * SEATS
+        self.terminated, self.truncated = [False] * SEATS, [False] * SEATS
+        self._views = [np.zeros(self.facts.views.size, np.float32) for _ in PLAYERS]
+        self._masks, self._steps = [None] * SEATS, 0
         self._apart.seed(seed)
-        with self._apart:
+        with self._apart, giving("reset"):
             self._begin(seed)
+            self._read_masks()
 
     def step(self, actions: Mapping[int, Any]) -> None:
         """Plays the actions of the players who are to act; of others they are ignored."""
-        given = {player: self.facts.acts.to_library(actions[player]) for player in self.to_act}
-        with self._apart:
+        given = {player: self.facts.deeds.to_library(player, actions[player]) for player in self.to_act}
+        self._steps += 1
+        with self._apart, giving(f"step {self._steps}"):
             self._step(given)
+            self._read_masks()
 
     def view(self, player: int) -> FloatArray:
         """What a player sees, or saw last."""
@@ -112,10 +137,10 @@ class Table:
 
     def legal(self, player: int) -> Any:
         """What a player may do; None where everything."""
-        mask, counts = self._masks[player], self.facts.num_actions
-        if mask is not None:
-            return self.facts.acts.legal(mask)
-        return None if counts is None else list(range(counts[player]))
+        return self._legal[player]
+
+    def cut_off(self) -> None:
+        """Pays what players would learn at their next turn, in a match that ends before it."""
 
     def take_pay(self) -> list[float]:
         """What each player was paid since it was last asked."""
@@ -150,22 +175,53 @@ class Table:
     def _step(self, actions: dict[int, Any]) -> None:
         raise NotImplementedError
 
+    def _note_end(self, player: int, terminated: Any, truncated: Any) -> None:
+        self.terminated[player] |= flag_of("terminated", terminated, self._whose(player))
+        self.truncated[player] |= flag_of("truncated", truncated, self._whose(player))
+
     def _make(self) -> Any:
         with silent(), self._apart:
             return self.facts.make(self.render_mode)
 
-    def _see(self, player: int, observation: Any, info: Mapping[str, Any]) -> None:
-        seen, flat = self.facts.seen[player], np.zeros(self.facts.size, np.float32)
-        flat[: seen.size] = seen.flat(observation)
-        flat[player - SEATS] = 1
-        self._views[player], self._masks[player] = flat, mask_of(observation, info)
+    def _see(self, player: int, observation: Any, info: Any) -> None:
+        try:
+            self._views[player] = self.facts.views.flat(player, observation)
+        except ReplyError as error:
+            raise ReplyError(f"{error}{self._whose(player)}") from None
+        self._masks[player] = mask_of(observation, info if isinstance(info, Mapping) else {})
+
+    def _read_masks(self) -> None:
+        for player in self.to_act:
+            try:
+                self._legal[player] = self.facts.deeds.legal(player, self._masks[player])
+            except ReplyError as error:
+                raise ReplyError(f"{error}{self._whose(player)}") from None
+
+    def _whose(self, player: int) -> str:
+        return f" of agent {self.agents[player]!r}"
+
+    def _need_agents(self) -> None:
+        self.agents = agents_of(self._env)
+        if len(self.agents) != SEATS:
+            raise ReplyError(f"the agents {told(list(self.agents))}, which must be {SEATS}")
+
+    def _need_known(self, agent: Any) -> None:
+        if agent not in self.agents:
+            raise ReplyError(f"an agent {agent!r}, which is none of {told(list(self.agents))}")
 
 
 class InTurns(Table):
     """Of an AEC environment. A player is paid what `last()` tells it when its turn comes."""
 
+    def cut_off(self) -> None:
+        """As `Table.cut_off`: what `last()` would tell the players that are not to act."""
+        for player, agent in enumerate(self.agents):
+            if player not in self.to_act and agent in self._env.agents:
+                self.paid[player] += reward_of(self._env._cumulative_rewards.get(agent, 0.0), self._whose(player))
+
     def _begin(self, seed: int) -> None:
         self._env.reset(seed=seed)
+        self._need_agents()
         self._look()
         self._go_on()
 
@@ -177,9 +233,11 @@ class InTurns(Table):
 
     def _look(self) -> None:
         env = self._env
-        for player, agent in enumerate(self.facts.agents):
+        for player, agent in enumerate(self.agents):
             if agent in env.agents:
-                self._see(player, env.observe(agent), env.infos.get(agent) or {})
+                self._see(player, env.observe(agent), by_agent("infos", env.infos).get(agent))
+            terminated, truncated = env.terminations.get(agent, False), env.truncations.get(agent, False)
+            self._note_end(player, terminated, truncated)
 
     def _go_on(self) -> None:
         """Pays whose turn it is, and takes out who is out."""
@@ -188,36 +246,42 @@ class InTurns(Table):
             if not env.agents:
                 self.to_act = ()
                 return
-            player = self.facts.agents.index(env.agent_selection)
-            _, paid, terminated, truncated, _ = env.last(observe=False)
-            self.paid[player] += float(paid)
+            self._need_known(env.agent_selection)
+            player = self.agents.index(env.agent_selection)
+            _, paid, terminated, truncated, _ = stepped(env.last(observe=False), LAST)
+            self.paid[player] += reward_of(paid, self._whose(player))
             if not (terminated or truncated):
                 self.to_act = (player,)
                 return
-            self.cut[player] = bool(truncated and not terminated)
             env.step(None)
-        raise RuntimeError(f"agents that are out have had {DEAD_TURNS} turns, and are still listed")
+        raise ReplyError(f"{DEAD_TURNS} turns to agents that are terminated or truncated; take them out of `agents`")
 
 
 class AtOnce(Table):
     """Of a parallel environment. Who is out waits for the other."""
 
     def _begin(self, seed: int) -> None:
-        observations, infos = self._env.reset(seed=seed)
-        self._look(observations, infos or {})
-
-    def _step(self, actions: dict[int, Any]) -> None:
-        agents = self.facts.agents
-        given = {agents[player]: action for player, action in actions.items()}
-        observations, rewards, terminated, truncated, infos = self._env.step(given)
-        for player, agent in enumerate(agents):
-            self.paid[player] += float(rewards.get(agent, 0.0))
-            if agent in given:
-                self.cut[player] = bool(truncated.get(agent) and not terminated.get(agent))
+        observations, infos = begun(self._env.reset(seed=seed), PARALLEL)
+        self._need_agents()
         self._look(observations, infos)
 
-    def _look(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
-        for player, agent in enumerate(self.facts.agents):
-            if agent in observations:
-                self._see(player, observations[agent], infos.get(agent) or {})
-        self.to_act = tuple(player for player in PLAYERS if self.facts.agents[player] in self._env.agents)
+    def _step(self, actions: dict[int, Any]) -> None:
+        given = {self.agents[player]: action for player, action in actions.items()}
+        observations, *dicts, infos = stepped(self._env.step(given), PARALLEL)
+        rewards, terminated, truncated = (by_agent(*pair) for pair in zip(PARALLEL[1:4], dicts, strict=True))
+        for player, agent in enumerate(self.agents):
+            self.paid[player] += reward_of(rewards.get(agent, 0.0), self._whose(player))
+            self._note_end(player, terminated.get(agent, False), truncated.get(agent, False))
+        self._look(observations, infos)
+
+    def _look(self, observations: Any, infos: Mapping[Any, Any]) -> None:
+        env, seen = self._env, by_agent(PARALLEL[0], observations)
+        for agent in env.agents:
+            self._need_known(agent)
+        is_out = [self.terminated[player] or self.truncated[player] for player in PLAYERS]  # some still list these
+        self.to_act = tuple(p for p in PLAYERS if self.agents[p] in env.agents and not is_out[p])
+        for player, agent in enumerate(self.agents):
+            if agent in seen:
+                self._see(player, seen[agent], infos.get(agent))
+            elif player in self.to_act:
+                raise ReplyError(f"observations without agent {agent!r}, which is in `agents`")

@@ -11,15 +11,16 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 from league import config as settings
 from league.arena import consent, lessons
 from league.arena.fitting import check_mix, default_layer, describe
 from league.config import Layer, updates
 from league.config.models import Config
-from league.envs import registry
+from league.envs import adapters, registry
 from league.envs.opening import open_game
-from league.envs.sources import GoneError, Located, locate, parse
+from league.envs.sources import GoneError, Located, address_of, locate, parse
 from league.errors import ConfigError, LeagueError, UsageError, one_line, plain
 from league.types import Source
 
@@ -43,8 +44,7 @@ def enter(env: object, say: Say | None = None) -> str | None:
     if env is None:
         return None
     if not isinstance(env, str):
-        home = None if inspect.ismodule(env) else sys.modules.get(str(getattr(env, "__module__", "")))
-        return registry.adopt(env, _shown(env), None, home, partial(_check_defaults, where=_shown(env)))
+        return _enter_object(env, say)
     if registry.is_known(env):
         _check_defaults(env, env)
         return env
@@ -56,10 +56,35 @@ def enter(env: object, say: Say | None = None) -> str | None:
         registry.options_model(env)  # says that there is none
     found = locate(address)
     name = _open(found)
-    told = consent.remember(name, registry.source(name), _file_of(found))
+    _remember(name, found, say)
+    return name
+
+
+def _enter_object(env: object, say: Say | None) -> str:
+    """As `enter`, of a module, a class or an object: one that lies in a file is the game of that file's address."""
+    address, scheme = address_of(env), adapters.scheme_of(env)
+    home = env if inspect.ismodule(env) else sys.modules.get(str(getattr(env, "__module__", "")))
+    if scheme and inspect.isclass(env):
+        if address:
+            name = enter(f"{scheme}:{address}", say)
+            assert name is not None, "only None has no name"
+            return name
+        alone = ModuleType(env.__module__)
+        setattr(alone, env.__name__, env)
+        return registry.adopt(adapters.open_game(scheme, env.__name__, alone), _shown(env))
+    found = locate(parse(address)) if address else None
+    source = None if found is None else found.source
+    carrier = None if home is env else home
+    name = registry.adopt(env, _shown(env), source, carrier, partial(_check_defaults, where=_shown(env)))
+    if found is not None:
+        _remember(name, found, say)
+    return name
+
+
+def _remember(name: str, found: Located, say: Say | None) -> None:
+    told = consent.remember(name, found.source, _file_of(found))
     if told and say is not None:
         say(told)
-    return name
 
 
 def find_again(name: str, then: Source, whose: str, env: object = None, say: Say | None = None) -> str:
@@ -150,11 +175,6 @@ def load_settings(
     return settings.with_options(config, config.env.options, lessons.completed(config)), told
 
 
-def address_of(name: str) -> str:
-    """What `--env` takes for a registered game."""
-    return registry.source(name).address or name
-
-
 def _open(found: Located) -> str:
     """Runs what was located and registers its game; returns its name."""
     return open_game(found, partial(_check_defaults, where=found.source.address))
@@ -207,7 +227,7 @@ def _named_elsewhere(name: str, then: Source) -> Located | None:
     for entry in sorted(entries, key=lambda entry: entry.sha256 != then.sha256):
         try:
             address = parse(entry.address)
-            found = None if address.kind == "name" else locate(address)
+            found = None if address.kind == "name" else locate(address, entry.file)
         except ConfigError:
             continue
         if found is not None and consent.is_named(name, found.source, _file_of(found)):

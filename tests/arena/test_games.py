@@ -824,3 +824,144 @@ def test_a_module_that_a_library_imports_is_named_with_its_file() -> None:
     gymnasium.registry.pop("Own-v0", None)
     for word, module in {"pettingzoo:mpe2.push_v3(N=2)": "mpe2.push_v3", "pettingzoo:classic/rps_v2": ""}.items():
         assert adapters.module_of(*word.split(":", 1)) == module
+
+
+# Classes and files of environments
+
+ENVIRONMENTS = """
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+
+class Walk(gymnasium.Env):
+    observation_space, action_space = spaces.Box(-9, 9, (2,), np.float32), spaces.Discrete(2)
+
+    def __init__(self, length=5):
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.x = 0, self.np_random.uniform()
+        return self.see(), {}
+
+    def see(self):
+        return np.array([self.x, self.t], np.float32)
+
+    def step(self, action):
+        self.t += 1
+        self.x += action
+        return self.see(), float(action), self.t >= self.length, False, {}
+
+
+class Both(ParallelEnv):
+    metadata, render_mode, possible_agents = {"name": "both_v0"}, None, ["a", "b"]
+    observation_space = lambda self, agent: Walk.observation_space
+    action_space = lambda self, agent: Walk.action_space
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.walks = ["a", "b"], {x: Walk() for x in "ab"}
+        firsts = {x: walk.reset(seed=seed) for x, walk in self.walks.items()}
+        return {x: first[0] for x, first in firsts.items()}, {x: {} for x in "ab"}
+
+    def step(self, actions):
+        each = {x: self.walks[x].step(action) for x, action in actions.items()}
+        self.agents = [x for x in self.agents if not each[x][2]]
+        return tuple({x: values[i] for x, values in each.items()} for i in range(5))
+"""
+
+
+@pytest.mark.parametrize("address", ["gymnasium:./ponds.py:Walk", "gymnasium:ponds.py", "pettingzoo:./ponds.py:Both"])
+def test_an_environment_in_a_file_is_found_from_any_folder(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its whole path, with keywords as well; not once the file has changed."""
+    pytest.importorskip("pettingzoo")
+    Path("ponds.py").write_text(ENVIRONMENTS)
+    name = games.enter(address)
+    assert name == f"{address.partition(':')[0]}-{'Both' if 'Both' in address else 'Walk'}"
+    then = registry.source(name)
+    assert str(Path("ponds.py").resolve()) in then.address and len(then.sha256) == 64
+    monkeypatch.chdir(tmp_path)
+    forget()
+    assert games.find_again(name, then, "r") == ""
+    Path("here/ponds.py").write_text(ENVIRONMENTS + "# changed\n")
+    forget()
+    assert "has changed since you named it" in refusal(lambda: games.find_again(name, then, "r"), UsageError)
+
+
+def test_a_module_of_the_current_folder_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its file lay when it was named."""
+    Path("meadow.py").write_text(ENVIRONMENTS)
+    name = games.enter("gymnasium:meadow:Walk")
+    then = registry.source(name)
+    forget()
+    sys.modules.pop("meadow")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(Path.cwd()))])
+    monkeypatch.chdir(tmp_path)
+    assert games.find_again(name, then, "r") == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("gymnasium:ponds.py:Both", "Both is an environment of pettingzoo; write pettingzoo: in place of gymnasium"),
+        ("gymnasium:ponds.py:Wlak", "it has no 'Wlak'; did you mean `Walk`"),
+        ("pettingzoo:ponds.py:Bot", "it has no 'Bot'; did you mean `Both`"),
+        ("pettingzoo:gone.py:Both", "there is no such file"),
+        ("pettingzoo:ponds", "name the file, pettingzoo:./ponds.py"),
+        ("ponds.py", "Both is an environment of pettingzoo; pass pettingzoo:"),
+        ("ponds.py:Walk", "it is an environment of gymnasium; pass its class, or gymnasium:FILE.py:CLASS"),
+        ("gymnasium:two.py", "it defines several environments; add one, :Far or :Near"),
+        ("gymnasium:ponds.py:Walk(length=0", "behind the name stands"),
+    ],
+)
+def test_what_is_no_environment_of_a_file_is_one_line(address: str, words: str) -> None:
+    """With the way to write it."""
+    pytest.importorskip("pettingzoo")
+    Path("ponds.py").write_text(ENVIRONMENTS)
+    Path("two.py").write_text("import gymnasium\nclass Near(gymnasium.Env): pass\nclass Far(Near): pass\n")
+    assert re.search(words, refusal(lambda: games.enter(address)))
+
+
+def test_a_class_and_its_file_are_one_game(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In either order, in one process or later: the class is found again by its file."""
+    pytest.importorskip("pettingzoo")
+    write_game(Path("own_duel.py"))
+    Path("streams.py").write_text(ENVIRONMENTS)
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    own_duel, streams = importlib.import_module("own_duel"), importlib.import_module("streams")
+    for thing, address in {
+        own_duel: "own_duel.py",
+        streams.Walk: "gymnasium:streams.py:Walk",
+        streams.Both: "pettingzoo:streams.py:Both",
+    }.items():
+        for first, second in ((thing, address), (address, thing)):
+            forget()
+            name = games.enter(first)
+            source = registry.source(name)
+            assert games.enter(second) == name and registry.source(name).sha256 == source.sha256 != ""
+            forget()
+            assert games.find_again(name, source, "r") == ""
+
+
+def test_a_class_that_its_file_no_longer_has_is_no_game_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is hashed must be what runs."""
+    path = write_game(Path("drifting.py"))
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    module = importlib.import_module("drifting")
+    path.write_text(
+        path.read_text().replace("def make(rows, threads, options):", "def make(rows, threads, options):\n    1 + 1")
+    )
+    forget()
+    assert not registry.source(games.enter(module)).address
+
+
+def test_an_environments_class_without_a_file_is_a_game() -> None:
+    """As one that was made in a notebook."""
+    scope: dict[str, Any] = {"__name__": "nowhere"}
+    exec(ENVIRONMENTS, scope)  # noqa: S102 - our own text
+    assert games.enter(scope["Walk"]) == "gymnasium-Walk"

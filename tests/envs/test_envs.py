@@ -179,7 +179,7 @@ BROKEN: list[tuple[type[MatrixBatch], str]] = [
     (NoFinalObs, r"final_obs\[0\] is nan, .* not written"),
     (BothEnds, "both terminated and truncated"),
     (BotsIgnored, "bot constant in seat 0 follows"),
-    (DeafSeat, "seat 1 is EXTERNAL"),
+    (DeafSeat, "nothing depends on the actions of seat 1"),
     (PlaceMatters, "at another index"),
     (OneSeed, "two rows from the same seed"),
     (SameSeedAgain, "has the first one's seed"),

@@ -135,6 +135,11 @@ def test_a_run_is_trained_stopped_and_found_again(tmp_path: Path) -> None:
         ("kuhn_poker(players=3)", "it is for 3 players"),
         ("tic_tac_toe(x=1)", "Unknown parameter 'x'"),
         ("blackjack", "it is for 1 players"),
+        ("nfg_game", r"mend its parameters, NAME\(key=value,...\): filename"),
+        ("go(board_size=300)", "supports board size up to 19"),
+        ("hex(board_size=0)", "it has fewer than two actions"),
+        ("repeated_game(stage_game=matrix_rps(),num_repetitions=0)", "is over before anybody decides"),
+        ("repeated_rps(x=2)", r"repeated_rps is short for repeated_game\("),
     ],
 )
 def test_what_cannot_be_played_is_one_line(rest: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:

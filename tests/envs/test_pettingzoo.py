@@ -143,7 +143,7 @@ def test_a_match_is_the_one_that_pettingzoo_plays(name: str) -> None:
                 there, cut = replayed_at_once(env, seeds[row], played[row])
             else:
                 there, cut, seen = replayed_in_turns(env, seeds[row], played[row])
-                seens = batch.matches[row]._facts.seen
+                seens = batch.matches[row]._facts.views._seen
                 for (seat, view, mask), (agent, observation) in zip(views[row], seen, strict=True):
                     player = agents.index(agent)
                     assert seat == player ^ swap and view[-2:].tolist() == [player == 0, player == 1]
@@ -181,6 +181,54 @@ def test_a_long_match_is_cut() -> None:
         batch.actions[range(2), swaps] = 3
         batch.step()
     assert batch.truncated.all() and batch.cut_seats.all() and batch.result["winner"].tolist() == swaps
+
+
+def cut_by_agent(name: str, max_steps: int) -> dict[str, bool]:
+    """Whether each agent is told that it was truncated, in a match of `max_steps` decisions."""
+    batch = batch_of(name, 1, max_steps=max_steps)
+    batch.reset(0)
+    match = batch.matches[0]
+    swap, agents = match._swap, match.table.agents
+    for _ in range(max_steps):
+        assert not (batch.terminated[0] or batch.truncated[0])
+        batch.actions[:] = batch.spec.action.legal_actions(
+            batch.mask, np.full((1, 2, batch.spec.action.num_draws), 0.5)
+        )
+        batch.step()
+    assert batch.terminated[0] or batch.truncated[0]
+    return {agents[seat ^ swap]: bool(batch.cut_seats[0, seat]) for seat in range(2)}
+
+
+@pytest.mark.parametrize("max_steps", [1, 2, 3])
+@pytest.mark.parametrize("name", ["tictactoe_v3", "connect_four_v3", "tests.helpers.payday_v0"])
+def test_both_agents_in_turn_are_truncated_where_the_match_is_cut(name: str, max_steps: int) -> None:
+    """By `env.max_steps`: the one that moved last, too."""
+    assert set(cut_by_agent(name, max_steps).values()) == {True}
+
+
+def test_an_agent_that_was_terminated_stays_so_in_a_match_that_is_cut() -> None:
+    """In turns, where the other one is cut by the limit or by the environment."""
+    expected = {"wide": True, "narrow": False}
+    assert cut_by_agent("tests.helpers.payday_v0", 5) == expected
+    assert cut_by_agent("tests.helpers.payday_v0", 6) == expected, "the environment's own truncation"
+
+
+def test_a_turn_before_the_cut_is_paid() -> None:
+    """What the agent that moved last would learn from `last()` at its next turn."""
+    batch = batch_of("tests.helpers.payday_v0", 1, max_steps=1)
+    batch.reset(0)
+    batch.actions[:] = 1
+    mover = int(batch.to_act[0, 1])
+    batch.step()
+    assert batch.reward_terms[0, [mover, 1 - mover], 0].tolist() == [1.0, 0.5]
+
+
+@pytest.mark.parametrize("kind", [zoo_envs.Emptied, zoo_envs.EmptiedInTurns, zoo_envs.StillListed])
+def test_an_environments_own_truncation_reaches_both_agents(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of one that clears `agents` at once, or that leaves them listed."""
+    found = zoo_envs.module(kind)
+    monkeypatch.setitem(sys.modules, found.__name__, found)
+    assert set(cut_by_agent(found.__name__, 4).values()) == {True}
 
 
 @pytest.mark.slow

@@ -106,6 +106,209 @@ class Payday(AECEnv[str, Any, Any]):
         return self.terminations[agent] or self.truncations[agent]
 
 
+class Emptied(Uneven):
+    """Truncates one agent after four steps, says nothing of the other, and clears the list."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        """As `Uneven.step`."""
+        seen, rewards, *_ = super().step(actions)
+        self.agents = [] if self.steps == 4 else list(AGENTS)
+        out = dict.fromkeys(AGENTS, False)
+        return seen, rewards, out, {"wide": self.steps == 4}, {agent: {} for agent in AGENTS}
+
+
+class StillListed(Uneven):
+    """Truncates both agents after four steps, and forgets to clear the list."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        """As `Uneven.step`."""
+        seen, rewards, *_ = super().step(actions)
+        self.agents = list(AGENTS)
+        seen = self._see()
+        return seen, rewards, dict.fromkeys(AGENTS, False), dict.fromkeys(AGENTS, self.steps == 4), {}
+
+
+class EmptiedInTurns(Payday):
+    """Truncates both agents after four turns and clears the list, without a last turn of theirs."""
+
+    def step(self, action: Any) -> None:
+        """As `Payday.step`, with nobody out before."""
+        self.made = dict.fromkeys(AGENTS, 0)
+        super().step(action)
+        if self.turns == 4:
+            self.truncations, self.agents = dict.fromkeys(AGENTS, True), []
+
+
+class Numbered(Uneven):
+    """Its agents are the numbers 0 and 1."""
+
+    NAMES: tuple[Any, Any] = (0, 1)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.possible_agents = list(self.NAMES)
+
+    def observation_space(self, agent: Any) -> Any:
+        """Two numbers."""
+        return spaces.Box(-10, 10, (2,), np.float32)
+
+    def action_space(self, agent: Any) -> Any:
+        """Three actions."""
+        return spaces.Discrete(3)
+
+    def names(self) -> list[Any]:
+        """The agents of the match that begins."""
+        return list(self.NAMES)
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """As `Uneven.reset`."""
+        super().reset(seed)
+        self.agents = self.names()
+        return self._see(), {agent: {} for agent in self.agents}
+
+    def step(self, actions: dict[Any, Any]) -> Any:
+        """Pays what was chosen; four steps."""
+        assert set(actions) == set(self.agents)
+        self.steps += 1
+        seen, over = self._see(), self.steps == 4
+        flags = dict.fromkeys(self.agents, over), dict.fromkeys(self.agents, False)
+        rewards, infos = {a: float(x) for a, x in actions.items()}, {a: {} for a in self.agents}
+        if over:
+            self.agents = []
+        return seen, rewards, *flags, infos
+
+    def _see(self) -> Any:
+        return {agent: np.array([self.start[0], self.steps], np.float32) for agent in self.agents}
+
+
+class Paired(Numbered):
+    """Its agents are tuples."""
+
+    NAMES = (("team", 0), ("team", 1))
+
+
+class Renamed(Numbered):
+    """Calls its agents otherwise in every match."""
+
+    NAMES = ("first", "second")
+
+    def names(self) -> list[Any]:
+        """As `Numbered.names`."""
+        self.match = getattr(self, "match", 0) + 1
+        return [f"{name}_{self.match}" for name in self.NAMES]
+
+
+class NoPossible(Renamed):
+    """Does not say which agents are possible."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        del self.possible_agents
+
+
+class Roles(Numbered):
+    """Agents whose Dict observations and actions of several kinds differ in size."""
+
+    NAMES = ("hunter", "prey")
+
+    def observation_space(self, agent: Any) -> Any:
+        """Parts that both have, of unequal sizes, and one that only the hunter has."""
+        large = agent == "hunter"
+        parts = {"me": spaces.Box(-9, 9, (3 if large else 2,)), "near": spaces.MultiDiscrete([4] * (3 if large else 1))}
+        return spaces.Dict({**parts, "map": spaces.Box(0, 1, (5, 6, 1) if large else (3, 4, 1))})
+
+    def action_space(self, agent: Any) -> Any:
+        """Choices of unequal sizes, keys that only one has."""
+        large = agent == "hunter"
+        parts = {"move": spaces.MultiDiscrete([5, 3] if large else [4]), "aim": spaces.Box(-1, 1, (2 if large else 1,))}
+        return spaces.Dict({**parts, "keys": spaces.MultiBinary(2)} if large else parts)
+
+    def step(self, actions: dict[Any, Any]) -> Any:
+        """Pays by every part."""
+        assert all(self.action_space(agent).contains(action) for agent, action in actions.items()), actions
+        paid = {a: float(x["move"].sum() + x["aim"].sum() + np.sum(x.get("keys", 0))) for a, x in actions.items()}
+        return super().step(paid)
+
+    def _see(self) -> Any:
+        seen = {}
+        for agent in self.agents:
+            space = self.observation_space(agent)
+            me, near = (
+                np.full(space["me"].shape, self.steps, np.float32),
+                np.full(space["near"].shape, 1 + self.steps % 3),
+            )
+            seen[agent] = {"me": me, "near": near, "map": np.full(space["map"].shape, self.start[0] / 5, np.float32)}
+        return seen
+
+
+class Unlike(Numbered):
+    """One agent sees numbers where the other sees a choice."""
+
+    def observation_space(self, agent: Any) -> Any:
+        """Numbers and a choice by one name."""
+        return spaces.Dict({"x": spaces.Box(-1, 1, (1,)) if agent == 0 else spaces.Discrete(3)})
+
+
+class ActsUnlike(Numbered):
+    """One agent chooses where the other gives a number."""
+
+    def action_space(self, agent: Any) -> Any:
+        """A choice and a number by one name."""
+        return spaces.Dict({"x": spaces.Box(-1, 1, (1,)) if agent == 0 else spaces.Discrete(3)})
+
+
+class OldDones(Numbered):
+    """Gives one `done` an agent."""
+
+    def step(self, actions: dict[Any, Any]) -> Any:
+        """As `Numbered.step`."""
+        seen, rewards, out, _, infos = super().step(actions)
+        return seen, rewards, out, infos
+
+
+class OldBegin(Numbered):
+    """Gives observations alone from its reset."""
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """As `Numbered.reset`."""
+        return super().reset(seed)[0]
+
+
+class Unseen(Numbered):
+    """Forgets an agent's observation."""
+
+    def _see(self) -> Any:
+        seen = super()._see()
+        return {agent: x for agent, x in seen.items() if self.steps < 2 or agent == 0}
+
+
+class ListedRewards(Numbered):
+    """Pays in a list."""
+
+    def step(self, actions: dict[Any, Any]) -> Any:
+        """As `Numbered.step`."""
+        seen, _, *rest = super().step(actions)
+        return seen, [0.0, 1.0], *rest
+
+
+class Stranger(Payday):
+    """Lets an agent move that is not there."""
+
+    def step(self, action: Any) -> None:
+        """As `Payday.step`."""
+        super().step(action)
+        self.agent_selection = "nobody"
+
+
+class Stuck(Payday):
+    """Gives the other agent no legal action."""
+
+    def observe(self, agent: str) -> Any:
+        """As `Payday.observe`."""
+        seen = super().observe(agent)
+        return {**seen, "action_mask": np.zeros(3, np.int8)} if self.turns == 2 else seen
+
+
 def module(kind: type[Any]) -> ModuleType:
     """A module of an environment, as the library has one for each."""
     found: Any = ModuleType(f"tests.helpers.{kind.__name__.lower()}_v0")

@@ -1,0 +1,116 @@
+"""What an environment gives from `reset` and `step`, read by the APIs of Gymnasium and PettingZoo.
+
+What these do not allow is refused in their words. A message continues `reset gave` or `step 6 gave`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from league.envs.row import MatchError
+
+MOST = 1e30
+"""Of a reward: the return of a million steps fits float32."""
+MOST_LETTERS = 80
+FLAGS = ("terminated", "truncated")
+SOLO = ("observation", "reward", *FLAGS, "info")
+"""What a step of Gymnasium gives."""
+PARALLEL = ("observations", "rewards", "terminations", "truncations", "infos")
+"""What a step of a `ParallelEnv` gives: dicts by agent."""
+LAST = SOLO
+"""What `last()` of an `AECEnv` gives."""
+
+
+class ReplyError(MatchError):
+    """An environment gave what its library's API does not allow."""
+
+
+@contextmanager
+def giving(call: str) -> Iterator[None]:
+    """Puts the call in front of a `ReplyError` raised within, such as `step 6`."""
+    try:
+        yield
+    except ReplyError as error:
+        raise ReplyError(f"{call} gave {error}") from None
+
+
+def begun(reply: Any, names: Sequence[str]) -> tuple[Any, Any]:
+    """The two values of a reset, `names` being those of a step.
+
+    Raises:
+        ReplyError: it is something else.
+    """
+    if isinstance(reply, tuple) and len(reply) == 2 and isinstance(reply[1], Mapping):
+        return reply
+    wanted = f"({names[0]}, {names[-1]})"
+    if isinstance(reply, tuple) and len(reply) == 2:
+        raise ReplyError(f"{names[-1]}={told(reply[1])}, which must be a dict: {wanted}")
+    raise ReplyError(f"{told(reply)}, not {wanted}; without {names[-1]} is the old API of Gym and PettingZoo")
+
+
+def stepped(reply: Any, names: Sequence[str]) -> tuple[Any, Any, Any, Any, Any]:
+    """The five values of a step.
+
+    Raises:
+        ReplyError: it is something else.
+    """
+    wanted = f"({', '.join(names)})"
+    if not isinstance(reply, tuple | list):
+        raise ReplyError(f"{told(reply)}, not {wanted}")
+    if len(reply) != len(names):
+        old = "; with one `done` for both flags is the old API of Gym and PettingZoo" if len(reply) == 4 else ""
+        raise ReplyError(f"{len(reply)} values, not {wanted}{old}")
+    if not isinstance(reply[4], Mapping):
+        raise ReplyError(f"{names[4]}={told(reply[4])}, which must be a dict")
+    return reply[0], reply[1], reply[2], reply[3], reply[4]
+
+
+def by_agent(name: str, value: Any) -> Mapping[Any, Any]:
+    """A dict by agent.
+
+    Raises:
+        ReplyError: it is none.
+    """
+    if isinstance(value, Mapping):
+        return value
+    raise ReplyError(f"{name}={told(value)}, which must be a dict by agent")
+
+
+def reward_of(value: Any, whose: str = "") -> float:
+    """A reward as a number.
+
+    whose: ` of agent 'a'`, for errors.
+
+    Raises:
+        ReplyError: it is none, or not finite.
+    """
+    try:
+        paid = float(value) if not isinstance(value, str | bytes) else None
+    except (TypeError, ValueError):
+        paid = None
+    if paid is None:
+        raise ReplyError(f"the reward {told(value)}{whose}, which must be a number")
+    if not abs(paid) <= MOST:
+        raise ReplyError(f"the reward {told(value)}{whose}, which must be finite, at most {MOST:g}")
+    return paid
+
+
+def flag_of(name: str, value: Any, whose: str = "") -> bool:
+    """`terminated` or `truncated`; a number 0 or 1 serves as well.
+
+    Raises:
+        ReplyError: it is something else.
+    """
+    if value is True or value is False or (isinstance(value, np.bool_ | int | np.integer) and value in (0, 1)):
+        return bool(value)
+    raise ReplyError(f"{name}={told(value)}{whose}, which must be a bool")
+
+
+def told(value: Any) -> str:
+    """A value on a line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 3] + "..."

@@ -1,0 +1,200 @@
+"""Environments that break Gymnasium's API, or keep it in an unusual way: `gymnasium:tests.helpers.odd_gym:CLASS`."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Base(gymnasium.Env[Any, Any]):
+    """Eight steps; the second action is right."""
+
+    observation_space: Any = spaces.Box(-1, 1, (2,), np.float32)
+    action_space: Any = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Begins at a place that is drawn."""
+        super().reset(seed=seed)
+        self.t, self.x = 0, float(self.np_random.uniform(-0.5, 0.5))
+        return self.see(), self.info()
+
+    def step(self, action: Any) -> Any:
+        """Pays for the second action."""
+        self.t += 1
+        return self.see(), self.pay(action), self.t >= 8, False, self.info()
+
+    def see(self) -> Any:
+        """The place and the time."""
+        return np.array([self.x, self.t / 8], np.float32)
+
+    def pay(self, action: Any) -> Any:
+        """The reward."""
+        return float(int(np.asarray(action).ravel()[0]) == 1)
+
+    def info(self) -> Any:
+        """The info."""
+        return {}
+
+
+class ArrayReward(Base):
+    def pay(self, action: Any) -> Any:
+        return np.array([0.5])
+
+
+class NanReward(Base):
+    def pay(self, action: Any) -> Any:
+        return float("nan") if self.t == 5 else 0.0
+
+
+class NoReward(Base):
+    def pay(self, action: Any) -> Any:
+        return None
+
+
+class HugeReward(Base):
+    def pay(self, action: Any) -> Any:
+        return 1e38
+
+
+class OldStep(Base):
+    def step(self, action: Any) -> Any:
+        observation, reward, done, _, info = super().step(action)
+        return observation, reward, done, info
+
+
+class OldReset(Base):
+    def reset(self, **keywords: Any) -> Any:
+        return super().reset(**keywords)[0]
+
+
+class NoInfo(Base):
+    def info(self) -> Any:
+        return None
+
+
+class NoSeed(Base):
+    def reset(self) -> Any:  # type: ignore[override]
+        return np.zeros(2, np.float32), {}
+
+
+class WrongShape(Base):
+    def see(self) -> Any:
+        return np.zeros(3 if self.t == 6 else 2, np.float32)
+
+
+class Nan(Base):
+    def see(self) -> Any:
+        return np.array([np.nan if self.t == 6 else self.x, 0], np.float32)
+
+
+class NoArray(Base):
+    def see(self) -> Any:
+        return "left"
+
+
+class NoKey(Base):
+    observation_space = spaces.Dict({"a": spaces.Box(-1, 1, (1,)), "b": spaces.Discrete(3)})
+
+    def see(self) -> Any:
+        return {"a": np.zeros(1, np.float32)}
+
+
+class NoSuchToken(Base):
+    observation_space = spaces.Dict({"b": spaces.Discrete(3)})
+
+    def see(self) -> Any:
+        return {"b": 3 if self.t == 6 else 1}
+
+
+class OneLong(Base):
+    observation_space = spaces.Discrete(9)
+
+    def see(self) -> Any:
+        return np.array([self.t])
+
+
+class TextFlag(Base):
+    def step(self, action: Any) -> Any:
+        return *super().step(action)[:2], "no", False, {}
+
+
+class NothingLegal(Base):
+    def info(self) -> Any:
+        return {"action_mask": np.full(3, self.t != 6, np.int8)}
+
+
+class WrongMask(Base):
+    def info(self) -> Any:
+        return {"action_mask": np.ones(4, np.int8)}
+
+
+class Idle(Base):
+    def pay(self, action: Any) -> Any:
+        return np.bool_(True)
+
+
+class Raises(Base):
+    def step(self, action: Any) -> Any:
+        if self.t == 6:
+            raise RuntimeError("simulator lost")
+        return super().step(action)
+
+
+class Ring(Base):
+    """Ends where it began."""
+
+    observation_space = spaces.Discrete(4)
+
+    def see(self) -> Any:
+        return self.t % 4
+
+
+class ZeroAtEnds(Base):
+    def see(self) -> Any:
+        return np.zeros(2, np.float32) if self.t in (0, 8) else super().see()
+
+
+class Reused(Base):
+    """Gives the same array each time."""
+
+    def see(self) -> Any:
+        if not hasattr(self, "seen"):
+            self.seen = np.zeros(2, np.float32)
+        self.seen[:] = super().see()
+        return self.seen
+
+
+class LateMask(Base):
+    """Tells what is legal in odd steps alone."""
+
+    def info(self) -> Any:
+        return {"action_mask": np.array([1, 1, 0], np.int8)} if self.t % 2 else {}
+
+    def pay(self, action: Any) -> Any:
+        assert action != 2 or self.t % 2 == 1  # after an even step all is legal, and t has grown since
+        return super().pay(action)
+
+
+class MaskedParts(Base):
+    """A mask of each part, in a Dict."""
+
+    action_space = spaces.Dict({"go": spaces.Discrete(3), "by": spaces.Box(-1, 1, (1,))})
+
+    def info(self) -> Any:
+        return {"action_mask": {"go": np.array([1, 1, 0], np.int8)}}
+
+    def pay(self, action: Any) -> Any:
+        assert action["go"] != 2
+        return float(action["go"] == 1) + float(action["by"][0])
+
+
+class AllEmpty(Base):
+    """Has a part without numbers."""
+
+    observation_space = spaces.Dict(
+        {"o": spaces.Box(-1, 1, (2,)), "t": spaces.Discrete(9), "no": spaces.Box(0, 1, (0,))}
+    )
+
+    def see(self) -> Any:
+        return {"o": super().see(), "t": self.t, "no": np.zeros(0, np.float32)}
