@@ -17,6 +17,7 @@ from league.faces.kept import Films, key_of
 from league.faces.provenance import provenance
 from league.faces.records import Alarm, Document, Game, Kept, Listed, Map, RunCard
 from league.faces.sections import Facts, lines_of, sections_of
+from league.maths.payoffs import means_of
 from league.maths.record import Record
 from league.store.liveness import runs as runs_of
 from league.store.reading import Reader
@@ -59,7 +60,7 @@ def read(store: Reader, names: Sequence[str] = (), films: Films | None = None) -
     for game_id, own in by_game.items():
         facts = {row.run: _facts(store, row, status[row.run], learners.get(row.run)) for row in own}
         with store.reading():
-            met, kept = store.payoff(game_id), store.kept_matches(game_id)
+            met, kept = _records(store, game_id), store.kept_matches(game_id)
         board = read_leaderboard(store, game_id=game_id).boards[0]
         found = look(store, own, [game_id])
         games.append(_game(store, facts, board, met, kept, found, films))
@@ -135,7 +136,7 @@ def _game(
     store: Reader,
     facts: dict[str, Facts],
     board: Board,
-    met: Sequence[tuple[str, str, int, int, int]],
+    met: Mapping[tuple[str, str], Record],
     kept: Sequence[KeptMatch],
     found: Sequence[Finding],
     films: Films | None,
@@ -144,7 +145,7 @@ def _game(
     for x in facts.values():
         x.rated = [(row.step, by_id[row.agent_id]) for row in x.snapshots if row.agent_id in by_id]
     own = {row.agent_id for x in facts.values() for row in x.snapshots}
-    near = own | {a for a, b, *_ in met if b in own} | {agent for agent in by_id if agent.startswith(BOT_PREFIX)}
+    near = own | {a for a, b in met if b in own} | {agent for agent in by_id if agent.startswith(BOT_PREFIX)}
     entries = [entry for entry in board.entries if entry.agent_id in near]
     names = {entry.agent_id: entry.name for entry in board.entries}
     if films is not None:
@@ -159,7 +160,7 @@ def _game(
         game_id=board.game_id,
         summary=headline(board, facts, met, told, store.path),
         lines=lines,
-        sections=sections_of(facts, lines),
+        sections=sections_of(facts, lines, board.unit),
         board=shown,
         notes=board.notes,
         anchor=board.anchor or "",
@@ -170,17 +171,23 @@ def _game(
     )
 
 
-def _map(
-    shown: Sequence[Entry], met: Sequence[tuple[str, str, int, int, int]], kept: Sequence[KeptMatch], left: int
-) -> Map:
+def _records(store: Reader, game_id: str) -> dict[tuple[str, str], Record]:
+    """What each agent did against each other that it met, with its payoff in a game that pays."""
+    sums, game = store.pair_counts(game_id).sums, store.game(game_id)
+    is_paid = game.utility is not None and sums is not None and sums.is_paid
+    paid = means_of(sums, game.bound) if is_paid and sums is not None else {}
+    return {(a, b): Record(*counts, payoff=paid.get((a, b))) for a, b, *counts in store.payoff(game_id)}
+
+
+def _map(shown: Sequence[Entry], met: Mapping[tuple[str, str], Record], kept: Sequence[KeptMatch], left: int) -> Map:
     index = {entry.agent_id: i for i, entry in enumerate(shown)}
     cells: list[list[Record | None]] = [[None] * len(index) for _ in index]
-    for a, b, *counts in met:
+    for (a, b), record in met.items():
         if a in index and b in index:
-            cells[index[a]][index[b]] = Record(*counts)
+            cells[index[a]][index[b]] = record
 
-    def table(name: str) -> tuple[tuple[float | None, ...], ...]:
-        return tuple(tuple(None if x is None else getattr(x, name) for x in row) for row in cells)
+    def table(place: int) -> tuple[tuple[float | None, ...], ...]:
+        return tuple(tuple(None if x is None else _scaled(x, place) for x in row) for row in cells)
 
     watched = []
     for x in kept:
@@ -189,13 +196,20 @@ def _map(
             watched += [(i, j, key_of(x)), (j, i, key_of(x))]
     return Map(
         names=tuple(entry.name for entry in shown),
-        score=table("score"),
+        judged="payoff, from 0 to 1," if any(x.payoff for x in met.values()) else "score",
+        score=table(0),
         games=tuple(tuple(0 if x is None else x.games for x in row) for row in cells),
-        lower=table("lower"),
-        upper=table("upper"),
+        lower=table(1),
+        upper=table(2),
         kept=tuple(watched),
         num_left_out=left,
     )
+
+
+def _scaled(record: Record, place: int) -> float:
+    """The score, its lower or its upper end; a payoff from the most that a match can cost to the most it can pay."""
+    value = record.measured[place]
+    return value if record.payoff is None else 0.5 + value / (2.0 * record.payoff.bound)
 
 
 def _kept(x: KeptMatch, names: Mapping[str, str], store: Reader) -> Kept:

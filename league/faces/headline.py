@@ -13,13 +13,13 @@ from league.faces.sections import Facts
 from league.maths.record import Record
 
 VERDICTS = ("loses to", "is neither clearly better nor clearly worse than", "beats")
-"""The 95 % interval of the score is below 1/2, holds 1/2, is above 1/2."""
+"""The 95 % interval of the score is below 1/2, holds 1/2, is above 1/2; of a payoff 0."""
 
 
 def headline(
     board: Board,
     facts: Mapping[str, Facts],
-    met: Sequence[tuple[str, str, int, int, int]],
+    met: Mapping[tuple[str, str], Record],
     alarms: Sequence[Alarm],
     store: Path,
 ) -> str:
@@ -28,7 +28,7 @@ def headline(
     Args:
         board: the game's.
         facts: the runs, by name; `rated` is filled in.
-        met: two agents each, and the first one's wins, draws and losses.
+        met: two agents -> what the first did against the second.
         alarms: of these runs.
         store: for the command that plays what is missing.
     """
@@ -40,7 +40,7 @@ def headline(
     if best is None:
         sentences = [f"{board.game}: no snapshot of {runs} ({span} steps) that can play is rated yet"]
     else:
-        records = {b: Record(*counts) for a, b, *counts in met if a == best.agent_id}
+        records = {b: record for (a, b), record in met.items() if a == best.agent_id}
         bots = {entry.name: records.get(entry.agent_id) for entry in board.entries if entry.kind == "bot"}
         title = "champion" if best.is_champion else "best snapshot"
         subject = f"{board.game}: {best.name}, the {title} of {runs} ({span} steps),"
@@ -54,12 +54,14 @@ def _against(bots: Mapping[str, Record | None]) -> str:
     """What an agent comes to against each bot, the worst first."""
     found: dict[str, list[str]] = {}
     played = [(name, x) for name, x in bots.items() if x is not None]
-    for name, x in sorted(played, key=lambda pair: pair[1].score):
-        verdict = VERDICTS[1 + (x.lower > 0.5) - (x.upper < 0.5)]
-        word = "" if found else "score "
+    for name, x in sorted(played, key=lambda pair: pair[1].measured[0]):
+        value, lower, upper = x.measured
+        even, form = (0.5, ".2f") if x.payoff is None else (0.0, "+.2f")
+        verdict = VERDICTS[1 + (lower > even) - (upper < even)]
+        word = "" if found else f"{x.measured._fields[0]} "
         games = f"{x.games:,} {'game' if x.games == 1 else 'games'}"
         found.setdefault(verdict, []).append(
-            f"{name} ({word}{x.score:.2f} [{x.lower:.2f} to {x.upper:.2f}] of {games})"
+            f"{name} ({word}{value:{form}} [{lower:{form}} to {upper:{form}}] of {games})"
         )
     parts = [f"{verdict} {_listed(found[verdict])}" for verdict in VERDICTS if verdict in found]
     if missing := [name for name, x in bots.items() if x is None]:
@@ -69,9 +71,10 @@ def _against(bots: Mapping[str, Record | None]) -> str:
 
 def _evidence(best: Entry, board: Board, bots: Mapping[str, Record | None], store: Path) -> list[str]:
     """Its rating, and whether that and the scores rest on enough games."""
-    held = f", where {board.anchor} has 1,000" if board.anchor else ""
+    form, level = (",.0f", "1,000") if board.unit == "elo" else ("+.3f", "0")
+    held = f", where {board.anchor} has {level}" if board.anchor else ""
     games = f"{best.games:,} {'game' if best.games == 1 else 'games'}"
-    found = [f"It is rated {best.rating:,.0f} [{best.lower:,.0f} to {best.upper:,.0f}]{held}, from {games}"]
+    found = [f"It is rated {best.rating:{form}} [{best.lower:{form}} to {best.upper:{form}}]{held}, from {games}"]
     more = f"{command('tournament', best.name, '--bots', '--format', 'gauntlet', store=store)} plays more"
     if best.games < LEAST_GAMES:
         found.append(f"Fewer than {LEAST_GAMES} games are too few to tell which snapshot is the best: {more}")

@@ -74,6 +74,8 @@ class Map:
     """
 
     names: tuple[str, ...]
+    judged: str
+    """What the scores are called."""
     score: tuple[tuple[float | None, ...], ...]
     games: tuple[tuple[int, ...], ...]
     lower: tuple[tuple[float | None, ...], ...]

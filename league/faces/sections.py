@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from league.boards.standings import Entry
 from league.faces.records import Line, Panel, Section, Series
+from league.maths.ratings import Unit
 from league.maths.record import Record, wilson
 from league.maths.seeds import across
 from league.printing.figures import FIGURES, healthy
@@ -85,10 +86,10 @@ def _called(runs: Sequence[str]) -> str:
     return f"{bare.pop()}* ({len(runs)} seeds)" if len(bare) == 1 else f"{runs[0]} and {len(runs) - 1} more seeds"
 
 
-def sections_of(facts: Mapping[str, Facts], lines: Sequence[Line]) -> tuple[Section, ...]:
-    """All sections that have a figure, in their order."""
+def sections_of(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) -> tuple[Section, ...]:
+    """All sections that have a figure, in their order. unit: of the ratings."""
     found = (
-        _strength(facts, lines),
+        _strength(facts, lines, unit),
         _opponents(facts, lines),
         _learning(facts, lines),
         _rewards(facts, lines),
@@ -128,7 +129,7 @@ def _metric(facts: Mapping[str, Facts], name: str) -> Callable[[str], Curve | No
     return curve
 
 
-def _strength(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
+def _strength(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) -> Section:
     def curve(run: str) -> Curve | None:
         rated = facts[run].rated
         lower, upper = [entry.lower for _, entry in rated], [entry.upper for _, entry in rated]
@@ -136,7 +137,8 @@ def _strength(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
 
     series = _drawn(lines, curve)
     note = "Rating of each snapshot from evaluation games, with its 95 % interval."
-    return Section("strength", "Strength", note, (Panel("rating, Elo points", series),) if series else ())
+    title = "rating, Elo points" if unit == "elo" else "payoff a match"
+    return Section("strength", "Strength", note, (Panel(title, series),) if series else ())
 
 
 def _opponents(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from scipy.linalg import pinvh
 
 from league.errors import UsageError
-from league.maths.davidson import Bonds, Posterior, linked
+from league.maths.davidson import Z95, Bonds, Posterior, linked
 from league.maths.joint import MAX_MATRIX, Matrix
+from league.maths.means import Mean, assumed_bound
 from league.maths.pairs import PairSums
 
 UNLINKED = 1e4
@@ -66,6 +67,26 @@ def fit(sums: PairSums, agents: Sequence[str]) -> tuple[Posterior, Ints, Floats,
     none = Bonds(first[:0], second[:0], games[:0])
     model = Posterior(inverse @ pull, seat, -np.inf, Matrix(covariance), none, game_variance=pooled)
     return model, np.stack([first, second], axis=1), variance / np.maximum(games, 1.0) ** 2, mean
+
+
+def means_of(sums: PairSums, bound: float | None) -> dict[tuple[str, str], Mean]:
+    """What each agent was paid a match against each other that it met, with a normal 95 % interval from its clusters.
+
+    bound: the most that a match can pay; None: twice the root mean square of the pair that scatters most.
+    """
+    agents = sorted({*sums.a, *sums.b})
+    pairs = sums.merged(agents)[2]
+    games, clusters, square = (pairs.column(name) for name in ("games", "clusters", "square"))
+    mean = pairs.column("payoff") / np.maximum(games, 1.0)
+    most = bound or assumed_bound(np.sqrt(square / np.maximum(clusters, 1.0)).tolist(), None)
+    scattered = square - 2.0 * mean * pairs.column("crossed") + mean**2 * pairs.column("sizes")
+    variance = np.where(clusters > 1, scattered * clusters / np.maximum(clusters - 1.0, 1.0), (most * games) ** 2)
+    half = Z95 * np.sqrt(np.maximum(variance, 0.0)) / np.maximum(games, 1.0)
+    found = {}
+    for a, b, paid, width in zip(pairs.a, pairs.b, mean.tolist(), half.tolist(), strict=True):
+        low, high = max(-most, paid - width), min(most, paid + width)
+        found[a, b], found[b, a] = Mean(paid, low, high, most), Mean(-paid, -high, -low, most)
+    return found
 
 
 def inverse_of(size: int, first: Ints, second: Ints, games: Floats) -> Floats:

@@ -257,7 +257,7 @@
         const rgb = score < 0.5 ? between(ink(4), middle, 2 * score) : between(middle, ink(0), 2 * score - 1);
         cell.style.background = "rgb(" + rgb + ")";
         cell.style.color = 0.3 * rgb[0] + 0.6 * rgb[1] + 0.1 * rgb[2] > 135 ? "#111" : "#fff";
-        cell.dataset.tip = short(name, 40) + " against " + short(other, 40) + "\nscore " + number(score, 3) + " [" + number(map.lower[i][j], 3) + " to " + number(map.upper[i][j], 3) + "] of " + number(map.games[i][j], 0) + " games";
+        cell.dataset.tip = short(name, 40) + " against " + short(other, 40) + "\n" + map.judged + " " + number(score, 3) + " [" + number(map.lower[i][j], 3) + " to " + number(map.upper[i][j], 3) + "] of " + number(map.games[i][j], 0) + " games";
         const words = isShort ? "" : String(Math.round(100 * score));
         if (!key || !(isLive || shown.films[key])) { cell.textContent = words; return; }
         cell.dataset.tip += "\nclick: play a match";
