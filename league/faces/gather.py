@@ -163,6 +163,7 @@ def _game(
         sections=sections_of(facts, lines, board.unit),
         board=shown,
         notes=board.notes,
+        unit=board.unit,
         anchor=board.anchor or "",
         map=_map(shown, met, matches, len(entries) - len(shown)),
         matches=tuple(_kept(x, names, store) for x in matches[:MOST_KEPT]),

@@ -12,6 +12,7 @@ from typing import Any
 from league.boards.standings import Entry
 from league.errors import one_line
 from league.faces.provenance import Provenance
+from league.maths.ratings import Unit
 from league.printing import plain
 from league.store.rows import EventRow, RewardTerm
 
@@ -144,6 +145,8 @@ class Game:
     sections: tuple[Section, ...]
     board: tuple[Entry, ...]
     notes: tuple[str, ...]
+    unit: Unit
+    """Of the ratings."""
     anchor: str
     map: Map
     matches: tuple[Kept, ...]

@@ -304,8 +304,9 @@
   }
 
   function board(parent, game) {
+    const digits = game.unit === "elo" ? 0 : 3;
     table(parent, [["", true], ["agent"], ["rating", true], ["95 % interval"], ["games", true], ["won", true], ["drawn", true], ["lost", true]],
-      game.board.map((x) => [x.rank, x.name + (x.is_best ? x.is_champion ? " (champion)" : " (best)" : ""), number(x.rating, 0), number(x.lower, 0) + " to " + number(x.upper, 0), number(x.games), number(x.wins), number(x.draws), number(x.losses)]));
+      game.board.map((x) => [x.rank, x.name + (x.is_best ? x.is_champion ? " (champion)" : " (best)" : ""), number(x.rating, digits), number(x.lower, digits) + " to " + number(x.upper, digits), number(x.games), number(x.wins), number(x.draws), number(x.losses)]));
   }
 
   function alarmList(parent, game) {
