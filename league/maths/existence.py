@@ -85,7 +85,7 @@ def informative(games: Games, prior: Prior) -> tuple[tuple[Parameter, ...], Game
     undetermined = undetermined_parameters(games, prior)
     if undetermined == ("seat",):
         games = subset(games, games.seated == 0)
-        undetermined += undetermined_parameters(games, prior)
+        undetermined = (*undetermined, *undetermined_parameters(games, prior))
     return undetermined, subset(games, np.full(len(games.first), "draws" not in undetermined))
 
 
