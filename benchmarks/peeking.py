@@ -26,7 +26,6 @@ LEAGUES: dict[str, tuple[list[float], float]] = {
     "two equal, half drawn": ([0.0, 0.0], 2.0),
     "two equal, four 200 below": ([0.0, 0.0, *[-200.0] * 4], 0.0),
     "six equal": ([0.0] * 6, 0.0),
-    "12 equal": ([0.0] * 12, 0.0),
     "35 apart": ([0.0, -35.0], 0.0),
     "70 apart": ([0.0, -70.0], 0.0),
     "150 apart": ([0.0, -150.0], 0.0),

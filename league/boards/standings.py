@@ -95,7 +95,10 @@ class Rated:
 
 @dataclass(frozen=True)
 class RatingGroup:
-    """Agents that a chain of games links. `anchor` is held at 1000; None: the group's mean is."""
+    """Agents that a chain of games links, without a prior one in which each scored against each other.
+
+    `anchor` is held at 1000; None: the group's mean is.
+    """
 
     number: int
     anchor: str | None
@@ -537,9 +540,10 @@ def _board(facts: _Facts, ratings: Ratings, other: tuple[str, str] | None, is_br
 def _notes(ratings: Ratings, facts: _Facts, name: Callable[[str], str]) -> tuple[str, ...]:
     notes = []
     if len(ratings.anchors) > 1:
+        both_ways = "" if ratings.prior.draws else ", or of which one never scored against the other"
         notes.append(
-            f"{len(ratings.anchors)} groups that no game links: ranks and ratings of different groups cannot be"
-            f" compared; join them with `league evaluate A --against B`, A of one and B of another"
+            f"{len(ratings.anchors)} groups that no game links{both_ways}: ranks and ratings of different groups cannot"
+            f" be compared; join them with `league evaluate A --against B`, A of one and B of another"
         )
     if ratings.agents and ratings.anchor is None:
         has_game = any(x.agent == facts.row.anchor for x in ratings.infinite)

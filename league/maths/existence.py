@@ -77,41 +77,46 @@ def _rises(games: Games, place: int, sign: float, is_other_free: bool) -> bool:
     return bool(-found.fun > RISES)
 
 
-def informative(games: Games, undetermined: tuple[Parameter, ...]) -> Games:
-    """The games that tell finite strengths: without an estimate of draws none, without one of seats those that have
-    no seats."""
-    keep = np.full(len(games.first), "draws" not in undetermined)
-    if "seat" in undetermined:
-        keep &= games.seated == 0
-    return subset(games, keep)
+def informative(games: Games, prior: Prior) -> tuple[tuple[Parameter, ...], Games]:
+    """The parameters that have no finite estimate, and the games that tell finite strengths.
+
+    Without an estimate of draws no game does, without one of the first seat's advantage those that have no seats.
+    """
+    undetermined = undetermined_parameters(games, prior)
+    if undetermined == ("seat",):
+        games = subset(games, games.seated == 0)
+        undetermined = (*undetermined, *undetermined_parameters(games, prior))
+    return undetermined, subset(games, np.full(len(games.first), "draws" not in undetermined))
 
 
-def finite(games: Games, told: Games) -> tuple[Ints, Bools]:
-    """Of every agent the sign of its infinite rating, and whether it has a finite one (N,), without imagined draws.
+def finite(games: Games, told: Games) -> tuple[Ints, Bools, Games]:
+    """What maximum likelihood says of strengths, without imagined draws.
 
     Ratings are finite among agents of which each scored against each other through a chain of games (Ford 1957,
-    American Mathematical Monthly 64:28). In every group these are the most such agents, if there are two: an agent
-    alone is rated against nobody.
+    American Mathematical Monthly 64:28). An agent alone is rated against nobody.
 
     Args:
         games: all games, of which chains say who is above whom.
         told: those that tell strengths (`informative`).
+
+    Returns:
+        (N,) the signs of infinite ratings: against the most such agents of a linked group, or where there are none
+        against everybody; (N,) whether an agent has a finite rating; the games among those that have one. Of games
+        between two such sets of agents the favourite won all, and in the limit they tell nothing more.
     """
     n, graph = games.num_agents, _scored(games)
     part = connected_components(_scored(told), connection="strong")[1]
     size = np.bincount(part, minlength=1)[part] if n else part
     sign = np.asarray((graph.sum(axis=1).A1 > 0).astype(np.int64) - (graph.sum(axis=0).A1 > 0), np.int64)
-    is_finite = np.zeros(n, dtype=bool)
     for number in range(int(told.groups.max(initial=-1)) + 1):
         members = np.flatnonzero(told.groups == number)
-        main = part == part[members[np.argmax(size[members])]]
-        if main.sum() > 1:
-            is_finite |= main
-            start = int(np.flatnonzero(main)[0])
+        start = int(members[np.argmax(size[members])])
+        if size[start] > 1:
             below = breadth_first_order(graph, start, return_predecessors=False)
             above = breadth_first_order(graph.T.tocsr(), start, return_predecessors=False)
             sign[members] = np.isin(members, above).astype(np.int64) - np.isin(members, below)
-    return sign, is_finite
+    is_finite = size > 1
+    return sign, is_finite, among(subset(told, part[told.first] == part[told.second]), is_finite)
 
 
 def _scored(games: Games) -> csr_matrix:

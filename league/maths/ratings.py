@@ -20,7 +20,7 @@ from scipy.special import erfc, expit, kl_div
 from league.errors import UsageError, nearest
 from league.maths import payoffs
 from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Posterior, Prior, fit, tally
-from league.maths.existence import Parameter, among, finite, informative, undetermined_parameters
+from league.maths.existence import Parameter, finite, informative
 from league.maths.pairs import PairSums
 
 ELO_START = 1000.0
@@ -150,7 +150,8 @@ class Ratings:
     agents: N ids, sorted. rating, lower, upper: (N,) Elo points; the interval is the 95 % one of the difference to
     the anchor, or to the group's mean where there is no anchor.
     wins, draws, losses: (N,) int64, the games counted. group: (N,) int64 from 0; only agents that a chain of games
-    links are in one group, and only they are rated against each other; the anchor's is the first, then the largest.
+    links (with `prior.draws` 0: of which each scored against each other) are in one group, and only they are rated
+    against each other; the anchor's is the first, then the largest.
     anchors: of each group, the agent held at `anchor_rating`; None: its mean is. seat: the first seat's advantage;
     None where no two agents met in both seatings, which is where it counts as 0. dispersion: the pairs' mean squared
     surprise, weighted by what a pair can tell: about 1 where strengths explain the scores, more where cycles do; None
@@ -390,11 +391,10 @@ def bradley_terry(
     infinite: tuple[Infinite, ...] = ()
     undetermined: tuple[Parameter, ...] = ()
     if prior.draws == 0.0:
-        undetermined = undetermined_parameters(games, prior)
-        told = informative(games, undetermined)
-        sign, is_finite = finite(games, told)
+        undetermined, told = informative(games, prior)
+        sign, is_finite, games = finite(games, told)
         infinite = tuple(Infinite(rated[i], int(sign[i])) for i in np.flatnonzero(~is_finite))
-        rated, games = tuple(rated[i] for i in np.flatnonzero(is_finite)), among(told, is_finite)
+        rated = tuple(rated[i] for i in np.flatnonzero(is_finite))
         won, drawn, lost = won[is_finite], drawn[is_finite], lost[is_finite]
     model = fit(games, prior)
     held = rated.index(anchor) if anchor in rated else None

@@ -139,6 +139,22 @@ def test_an_infinite_seat_leaves_games_without_seats() -> None:
     np.testing.assert_allclose(ratings.rating, alone.rating, atol=1e-6)
 
 
+def test_all_sets_with_an_estimate_are_rated() -> None:
+    """A set of agents that beat one another is a group of its own below one that won all games against it, and its
+    games count for the seat and the draws: the score equations hold over the games within both."""
+    above, below = [("a", "b", 3, 1, 2), ("b", "a", 4, 0, 1)], [("c", "d", 2, 2, 2), ("d", "c", 5, 1, 1)]
+    counts = make_counts(*above, *below, ("a", "c", 4, 0, 0), ("c", "a", 0, 0, 3))
+    ratings = bradley_terry(counts, prior=MAXIMUM_LIKELIHOOD)
+    assert (ratings.agents, ratings.group.tolist()) == (("a", "b", "c", "d"), [0, 0, 1, 1]) and ratings.infinite == ()
+    found = minimize(likelihood, np.zeros(6), (make_counts(*above, *below), True), jac=True, options={"gtol": 1e-8})
+    gaps = (found.x[0] - found.x[1], found.x[2] - found.x[3])
+    assert [ratings.difference(*x).mean for x in ("ab", "cd")] == pytest.approx([g * ELO_SCALE for g in gaps], abs=0.01)
+    assert (ratings.model.seat, ratings.model.log_draw) == pytest.approx(found.x[4:], abs=1e-4)
+    draws_only = make_counts(("a", "b", 0, 4, 0), *below, ("a", "c", 4, 0, 0))
+    ratings = bradley_terry(draws_only, prior=MAXIMUM_LIKELIHOOD)
+    assert ratings.undetermined == () and ratings.rating[:2] == pytest.approx([1000.0, 1000.0])
+
+
 def rises_without_end(counts: PairCounts) -> dict[str, bool]:
     """Whether a direction of recession moves the seat or the draws: outcome by outcome, by linear programs in full."""
     names = sorted({*counts.seat0, *counts.seat1})
@@ -210,7 +226,11 @@ def test_the_command_is_maximum_likelihood(call: Call, tmp_path: Path) -> None:
             ["a,b,0", "a,b,1", "b,a,0", "b,a,1", "c,a,0", "x,y,0", "d,e,0", "d,e,1", "d,e,0"],
             {"c": 1, "x": 1, "y": -1},
             [],
-            ["2 groups that no game links", "infinitely above the others: c, x;", "infinitely below the others: y;"],
+            [
+                "2 groups that no game links, or of which one never scored",
+                "infinitely above the others: c, x;",
+                "infinitely below the others: y;",
+            ],
         ),
     ],
 )
