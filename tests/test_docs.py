@@ -200,7 +200,7 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
         return
     wide = "return [...document.querySelectorAll('article table')].filter((x) => x.scrollWidth > x.clientWidth).length"
     with browser(1280, 900) as driver:
-        for name in ("commands", "settings", "python"):
+        for name in ("commands", "settings"):
             driver.get((site / "reference" / f"{name}.html").as_uri())
             assert driver.execute_script("return document.querySelectorAll('article table').length") > 5
             assert driver.execute_script(wide) == 0, f"a table of {name} is wider than the page"
