@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from league.envs import registry
@@ -70,6 +71,7 @@ class Part:
         own = arrays_of(self.batch)
         self._pairs = [(own[name], array[start:stop]) for name, array in everything.items()]
         self._written = [(own[name], array[start:stop]) for name, array in everything.items() if name in WRITTEN]
+        self._row_state: Callable[[int], bytes] | None = getattr(self.batch, "row_state", None)
         self._before = b""
         self._publish()
 
@@ -85,8 +87,8 @@ class Part:
         elif what == GET:
             return self.batch.get_state()
         elif what == GET_ROW:
-            row = json.loads(given)
-            return None if row is None else self.batch.row_state(row)  # type: ignore[attr-defined]
+            row, row_state = json.loads(given), self._row_state
+            return None if row is None or row_state is None else row_state(row)
         elif what == SET:
             self._before = b""
             before = self.batch.get_state()

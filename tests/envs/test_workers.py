@@ -187,6 +187,24 @@ def test_a_state_goes_on_with_any_number_of_workers(tmp_path: Path) -> None:
         registry.make(name, rows=5, threads=1, options={}, workers=3).set_state(state)
 
 
+def test_the_state_of_one_row_is_that_of_one_process(tmp_path: Path) -> None:
+    """Whoever steps the row: a batch of one row that is set to it shows what the row shows."""
+    name = noisy(tmp_path)
+    one, three = [registry.make(name, rows=5, threads=1, options={}, workers=n) for n in (0, 3)]
+    alone = registry.make(name, rows=1, threads=1, options={}, workers=1)
+    for batch in (one, three):
+        batch.controllers[:, 0] = 0
+        batch.reset(5)
+        for step in range(6):
+            batch.actions[:] = step % 3
+            batch.step()
+    for row in range(5):
+        state = three.row_state(row)  # type: ignore[attr-defined]
+        assert state == one.row_state(row)  # type: ignore[attr-defined]
+        alone.set_state(state)
+        assert np.array_equal(alone.obs[0], three.obs[row])
+
+
 def test_a_game_that_cannot_regroup_goes_on_with_as_many_workers(tmp_path: Path) -> None:
     """And is refused with others."""
     (tmp_path / "alone.py").write_text(ARRAYS_ONLY)
