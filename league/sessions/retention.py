@@ -121,7 +121,7 @@ def milestones(steps: Sequence[int]) -> set[int]:
 
 def can_go_on(run: RunRow) -> bool:
     """Whether `league resume` or a longer stage may carry the run on."""
-    return run.status != "finished" or bool(settings.longer_stages(run.stage, run.steps))
+    return run.status != "finished" or run.stage in settings.continued_stages().values()
 
 
 def is_needed(store: Store, run: RunRow) -> bool:

@@ -205,7 +205,7 @@ def test_the_best_is_one_that_can_play(store: Store) -> None:
 
 def test_a_run_that_can_go_on_keeps_its_pool(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing goes of a stopped run, nor of a finished one whose stage another one continues."""
-    monkeypatch.setattr(retention.settings, "continued_stages", lambda: {"longer": "smoke"})
+    monkeypatch.setattr(retention.settings, "continued_stages", lambda: {"longer": "2,048 steps"})
     (kept,) = prune(store, "matrix-1", 1)
     assert not kept.goes and len(on_disk(store)) == 17 and all("pool" in x.reasons for x in kept.stays)
     monkeypatch.undo()

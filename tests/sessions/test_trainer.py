@@ -343,7 +343,8 @@ def test_what_is_played_and_not_learned_is_lost_aloud(tmp_path: Path) -> None:
         update(one)
         one.collect()
     line = "by hand: closed before its last rollout was learned from; that and 4 matches in play are lost"
-    assert events(tmp_path) == [line] and notes.said[-1].endswith(line)
+    assert events(tmp_path) == [line] and notes.said[-2].endswith(line)
+    assert "matrix-1@stopped" in notes.said[-1]
     assert one.close().status == "stopped" and status(tmp_path, "matrix-1") == ("stopped", 32)
     with league.Trainer.resume("matrix-1", store=tmp_path / "league.duckdb") as again:
         update(again)
