@@ -12,8 +12,9 @@ import os
 import re
 import stat
 from decimal import Decimal
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -127,7 +128,7 @@ def check_number(name: str, value: float, least: float, most: float, what: str) 
         )
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """A regular file, open for reading; a pipe or a device of that name keeps nobody waiting.
 
     Raises:
