@@ -17,7 +17,7 @@ from tests.helpers.cases import cases
 from tests.helpers.sizes import SMALL
 
 LEAGUE = Path(sys.executable).with_name("league")
-SECONDS = 120
+SECONDS = 300
 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
