@@ -45,6 +45,7 @@ class RowBatch:
         make: a new match.
         rows: B.
         identity: what tells the game and its options from others, for states.
+        found: what of the process the game uses.
 
     Raises:
         UsageError: the class of the matches says something that cannot be.
