@@ -15,6 +15,7 @@ from league.envs.base import check_match_batch
 from league.errors import ConfigError
 from league.testing import check_game
 from tests.helpers import odd_gym, zoo_envs
+from tests.helpers.games import forget
 
 HERE = "tests.helpers.odd_gym:"
 
@@ -152,6 +153,7 @@ def test_check_tries_the_drawing(line: str, words: str, tmp_path: Path) -> None:
         "            self.end(None if actions[0] == actions[1] else int(actions[1] > actions[0]))\n"
         f"    def drawing(self, seat=None):\n        {line}\n"
     )
+    forget()
     with pytest.raises(AssertionError, match=words):
         check_game(str(game))
 
