@@ -31,9 +31,9 @@ import numpy as np
 
 from league.envs.adapters import SCHEMES, file_of, library_version, module_of
 from league.envs.surroundings import alike
-from league.errors import ConfigError, LeagueError, described, note_user_code, plain
+from league.errors import ConfigError, LeagueError, described, is_signal, note_user_code, plain
 from league.schema import read_file
-from league.signals import Interrupted, settings_kept
+from league.signals import settings_kept
 from league.types import Source
 
 MAX_LETTERS = 4_096
@@ -259,7 +259,7 @@ def failing(where: str, setting: str = "env") -> Iterator[None]:
         with settings_kept(), redirect_stdout(sys.stderr):
             yield
     except BaseException as error:
-        if isinstance(error, LeagueError | Interrupted):
+        if isinstance(error, LeagueError) or is_signal(error):
             raise
         raise ConfigError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
 

@@ -7,6 +7,7 @@ other names: its two agents are `seat0_agent` and `seat1_agent`.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -64,8 +65,8 @@ TABLES = {
             "finished_at": "datetime64[us]",
             "metrics": object,
             "rewards": object,
-            "payoff": object,
-            "course": object,
+            "payoff": np.float64,
+            "course": np.uint64,
         },
     ),
     "game": Table(
@@ -218,6 +219,8 @@ def _of_match(match: MatchResult, values: Columns) -> Columns:
     values["seat0_agent"], values["seat1_agent"] = values.pop("agents")
     del values["replay"]  # has a table of its own
     values |= {name: UNKNOWN for name in ("update_begin", "update_end") if values[name] is None}
+    values["payoff"] = math.nan if match.payoff is None else match.payoff
+    values["course"] = match.course or 0
     return values | {name: _json_of_pairs(values[name]) for name in ("metrics", "rewards")}
 
 

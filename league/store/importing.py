@@ -33,7 +33,7 @@ Earlier = Literal["refuse", "replace", "keep"]
 
 
 class PackedMatches:
-    """Evaluation matches on their way into the store, 110 bytes each: numbers in arrays, every text once.
+    """Evaluation matches on their way into the store, 130 bytes each: numbers in arrays, every text once.
 
     Args:
         matches: each with the moment at which it ended, if that is known; the `row` of each is its own.
@@ -77,7 +77,7 @@ class PackedMatches:
 
 
 _MATCH = TABLES["match"]
-_CODES = {"O": "i", "i": "q", "u": "Q", "M": "q"}
+_CODES = {"O": "i", "i": "q", "u": "Q", "M": "q", "f": "d"}
 """Kind of a column -> code of its array; a text is its place among the texts."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNTIMED = -(2**63)

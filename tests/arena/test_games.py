@@ -353,7 +353,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     "syntax": ("def f(:\n", r"SyntaxError: invalid syntax .*game\.py, line 40"),
     "raises": ("1 / 0\n", r"ZeroDivisionError: division by zero \(.*game\.py, line 40\); mend it"),
     "lacks": ("import not_here_at_all\n", r"No module named 'not_here_at_all' \(.*game\.py, line 40\)"),
-    "exits": ("raise SystemExit(3)\n", r"its code ends the process \(.*line 40\)"),
+    "exits": ("raise SystemExit(3)\n", r"SystemExit: 3 \(.*line 40\)"),
     "null": ("\0", r"null bytes|source code"),
     "lines": ("raise ValueError('a\\nb')\n", r"ValueError: a b"),
     "no name": ("NAME = ''\n", r"name='' must be letters"),

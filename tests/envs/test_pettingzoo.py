@@ -259,7 +259,7 @@ def test_a_run_is_trained_found_again_and_drawn(tmp_path: Path, capfd: pytest.Ca
         ("connect_four_v3(1)", r"\(keyword=value, ...\)"),
         ("connect_four_v3(size=3)", "TypeError: .* unexpected keyword argument 'size'"),
         ("nobody.game_v0", "nobody is not installed"),
-        ("json.tool", "json.tool has neither env nor parallel_env"),
+        ("json.tool", "it defines no environment of pettingzoo"),
     ],
 )
 def test_what_cannot_be_played_is_one_line(rest: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,9 @@ SELECT
         nullif(update_begin, -1) AS update_begin,
         nullif(update_end, -1) AS update_end,
         metrics::JSON::MAP(VARCHAR, DOUBLE[2]) AS metrics,
-        rewards::JSON::MAP(VARCHAR, DOUBLE[2]) AS rewards
+        rewards::JSON::MAP(VARCHAR, DOUBLE[2]) AS rewards,
+        if(isnan(payoff), NULL, payoff) AS payoff,
+        nullif(course, 0) AS course
     )
 FROM batch;
 
