@@ -120,8 +120,8 @@ def _read_jsonl(lines: Iterator[str], name: str) -> Iterator[tuple[int, dict[str
 
 def _read_csv(lines: Iterator[str], name: str) -> Iterator[tuple[int, dict[str, str]]]:
     first: list[str] = []
-    while not "".join(first[-1:]).strip() and (row := next(lines, "")):
-        first.append(row)
+    while not "".join(first[-1:]).strip() and (text := next(lines, "")):
+        first.append(text)
     separator = max(_SEPARATORS, key="".join(first[-1:]).count)
     reader = csv.reader(itertools.chain(first, lines), strict=True, delimiter=separator, skipinitialspace=True)
     columns: list[str] | None = None
