@@ -203,7 +203,7 @@ def import_matches(
     _say_what_it_takes(path, data, say)
     opened = Store.open(store_path, say) if os.path.lexists(store_path) else None
     games_known = {} if opened is None else opened.games()
-    _refuse_a_name(game_id, games_known, lambda problem: UsageError(problem))
+    _refuse_a_name(game_id, games_known, UsageError)
     default = _default_game(games_known, store_path, game, game_id)
     known = _Known.of(opened)
     digest = hashlib.sha256(data)

@@ -41,7 +41,9 @@ class PackedMatches:
 
     def __init__(self, matches: Iterable[Dated] = ()) -> None:
         self._texts: dict[str, int] = {}
-        self._columns = {name: array(_CODES[np.dtype(kind).kind]) for name, kind in _MATCH.columns.items()}
+        self._columns: dict[str, array[int]] = {
+            name: array(_CODES[np.dtype(kind).kind]) for name, kind in _MATCH.columns.items()
+        }
         self._replays: list[Columns] = []
         for match, at in matches:
             self.append(match, at)
@@ -62,7 +64,7 @@ class PackedMatches:
         texts = np.array([*self._texts, run], object)[:-1]
         for first in range(0, len(self), _ROWS_AT_ONCE):
             advance("matches", first, len(self))
-            part = {}
+            part: dict[str, npt.NDArray[Any]] = {}
             for name, kind in _MATCH.columns.items():
                 numbers = self._columns[name]
                 found = np.frombuffer(numbers, numbers.typecode)[first : first + _ROWS_AT_ONCE]
