@@ -71,8 +71,8 @@ def nashconv(
         raise UsageError(f"agent {named.label}: {error}") from None
     if tree is None:
         raise UsageError(
-            f"agent {named.label}: {game.name} has no tree to work NashConv out on, as kuhn, leduc, matrix with"
-            f" env.rounds=1 and small games of OpenSpiel have; `league exploit` bounds what can be gained on it"
+            f"agent {named.label}: {game.name} has no tree to work NashConv out on, as small games have"
+            f" (docs/games.md); `league exploit` bounds what can be gained on it"
         )
     found = nash_conv(tree, behaviour(meeting.nets[named.agent_id][1], tree))
     return Equilibrium(
