@@ -104,10 +104,10 @@ class _Environment:
         keywords = {**self._keywords, **changed, "max_episode_steps": limit}
 
         def make(render_mode: str | None) -> gymnasium.Env[Any, Any]:
-            more: dict[str, Any] = (
-                {} if render_mode is None else {"render_mode": render_mode}
-            )  # not all constructors have it
-            return _without_checks(gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more))
+            more: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}  # not all take it
+            made = gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more)
+            bare: gymnasium.Env[Any, Any] = _without_checks(made)
+            return bare
 
         def look() -> tuple[Facts, Callable[[], Copy], bool]:
             env = make(None)

@@ -140,7 +140,7 @@ def _shared(one: ActionSpec, two: ActionSpec, where: str) -> tuple[ActionSpec, _
     if one.kind == two.kind == "box":
         longer, shorter = sorted((one, two), key=lambda spec: -spec.num_parts)
         if longer.bounds[: shorter.num_parts] == shorter.bounds:
-            return longer, *(_Share(lambda action, n=spec.num_parts: action[:n]) for spec in (one, two))  # type: ignore[return-value]
+            return longer, _beginning(one.num_parts), _beginning(two.num_parts)
         raise SpaceError(f"its agents differ in the bounds of {where}; rescale them to one (RescaleAction)")
     raise SpaceError(f"its agents differ in {where}: {one.kind} and {two.kind}; {CURE}")
 
@@ -161,6 +161,10 @@ def _choosing(own: ActionSpec, room: int) -> _Share:
     return _Share(narrow, widen)
 
 
+def _beginning(count: int) -> _Share:
+    return _Share(lambda action: action[:count])
+
+
 def _pressing(count: int) -> _Share:
     return _Share(lambda action: action[:count], lambda legal: list(range(count)) if legal is None else legal)
 
@@ -171,15 +175,16 @@ def _mixing(one: ActionSpec, two: ActionSpec, where: str) -> tuple[ActionSpec, _
     keys = list(dict.fromkeys([*own[0], *own[1]]))
     parts, shares = [], [dict[Any, _Share | None](), dict[Any, _Share | None]()]
     for key in keys:
+        both: list[_Share | None]
         if all(key in each for each in own):
             part, *both = _shared(own[0][key], own[1][key], f"{key!r} of {where}")
         else:
-            part, *both = next(each[key] for each in own if key in each), None, None
+            part = next(each[key] for each in own if key in each)
             both = [_Share() if key in each else None for each in own]
         parts.append(part)
         for each, share in zip(shares, both, strict=True):
             each[key] = share
-    names = tuple(keys) if one.names else ()
+    names = tuple(map(str, keys)) if one.names else ()
     spec = replace(one, parts=tuple(parts), names=names)
     return spec, *(_within(each, dict(zip(keys, parts, strict=True)), bool(names)) for each in shares)  # type: ignore[return-value]
 

@@ -172,8 +172,8 @@ class Acts:
         self._parts: dict[Any, Acts] = {}
         """Of a Dict or a Tuple, by key or number."""
         if isinstance(space, spaces.Dict | spaces.Tuple):
-            keys = space.spaces if isinstance(space, spaces.Dict) else range(len(space.spaces))
-            self._parts = {key: Acts(space[key]) for key in keys}
+            inner: Any = space.spaces
+            self._parts = {key: Acts(inner[key]) for key in (inner if isinstance(inner, dict) else range(len(inner)))}
 
     def legal(self, mask: Any) -> Any:
         """What `Match.legal` gives for a library's mask: of one choice an array, of several a tuple of arrays.

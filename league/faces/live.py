@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, one_line
 from league.faces.gather import read
 from league.faces.kept import Films
-from league.faces.pages import SCRIPTS, STYLES, live_policy, need, page, part
+from league.faces.pages import CHARTS, SCRIPTS, SERVERS, STYLES, live_policy, need, page, part
 from league.faces.records import to_json
 from league.schema import check_number
 from league.store.store import Store
@@ -248,7 +248,7 @@ def serve(
         UsageError: the port, or a package is missing.
         StoreError: the store cannot be read as it is.
     """
-    need()
+    need(CHARTS, *SERVERS, command="league serve", extra="serve")
     import uvicorn
 
     check_number("port", port, 0, MAX_PORT, f"a port of this machine, {PORT} if not given; 0: a free one")

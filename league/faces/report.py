@@ -16,7 +16,7 @@ from league.arena.templates import packed
 from league.errors import DEFAULT_STORE, LeagueError, command
 from league.faces.gather import read
 from league.faces.kept import Films
-from league.faces.pages import page
+from league.faces.pages import CHARTS, need, page
 from league.faces.records import Document, to_json
 from league.schema import check_number
 from league.store.files import check_new, new_file
@@ -59,10 +59,11 @@ def report(
         say: is told what is left out.
 
     Raises:
-        UsageError: no such run, or something is at `out`.
+        UsageError: no such run, something is at `out`, or a package is missing.
         LeagueError: there is nothing to show yet, or the disk refuses.
         StoreError: the store cannot be read.
     """
+    need(CHARTS, command="league report", extra="report")
     out = Path(out)
     check_new(out, "--out")
     check_number("matches", matches, 0, MOST_MATCHES, f"matches in the page, {MATCHES} if not given")
