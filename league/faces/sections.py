@@ -90,7 +90,7 @@ def sections_of(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) -
     """All sections that have a figure, in their order. unit: of the ratings."""
     found = (
         _strength(facts, lines, unit),
-        _opponents(facts, lines),
+        _opponents(facts, lines, unit),
         _learning(facts, lines),
         _rewards(facts, lines),
         _actions(facts, lines),
@@ -141,7 +141,7 @@ def _strength(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) -> 
     return Section("strength", "Strength", note, (Panel(title, series),) if series else ())
 
 
-def _opponents(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
+def _opponents(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) -> Section:
     games: defaultdict[str, int] = defaultdict(int)
     for x in facts.values():
         for opponent, points in x.scores.items():
@@ -160,7 +160,8 @@ def _opponents(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
 
         panels.append(Panel(opponent, _drawn(lines, curve), range=(0.0, 1.0), even=0.5))
     left = len(games) - len(chosen)
-    note = "Score a game (win 1, draw 1/2) of each snapshot in evaluation games, with its 95 % interval."
+    scale = "win 1, draw 1/2" if unit == "elo" else "its payoff, from 0 for the largest loss to 1 for the largest gain"
+    note = f"Score a game ({scale}) of each snapshot in evaluation games, with its 95 % interval."
     note += f" {left} more opponents are left out." if left else ""
     return Section("opponents", "Score per opponent", note, tuple(panels))
 
