@@ -104,7 +104,7 @@ class Summary(Record):
     """Behaviour metric -> mean a match of (A, B)."""
     end_reasons: dict[str, int]
     mean_ticks: float
-    repeated: int
+    repeated: int = 0
     """Games without sampling that were the same as all others of their seating, so that they are not counted above."""
 
     def line(self, opponent: str) -> str:

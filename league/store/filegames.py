@@ -75,6 +75,8 @@ class FileGames:
         """Word of a result that the file has -> first line, column and value."""
         self._called: set[str] = set()
         """Words of results that are names of agents in the file."""
+        self._fit_seats = self._fit_names = True
+        """Whether every `winner` so far can be a seat or a draw; and the name of an agent of its game, or a draw."""
 
     def __iter__(self) -> Iterator[FileGame]:
         """The games that have a result.
@@ -100,8 +102,9 @@ class FileGames:
             if game is not None:
                 num_games += 1
                 yield game
+        is_by_seat = self._fit_seats and not self._fit_names  # then names of agents are no matter
         for word, (line, column, value) in self._words.items():
-            if word in self._called:
+            if word in self._called and not (column == "winner" and is_by_seat):
                 columns = "winner_seat (0, 1, draw)" + (" or winner_name" if column == "winner" else "")
                 problem = f"{column}={quoted(value)} has two meanings, since an agent of the file is called so"
                 raise bad(self._name, line, f"{problem}; give the column {columns} instead of {column}")
@@ -154,6 +157,9 @@ class FileGames:
         if word in words and column != "winner_seat":
             self._words.setdefault(word, (row.line, column, value))
         named = unicodedata.normalize("NFC", value)
+        if column == "winner":
+            self._fit_seats &= word in words
+            self._fit_names &= named in seats or words.get(word) in (DRAW, None)
         if column == "winner_name" and named in seats:
             return seats.index(named)
         if word in words:

@@ -55,6 +55,14 @@ def test_a_winner_that_is_a_seat_and_a_name_is_refused(called: str, suffix: str,
         assert bring(tmp_path, f"name.{suffix}", text("winner_name", [w for _, _, w in rows]))[1] == expected
 
 
+def test_a_file_that_can_be_read_in_one_way_is(tmp_path: Path) -> None:
+    """Where a row's `winner` is a seat and no agent of its game, all are seats, though agents are called 0 and 1."""
+    games = "seat0,seat1,winner\n0,1,draw\n0,2,1\n2,0,0\n"
+    assert bring(tmp_path, "m.csv", games)[1] == [("0", "1", DRAW), ("0", "2", 1), ("2", "0", 0)]
+    with pytest.raises(UsageError, match="two meanings"):
+        bring(tmp_path, "n.csv", "seat0,seat1,winner\n0,1,draw\n2,0,0\n")
+
+
 def test_the_meaning_of_a_winner_does_not_change_between_rows(tmp_path: Path) -> None:
     """Players 0 and 1 in both seatings: the column says whether a seat or a name has won, and no row is read else."""
     rows = "0,1,0\n1,0,0\n1,2,2\n0,2,draw\n"
