@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.contract import Watch, acting, check_arrays, need, restore
+from league.envs.contract import HIDES, Watch, acting, check_arrays, need, restore
 from league.envs.traces import Step, Units, act, follow, is_equal, need_same, play, shown_mask, units_of
 from league.envs.turn_checks import check_turns
 from league.errors import ContractError
@@ -24,7 +24,6 @@ Make = Callable[[int, int], MatchBatch]
 RESTORED = 8
 """States of a run that are restored."""
 AGAIN = "reset with the same seed plays differently the second time"
-HIDES = "draw all chance from the match's seed, and let `reset` and the state have all that a match changes"
 FORGETS = (
     "what it plays must follow from its seed and the match so far, as of `Match.players`, and a bot of a function"
     " remembers nothing"

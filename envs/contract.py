@@ -14,6 +14,7 @@ from league.errors import ContractError
 from league.types import DRAW, SEATS, BoolArray, FloatArray, GameSpec, MatchBatch, Turns, result_dtype
 from league.types.spaces import parts_within
 
+HIDES = "draw all chance from the match's seed, and let `reset` and the state have all that a match changes"
 OUTPUTS = ("obs", "mask", "reward_terms", "terminated", "truncated")
 ARRAYS = (*OUTPUTS, "actions", "final_obs", "result", "controllers")
 TURNS = ("to_act", "held")
@@ -147,7 +148,8 @@ def restore(batch: MatchBatch, state: bytes) -> None:
     try:
         batch.set_state(state)
     except ValueError as error:
-        raise ContractError(f"set_state() refuses what get_state() gave: {' '.join(str(error).split())}") from None
+        words = " ".join(str(error).split())
+        raise ContractError(f"set_state() refuses what get_state() gave: {words}; {HIDES}") from None
 
 
 class Watch:

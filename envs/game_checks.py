@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs import registry
-from league.envs.base import HIDES, check_match_batch, check_state, watched
-from league.envs.contract import Watch, acting, check_arrays, check_spec, need, restore
+from league.envs.base import check_match_batch, check_state, watched
+from league.envs.contract import HIDES, Watch, acting, check_arrays, check_spec, need, restore
 from league.envs.drawing import problem_of
 from league.envs.sources import line_of
 from league.envs.traces import act, shown_mask, units_of

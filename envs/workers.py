@@ -87,8 +87,6 @@ class WorkerBatch:
             setattr(self, name, array)
         if isinstance(self._like, Regrouping):
             self.regroup = self._like.regroup
-        if getattr(self._like, "row_state", None) is not None:
-            self.row_state = self._row_state
         self.absent: frozenset[int] = getattr(self._like, "absent", frozenset())
         what = {"game": recipe["name"], "all": rows, "threads": max(1, threads), "options": dict(options)}
         self._crew = crew_for(recipe, workers)
@@ -145,8 +143,12 @@ class WorkerBatch:
         sizes = np.array([len(state) for state in states], np.uint64)
         return PARTS.pack(MAGIC, len(states)) + sizes.tobytes() + b"".join(states)
 
+    @property
+    def row_state(self) -> Callable[[int], bytes] | None:
+        """Gives the match in a row as the state of a batch of one row; None where the game does not."""
+        return None if getattr(self._like, "row_state", None) is None else self._row_state
+
     def _row_state(self, row: int) -> bytes:
-        """The match in `row` as the state of a batch of one row."""
         places = [row - start if start <= row < stop else None for start, stop in self._bounds]
         files = [put(json.dumps(place).encode()) for place in places]
         try:

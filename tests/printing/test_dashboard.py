@@ -75,7 +75,7 @@ def machine() -> Machine:
 
 def view(*, is_league: bool = False) -> View:
     """All that a picture may show."""
-    shares = dict(zip(KINDS, (0.21, 0.3, 0.29, 0.15, 0.05), strict=True))
+    shares = dict(zip(KINDS, (0.21, 0.28, 0.02, 0.29, 0.15, 0.05), strict=True))
     learners = {"": told()}
     if is_league:
         names = [f"kuhn-league-1.{role}" for role in ("main", "main_exploiter", "league_exploiter_1")]
