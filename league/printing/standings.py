@@ -122,7 +122,8 @@ def print_ratings(board: Board) -> None:
         row += [e.against and estimate(*e.against, board.unit)] * bool(board.against)
         rows.append(row)
     show()
-    print_prose(f"first seat's advantage: {seat}{prior}; design effect of games in pairs: {board.effect:.2f}")
+    effect = f"; design effect of games in pairs: {board.effect:.2f}" if f"{board.effect:.2f}" != "1.00" else ""
+    print_prose(f"first seat's advantage: {seat}{prior}{effect}")
     show()
     print_table(
         f"{board.game} {board.game_id[:8]}: {_system(board.unit, board.anchor)}, from evaluation"

@@ -111,7 +111,7 @@ def tournament() -> TournamentResult:
     wanted += (ContrastEstimate("bot:rusher", None, None),)
     encounters = (Encounter(40, 5, 15, "long-run@200", "bot:based"), Encounter(0, 0, 0, "long-run@200", "bot:rusher"))
     return TournamentResult(
-        *("tournament-1", "brawl", "01ab9aaf77", "adaptive", "sample", 0, "reached", 60, "bot:based", standings),
+        *("tournament-1", "brawl", "01ab9aaf77", "adaptive", "sample", 0, "reached", 60, "elo", "bot:based", standings),
         encounters,
         wanted,
     )
