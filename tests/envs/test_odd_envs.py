@@ -31,6 +31,11 @@ def zoo(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     ("kind", "words"),
     [
         (odd_gym.ArrayReward, r"step 1 gave the reward array\(\[0.5\]\), which must be a number"),
+        (odd_gym.VastReward, "step 1 gave the reward 10+[.]{3}, which must be finite"),
+        (odd_gym.EndlessReward, "step 1 gave the reward one of type int, which must be finite"),
+        (odd_gym.Complex, r"reset gave an observation that is no array of numbers, array\(.*j\]\), where Box"),
+        (odd_gym.Digits, r"reset gave an observation that is no array of numbers, array\(.*\), where Box"),
+        (odd_gym.NoActions, r"the action space has Dict\(\), which has nothing in it"),
         (odd_gym.NanReward, "step 5 gave the reward nan, which must be finite"),
         (odd_gym.NoReward, "step 1 gave the reward None, which must be a number"),
         (odd_gym.HugeReward, r"the reward 1e\+38, which must be finite, at most 1e\+30"),

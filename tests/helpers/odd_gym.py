@@ -42,6 +42,16 @@ class ArrayReward(Base):
         return np.array([0.5])
 
 
+class VastReward(Base):
+    def pay(self, action: Any) -> Any:
+        return 10**400
+
+
+class EndlessReward(Base):
+    def pay(self, action: Any) -> Any:
+        return 10**5000
+
+
 class NanReward(Base):
     def pay(self, action: Any) -> Any:
         return float("nan") if self.t == 5 else 0.0
@@ -86,6 +96,20 @@ class WrongShape(Base):
 class Nan(Base):
     def see(self) -> Any:
         return np.array([np.nan if self.t == 6 else self.x, 0], np.float32)
+
+
+class Complex(Base):
+    def see(self) -> Any:
+        return np.array([self.x + 1j, 0])
+
+
+class Digits(Base):
+    def see(self) -> Any:
+        return np.array(["0.5", "0"])
+
+
+class NoActions(Base):
+    action_space = spaces.Dict({})
 
 
 class NoArray(Base):
