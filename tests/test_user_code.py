@@ -5,6 +5,7 @@ import locale
 import os
 import random
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -357,6 +358,24 @@ def test_an_import_that_fails_is_refused(
         monkeypatch, capfd, "evaluate", "bot:random", "--against", "bot:lucky", "--env", file, "--quiet"
     )
     assert code in (1, 2) and out == "" and f"{file}, line {line}" in err and len(err.splitlines()) == 1, (code, err)
+
+
+def test_buffers_of_other_code_stay_out_of_json(user: Path) -> None:
+    """What a game writes to the first stdout, or by C, is not behind the document as the process ends."""
+    file, _ = write(user)
+    text = Path(file).read_text()
+    noise = 'sys.__stdout__.write("python")\nimport ctypes\nctypes.CDLL(None).printf(b"from C")\n'
+    Path(file).write_text(f"import sys\n{noise}{text}")
+    words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", "2", "--env", file, "--json")
+    more = ("--bot", f"{file}:lucky", "--store", str(user / "s.duckdb"))
+    done = subprocess.run(
+        [sys.executable, "-c", "from league.cli import main; main()", *words, *more],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and json.loads(done.stdout)["a"] == "bot:lucky", done
+    assert "python" in done.stderr and "from C" in done.stderr, done.stderr
 
 
 NOISY = """

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from league.arena.games import enter
 from league.cli import main
 from league.envs.adapters import gymnasium, pettingzoo
 from league.envs.base import check_match_batch
@@ -196,3 +198,10 @@ def test_check_plays_a_bot_of_ones_own_in_a_librarys_game(
     bot.write_text("def steady(observation, legal, rng):\n    return legal[-1]\n")
     words = ["gymnasium:" + HERE + "Ring", "--bot", f"{bot}:steady"]
     assert "bot steady: keeps the contract" in checked(*words, monkeypatch=monkeypatch, capsys=capsys)
+
+
+def test_looking_at_an_environment_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder and torch's type are as before once a library's game is known, as for every other game."""
+    monkeypatch.chdir(tmp_path)
+    enter(f"gymnasium:{HERE}Moves")
+    assert Path.cwd() == tmp_path and torch.get_default_dtype() == torch.float32

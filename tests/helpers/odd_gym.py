@@ -1,9 +1,11 @@
 """Environments that break Gymnasium's API, or keep it in an unusual way: `gymnasium:tests.helpers.odd_gym:CLASS`."""
 
+import os
 from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from gymnasium import spaces
 
 
@@ -40,6 +42,19 @@ class Base(gymnasium.Env[Any, Any]):
 class ArrayReward(Base):
     def pay(self, action: Any) -> Any:
         return np.array([0.5])
+
+
+class Moves(Base):
+    """Changes the process's folder and torch's type, as it is made and stepped."""
+
+    def __init__(self) -> None:
+        os.chdir("/")
+        torch.set_default_dtype(torch.float64)
+
+    def step(self, action: Any) -> Any:
+        os.chdir("/")
+        torch.set_default_dtype(torch.float64)
+        return super().step(action)
 
 
 class VastReward(Base):
