@@ -13,7 +13,7 @@ from league.envs.adapters import scheme_of
 from league.envs.contract import check_shapes
 from league.envs.options import explain, resolve
 from league.envs.sources import HOW, failing
-from league.errors import ConfigError, ContractError, nearest
+from league.errors import ConfigError, ContractError, nearest, users_line
 from league.types import GameSpec, MatchBatch
 
 PARTS = ("Options", "spec", "make")
@@ -107,7 +107,9 @@ def spec_of(game: Game, where: str) -> GameSpec:
             resolve(where, game.Options, options.model_dump(mode="json", warnings=False))
     except ValidationError as errors:
         line = explain(where, game.Options, {}, errors)
-        raise ConfigError(f"env={where}: the defaults of its Options do not hold: {line}") from None
+        own = users_line(errors.errors()[0].get("ctx", {}).get("error"))
+        place = f" ({own}); mend it" if own else ""
+        raise ConfigError(f"env={where}: the defaults of its Options do not hold: {line}{place}") from None
     except ConfigError as error:
         raise ConfigError(f"env={where}: the defaults of its Options do not hold: {error}") from None
     with failing(where):

@@ -10,6 +10,7 @@ from league.envs import adapters, registry
 from league.envs.finding import pick
 from league.envs.sources import Located, load
 from league.errors import note_user_code
+from league.signals import settings_kept
 
 
 def open_game(found: Located, check: Callable[[str], None] = lambda name: None) -> str:
@@ -23,7 +24,8 @@ def open_game(found: Located, check: Callable[[str], None] = lambda name: None) 
     where = found.source.address
     if found.kind == "scheme":
         note_user_code(adapters.SCHEMES[found.place].distribution)
-        opened = adapters.open_game(found.place, found.part, _module_of(found))
+        with settings_kept():  # it is made and stepped to be looked at
+            opened = adapters.open_game(found.place, found.part, _module_of(found))
         return registry.adopt(opened, where, found.source, check=check)
     module = load(found)
     return registry.adopt(pick(module, found.part, where), where, found.source, module, check)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +131,8 @@ class Row:
             where = users_line(error)
             raise self.error(None, f"{error}{f' ({where})' if where else ''}") from None
         except BaseException as error:
-            error.add_note(self.place(None))
+            with suppress(TypeError):  # its own code has made something else of its notes
+                error.add_note(self.place(None))
             raise
 
     def seed_globals(self, what: int) -> None:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from league.envs.classic.shared import HEADER, UInts, row_seeds
 from league.envs.row import ASK, BOTH, LIMIT, SHOW, WIN, Bot, Row, generator_from_json, generator_to_json, next_seed
 from league.envs.surroundings import Around, Found, seed_globals
-from league.errors import LeagueError
+from league.errors import LeagueError, users_line
 from league.signals import StepKept
 from league.types import DRAW, EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
 
@@ -276,6 +276,8 @@ class RowBatch:
                 try:
                     row.options[seat], views[seat][:] = self._choices.look_up(row.match.legal(seat))
                 except ValueError as error:
+                    if users_line(error):  # the match's own, not one of what it gave
+                        raise
                     raise row.error(seat, str(error)) from None
             else:
                 views[seat][:] = self._choices.meaningless

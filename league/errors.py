@@ -146,7 +146,7 @@ def as_users(error: BaseException, what: str = "", advice: str = "mend it") -> L
         return known
     if not where and (frames := traceback.extract_tb(error.__traceback__)):
         where = f"{frames[-1].filename}, line {frames[-1].lineno}"
-    places = [place for place in (where, *getattr(error, "__notes__", [])) if place]
+    places = [place for place in (where, *_notes(error)) if place]
     words = words_of(known) if known else described(error)
     shown = f" ({'; '.join(places)})" if places else ""
     return CodeError(f"{f'{what}: ' if what else ''}{words}{shown}; {advice}")
@@ -162,8 +162,16 @@ def words_of(error: BaseException) -> str:
     """An exception's message on one line; empty where it cannot tell one."""
     try:
         return " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
-    except Exception:
+    except BaseException as second:  # of the exception's own code, which may end a process, too
+        if is_signal(second):
+            raise
         return ""
+
+
+def _notes(error: BaseException) -> list[str]:
+    """The notes of an exception, which its own code may have set to anything."""
+    notes = getattr(error, "__notes__", None)
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
 
 
 def is_signal(error: BaseException) -> bool:

@@ -216,7 +216,9 @@ def _read(path: Path, limit: int) -> bytes:
     except FileNotFoundError:
         raise SnapshotError(f"{path} is missing; take the snapshot, a whole folder, from its source again") from None
     except OSError as error:
-        raise SnapshotError(f"{path} cannot be read: {error.strerror or error}; mend its permissions") from None
+        is_shut = isinstance(error, PermissionError)
+        advice = "mend its permissions" if is_shut else "take the snapshot from its source again"
+        raise SnapshotError(f"{path} cannot be read: {error.strerror or error}; {advice}") from None
 
 
 def _sha256(data: bytes) -> str:

@@ -197,7 +197,7 @@ def test_only_regular_files_are_read(kind: str, file: str, agent: Path, tmp_path
     else:
         path.symlink_to(path)
     message = refusal(lambda: Agent.load(agent), SnapshotError)
-    assert f"{file} cannot be read" in message
+    assert f"{file} cannot be read" in message and "permissions" not in message
 
 
 def test_a_linked_file_must_fit_the_hash_and_is_not_shown(agent: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import locale
 import os
 import random
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -41,6 +42,10 @@ FAULTS = {
     "league": "raise Known('as it says')",
     "usage": "raise UsageError('as it says')",
     "recursion": "(lambda f: f(f))(lambda f: f(f))",
+    "evil": "raise Evil",
+    "value": "raise ValueError('odd')",
+    "notes": "e = ValueError('odd'); e.__notes__ = [7, None]; raise e",
+    "no notes": "e = ValueError('odd'); e.__notes__ = 5; raise e",
 }
 HEAD = """
 import sys
@@ -56,6 +61,11 @@ class Strange(BaseException):
 class Mute(Exception):
     def __str__(self):
         raise ValueError("no words")
+
+
+class Evil(SystemExit):
+    def __str__(self):
+        raise KeyboardInterrupt
 
 
 class Known(LeagueError):
@@ -83,6 +93,10 @@ class Sums(Match):
 
     def observe(self, seat):
         return [self.steps / 4]
+
+    def legal(self, seat):
+        fail(AT, WHERE == "legal")
+        return [0, 1]
 
     def step(self, actions):
         fail(AT, WHERE == "step")
@@ -238,6 +252,31 @@ def test_a_drawing_that_fails_is_one_line(
 
 
 @pytest.mark.parametrize(
+    ("where", "fault"), cases(("legal", "value"), ("legal", "notes"), ("step", "no notes"), ("step", "evil"))
+)
+def test_an_odd_exception_is_one_line(
+    where: str, fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Neither its class, its notes nor its own code hide where it arose."""
+    file, line = write(user, fault, where, at=4)
+    words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 8, "--env", file, "--bot", f"{file}:lucky")
+    code, out, err = call(monkeypatch, capfd, *words, "--store", user / "none.duckdb", "--quiet")
+    assert code in (1, 2) and out == "" and f"{file}, line {line}" in err and len(err.splitlines()) == 1, (code, err)
+
+
+def test_an_init_that_fails_has_its_line(
+    user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A ValueError may be an option's rule; where no option was given, it is the game's error."""
+    file, line = write(user, "value", "init")
+    text = Path(file).read_text()
+    init = '    def __init__(self):\n        super().__init__()\n        fail(0, WHERE == "init")\n\n'
+    Path(file).write_text(text.replace("    def reset(self, rng)", f"{init}    def reset(self, rng)"))
+    code, out, err = call(monkeypatch, capfd, "check", file, "--quiet")
+    assert code in (1, 2) and out == "" and f"{file}, line {line}" in err and len(err.splitlines()) == 1, (code, err)
+
+
+@pytest.mark.parametrize(
     ("where", "fault", "at"),
     cases(
         ("sampler", "exit", 130),
@@ -319,6 +358,24 @@ def test_an_import_that_fails_is_refused(
         monkeypatch, capfd, "evaluate", "bot:random", "--against", "bot:lucky", "--env", file, "--quiet"
     )
     assert code in (1, 2) and out == "" and f"{file}, line {line}" in err and len(err.splitlines()) == 1, (code, err)
+
+
+def test_buffers_of_other_code_stay_out_of_json(user: Path) -> None:
+    """What a game writes to the first stdout, or by C, is not behind the document as the process ends."""
+    file, _ = write(user)
+    text = Path(file).read_text()
+    noise = 'sys.__stdout__.write("python")\nimport ctypes\nctypes.CDLL(None).printf(b"from C")\n'
+    Path(file).write_text(f"import sys\n{noise}{text}")
+    words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", "2", "--env", file, "--json")
+    more = ("--bot", f"{file}:lucky", "--store", str(user / "s.duckdb"))
+    done = subprocess.run(
+        [sys.executable, "-c", "from league.cli import main; main()", *words, *more],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and json.loads(done.stdout)["a"] == "bot:lucky", done
+    assert "python" in done.stderr and "from C" in done.stderr, done.stderr
 
 
 NOISY = """

@@ -92,6 +92,8 @@ def reward_of(value: Any, whose: str = "") -> float:
         paid = float(value) if not isinstance(value, str | bytes) else None
     except (TypeError, ValueError):
         paid = None
+    except OverflowError:  # an integer beyond all floats
+        paid = np.inf
     if paid is None:
         raise ReplyError(f"the reward {told(value)}{whose}, which must be a number")
     if not abs(paid) <= MOST:
@@ -112,5 +114,8 @@ def flag_of(name: str, value: Any, whose: str = "") -> bool:
 
 def told(value: Any) -> str:
     """A value on a line."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # an integer of more digits than Python writes
+        text = f"one of type {type(value).__name__}"
     return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 3] + "..."

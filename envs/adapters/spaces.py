@@ -31,6 +31,8 @@ WHOLE = "observation"
 """The name of an observation that has no parts."""
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 """What reading a value raises that is not of its space."""
+REAL = "biufO"
+"""Kinds of arrays that are read; numpy would drop the imaginary part of a number, and read one out of a text."""
 Read = Callable[[Any], npt.NDArray[Any]]
 
 
@@ -112,7 +114,7 @@ class Seen:
                 value = observation
                 for key in leaf.keys:
                     value = value[key]
-                values = leaf.read(value)
+                values = leaf.read(_real(value))
                 fits = values.size == end - start
                 if fits:
                     part[:] = values
@@ -137,6 +139,13 @@ def range_of(layout: tuple[ObservationPart, ...]) -> tuple[float, float]:
     return (-SQUASHED, max([SQUASHED, *(part.count - 1.0 for part in layout)]))
 
 
+def _real(value: Any) -> Any:
+    """`value` itself, where it has real numbers."""
+    if np.asarray(value).dtype.kind not in REAL:
+        raise TypeError("no real numbers")
+    return value
+
+
 def _problem(leaf: _Leaf, observation: Any) -> str:
     """Why an observation is not of its space, by one part of it."""
     value, whose = observation, f" with {leaf.name!r}" if leaf.keys else ""
@@ -147,7 +156,7 @@ def _problem(leaf: _Leaf, observation: Any) -> str:
         return f"an observation without {leaf.name!r}: {told(observation)}"
     space = _told(leaf.space)
     try:
-        array = np.asarray(value)
+        array = np.asarray(_real(value))
         shape, numbers = array.shape, array.astype(np.float64)
     except UNREADABLE:
         return f"an observation{whose} that is no array of numbers, {told(value)}, where {space} is observation_space"
@@ -309,6 +318,8 @@ def _action(space: spaces.Space[Any]) -> tuple[ActionSpec, Callable[[Any], Any]]
         return keys, lambda action: np.array(action, np.int8).reshape(shape)
     if isinstance(space, spaces.Box):
         return _box_action(space)
+    if isinstance(space, spaces.Tuple | spaces.Dict) and not len(space.spaces):
+        raise SpaceError(f"the action space has {_told(space)}, which has nothing in it")
     if isinstance(space, spaces.Tuple):
         pairs = [_action(part) for part in space.spaces]
         readers = [read for _, read in pairs]

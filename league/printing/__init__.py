@@ -7,6 +7,7 @@ every table goes through; `standings.py`, `lists.py` and `answers.py` say what c
 
 from __future__ import annotations
 
+import ctypes
 import io
 import json
 import math
@@ -84,8 +85,18 @@ def _apart() -> Iterator[None]:
         except (OSError, ValueError):
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), kept)
+        _flush_others(stdout)
         os.dup2(kept, 1)
         os.close(kept)
+
+
+def _flush_others(stdout: TextIO) -> None:
+    """Gives what other code wrote to buffers of Python and of C, which would give it behind the data as they end."""
+    for stream in (stdout, sys.__stdout__):
+        with suppress(AttributeError, OSError, ValueError):  # None, or closed
+            stream.flush()  # type: ignore[union-attr]
+    with suppress(AttributeError, OSError, TypeError):  # a system without such a library
+        ctypes.CDLL(None).fflush(None)
 
 
 def _out() -> TextIO | None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from league.arena.games import enter
 from league.cli import main
 from league.envs.adapters import gymnasium, pettingzoo
 from league.envs.base import check_match_batch
@@ -31,6 +33,11 @@ def zoo(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     ("kind", "words"),
     [
         (odd_gym.ArrayReward, r"step 1 gave the reward array\(\[0.5\]\), which must be a number"),
+        (odd_gym.VastReward, "step 1 gave the reward 10+[.]{3}, which must be finite"),
+        (odd_gym.EndlessReward, "step 1 gave the reward one of type int, which must be finite"),
+        (odd_gym.Complex, r"reset gave an observation that is no array of numbers, array\(.*j\]\), where Box"),
+        (odd_gym.Digits, r"reset gave an observation that is no array of numbers, array\(.*\), where Box"),
+        (odd_gym.NoActions, r"the action space has Dict\(\), which has nothing in it"),
         (odd_gym.NanReward, "step 5 gave the reward nan, which must be finite"),
         (odd_gym.NoReward, "step 1 gave the reward None, which must be a number"),
         (odd_gym.HugeReward, r"the reward 1e\+38, which must be finite, at most 1e\+30"),
@@ -191,3 +198,10 @@ def test_check_plays_a_bot_of_ones_own_in_a_librarys_game(
     bot.write_text("def steady(observation, legal, rng):\n    return legal[-1]\n")
     words = ["gymnasium:" + HERE + "Ring", "--bot", f"{bot}:steady"]
     assert "bot steady: keeps the contract" in checked(*words, monkeypatch=monkeypatch, capsys=capsys)
+
+
+def test_looking_at_an_environment_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder and torch's type are as before once a library's game is known, as for every other game."""
+    monkeypatch.chdir(tmp_path)
+    enter(f"gymnasium:{HERE}Moves")
+    assert Path.cwd() == tmp_path and torch.get_default_dtype() == torch.float32

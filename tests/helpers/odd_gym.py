@@ -1,9 +1,11 @@
 """Environments that break Gymnasium's API, or keep it in an unusual way: `gymnasium:tests.helpers.odd_gym:CLASS`."""
 
+import os
 from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from gymnasium import spaces
 
 
@@ -40,6 +42,29 @@ class Base(gymnasium.Env[Any, Any]):
 class ArrayReward(Base):
     def pay(self, action: Any) -> Any:
         return np.array([0.5])
+
+
+class Moves(Base):
+    """Changes the process's folder and torch's type, as it is made and stepped."""
+
+    def __init__(self) -> None:
+        os.chdir("/")
+        torch.set_default_dtype(torch.float64)
+
+    def step(self, action: Any) -> Any:
+        os.chdir("/")
+        torch.set_default_dtype(torch.float64)
+        return super().step(action)
+
+
+class VastReward(Base):
+    def pay(self, action: Any) -> Any:
+        return 10**400
+
+
+class EndlessReward(Base):
+    def pay(self, action: Any) -> Any:
+        return 10**5000
 
 
 class NanReward(Base):
@@ -86,6 +111,20 @@ class WrongShape(Base):
 class Nan(Base):
     def see(self) -> Any:
         return np.array([np.nan if self.t == 6 else self.x, 0], np.float32)
+
+
+class Complex(Base):
+    def see(self) -> Any:
+        return np.array([self.x + 1j, 0])
+
+
+class Digits(Base):
+    def see(self) -> Any:
+        return np.array(["0.5", "0"])
+
+
+class NoActions(Base):
+    action_space = spaces.Dict({})
 
 
 class NoArray(Base):
