@@ -107,7 +107,8 @@ def spec_of(game: Game, where: str) -> GameSpec:
             resolve(where, game.Options, options.model_dump(mode="json", warnings=False))
     except ValidationError as errors:
         line = explain(where, game.Options, {}, errors)
-        own = users_line(errors.errors()[0].get("ctx", {}).get("error"))
+        cause = errors.errors()[0].get("ctx", {}).get("error")
+        own = users_line(cause) if isinstance(cause, BaseException) else ""
         place = f" ({own}); mend it" if own else ""
         raise ConfigError(f"env={where}: the defaults of its Options do not hold: {line}{place}") from None
     except ConfigError as error:
