@@ -261,7 +261,10 @@ def test_what_fails_in_play_ends_the_run_saved(kind: str, user: Path) -> None:
         given["bots"] = "mine.py:last"
     line = refusal(lambda: train("r", "pool.snapshot_every=8", **given))
     assert f"{kind}:last" in line or f"{kind} last" in line
-    assert f"ValueError: on purpose ({user.parent / 'bad.py'}, line 8)" in line and "; saved; go on with `league resume r`" in line
+    assert (
+        f"ValueError: on purpose ({user.parent / 'bad.py'}, line 8)" in line
+        and "; saved; go on with `league resume r`" in line
+    )
     assert row().status == "failed" and 0 < row().steps < 96
     Path("bad.py").write_text(Path("bad.py").read_text().replace("on purpose", "").replace("> ", "< 0 > "))
     assert league.resume("r", **{key: x for key, x in given.items() if "bad" in x}).status == "finished"
