@@ -199,9 +199,7 @@ def test_strict_masks_may_change_when_a_run_goes_on() -> None:
     assert not changed(load("test50k"), ["env.strict_masks=false"]).env.strict_masks
 
 
-def test_a_flaw_of_a_long_game_stops_a_training_with_a_file_to_replay(
-    tmp_path: Path, clock: Clock, monkeypatch: Any
-) -> None:
+def test_a_flaw_of_a_long_game_stops_a_training_with_a_file_to_replay(tmp_path: Path, monkeypatch: Any) -> None:
     """In one line with the match, seed and step; the file shows it again, from its row alone."""
     monkeypatch.setattr(Long, "flaw", "obs")
     monkeypatch.setattr(Long, "begins", 90)

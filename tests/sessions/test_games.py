@@ -186,7 +186,9 @@ def test_a_finding_is_replayed_with_the_game_that_it_is_of(user: Path) -> None:
 def test_a_game_given_as_an_object_is_asked_for_elsewhere() -> None:
     """Made in no file, its run is evaluated in this process; another one has no address to look up."""
     module = ModuleType("given_duel")
+    module.__file__ = "game.py"
     exec(Path("game.py").read_text(), vars(module))  # noqa: S102 -- written by the test
+    del module.__file__
     league.train("smoke", env=module, run="r", overrides=SETS)
     assert league.evaluate("bot:biased", "bot:random", games=2, env=module).run is not None
     forget()
