@@ -143,7 +143,7 @@ def test_train_tells_on_stderr_and_prints_one_document(call: Call, tmp_path: Pat
     assert called.code == 0
     assert called.json == called.json | {"run": "matrix-1", "steps": 512, "updates": 4, "status": "finished"}
     assert len(called.json["newest"]) == 64
-    assert "run matrix-1: smoke, preset fast, seed 0, on cpu" in called.err
+    assert "run matrix-1: 512 steps, preset fast, seed 0, on cpu" in called.err
     assert "at 512 against matrix-1@0: score" in called.err
     assert "next: league leaderboard --run matrix-1" in called.err
     again = call(*TRAIN, "--quiet", cwd=tmp_path)
@@ -240,7 +240,7 @@ def test_evaluate_swaps_seats_in_pairs_and_is_stored(call: Call, copied: Path) -
     again = call("evaluate", "matrix-1", "--against", "matrix-1@0", "--games", "70", "--json", cwd=copied).json
     assert again["seeds"] == seeds and again["summary"] == summary and again["run"] != data["run"]
     shown = call("evaluate", "matrix-1@best", "--against", "bot:random", "--games", "2", "--greedy", cwd=copied).out
-    assert "against bot:random: score" in shown and "stored as evaluation-" in shown
+    assert "against bot:random: payoff" in shown and "stored as evaluation-" in shown
 
 
 def test_an_export_plays_without_a_store(call: Call, copied: Path, tmp_path: Path) -> None:
@@ -604,7 +604,7 @@ def test_an_adaptive_tournament_names_what_it_wanted(call: Call, copied: Path) -
     """The wanted differences stand in the table and, by name, in the JSON."""
     adaptive = ["tournament", "matrix-1", "matrix-1@0", "bot:random", "--format", "adaptive", "--max-games", "12"]
     shown = call(*adaptive, "--want", "order", "--greedy", cwd=copied)
-    assert "the wanted differences in Elo points" in shown.out and "12 games, greedy" in shown.out
+    assert "the wanted differences in payoff a match" in shown.out and "12 games, greedy" in shown.out
     data = call(*adaptive, "--between", "matrix-1", "bot:random", "--json", cwd=copied).json
     [wanted] = data["wanted"]
     assert (wanted["a"], wanted["b"], data["games"]) == ("matrix-1@512", "bot:random", 12)

@@ -115,6 +115,10 @@ OFFERS = {
     "arena/replays:parse `league watch A B --out FILE.replay`": "no_replay",
     "sessions/failures:replay command('watch', path, '--out', out)": "replay_to_be_drawn",
     "printing/answers:print_ended `league imports remove {e.run}`": "no_offer",  # test_hands.py takes it back
+    "arena/equilibrium:nashconv `league exploit`": "no_offer",  # names the command, whose agent is left to the reader
+    "faces/headline:_evidence command('tournament', best.name, '--bots', '--format', 'gauntlet', store=store)": (
+        "report_of_few_games"
+    ),
     "store/formats:format_of `league matches FILE.jsonl`": "foreign_store",
 }
 QUICK = (
@@ -185,6 +189,12 @@ def empty_store(call: Call) -> str:
 def nothing_to_report(call: Call) -> str:
     Store.create("other.duckdb")
     return call("report", "--store", "other.duckdb").err
+
+
+def report_of_few_games(call: Call) -> str:
+    call("report", "done", "--out", "r.html")
+    [found] = set(re.findall(r"league tournament [^<]*? --format gauntlet", Path("r.html").read_text()))
+    return f"`{found}`"
 
 
 def older_store(call: Call) -> str:

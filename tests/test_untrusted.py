@@ -639,7 +639,7 @@ def test_what_was_named_runs_as_it_was_named_only(stranger: Path) -> None:
     cached.parent.mkdir(exist_ok=True)
     py_compile.compile(str(stranger / "evil.py"), cfile=str(cached), invalidation_mode=UNCHECKED)
     claim(stranger, str(mine), good)
-    assert "plays duel version 1" in refusal(evaluate, UsageError)  # it was found, and is not what the agent knows
+    assert "plays another duel: game_id was " in refusal(evaluate, UsageError)  # found, and not what it knows
     assert times_run(mine.parent) == 2 and not (stranger.parent / "mark").exists()
 
 

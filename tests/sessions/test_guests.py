@@ -105,7 +105,7 @@ def test_runs_of_the_same_store_are_named_by_step(exported: Path, tmp_path: Path
         ("agent:{}/nowhere", "no snapshot at .*/nowhere"),
         ("agent:nobody", "no store at"),
         ("agent:bot:random", "a bot of the game is named bot:random alone"),
-        ("agent:{}/other", r"plays matrix .* and not matrix .*name an agent of this game"),
+        ("agent:{}/other", r"trained in another matrix: option rounds was 3 and is 10; name an agent of this game"),
         ("agent:{}/damaged", "is damaged"),
         ("agent:", "is no group or member; write self_play, bot:NAME or agent:PATH"),
     ],

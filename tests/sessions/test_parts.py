@@ -144,7 +144,7 @@ def test_the_options_are_the_same_in_every_command(user: Path) -> None:
     assert call("train", "--stage", "smoke", "--env", "matrix", "--run", "r", *words, *as_options(SETS)).exit_code == 0
     assert row().fingerprint and list(json.loads(row().config)["parts"]["policies"]) == ["GRU"]
     done = call("evaluate", "r", "--against", "bot:other", "--bot", "other=mine.py:last", "--games", "2")
-    assert done.exit_code == 0 and "against bot:other: score" in done.stdout
+    assert done.exit_code == 0 and "against bot:other: payoff" in done.stdout
     done = call("check", "matrix", *words, *as_options(["agent.lstm_size=4"]))
     assert (
         "bot last: keeps the contract\nsampler hard: keeps the contract\npolicy GRU: keeps the contract" in done.stdout
@@ -261,7 +261,10 @@ def test_what_fails_in_play_ends_the_run_saved(kind: str, user: Path) -> None:
         given["bots"] = "mine.py:last"
     line = refusal(lambda: train("r", "pool.snapshot_every=8", **given))
     assert f"{kind}:last" in line or f"{kind} last" in line
-    assert "ValueError: on purpose (bad.py, line 8)" in line and "; saved; go on with `league resume r`" in line
+    assert (
+        f"ValueError: on purpose ({user.parent / 'bad.py'}, line 8)" in line
+        and "; saved; go on with `league resume r`" in line
+    )
     assert row().status == "failed" and 0 < row().steps < 96
     Path("bad.py").write_text(Path("bad.py").read_text().replace("on purpose", "").replace("> ", "< 0 > "))
     assert league.resume("r", **{key: x for key, x in given.items() if "bad" in x}).status == "finished"

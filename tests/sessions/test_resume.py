@@ -51,7 +51,8 @@ def test_a_stopped_run_resumes_to_the_same_run(number: int, whole: Any, tmp_path
     """A signal stops at the next update, saved; resuming twice more gives the uninterrupted run's very rows."""
     first, said = train(tmp_path, "long", notes=Notes(3, number))
     assert (first.status, first.signal, first.updates) == ("stopped", number, 3)
-    assert status(tmp_path, first.run) == ("stopped", 384) and "stopping after this update" in said[-1]
+    assert status(tmp_path, first.run) == ("stopped", 384)
+    assert "stopping after this update" in said[-2] and f"{first.run}@stopped" in said[-1]
     store = tmp_path / "league.duckdb"
     second = league.resume(first.run, store=store, watcher=Notes(7, number))
     assert (second.status, second.updates) == ("stopped", 7)
@@ -200,7 +201,7 @@ def test_a_run_of_a_changed_game_is_not_resumed(tmp_path: Path, monkeypatch: pyt
     """When the game's identity differs from the run's, resuming is refused before anything is changed."""
     train(tmp_path, "long", notes=Notes(1))
     monkeypatch.setattr(session_module.registry, "game_id", lambda name, options: "f" * 16)
-    with pytest.raises(UsageError, match="run=matrix-1: it was trained on game"):
+    with pytest.raises(UsageError, match="agent matrix-1@0 plays another matrix: game_id was "):
         league.resume("matrix-1", store=tmp_path / "league.duckdb")
     assert status(tmp_path, "matrix-1") == ("stopped", 128)
 

@@ -391,8 +391,9 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(sys, "argv", ["own_loop.py", "matrix", "smoke"])
     runpy.run_path(str(ROOT / "examples/own_loop.py"))
     out = capsys.readouterr().out.splitlines()
-    assert len(out) == 2 and out[0].startswith("160 steps, entropy ") and "against bot:" in out[0]
-    assert "TrainResult(run='matrix-1', steps=160, updates=5, status='finished'" in out[1]
+    assert len(out) == 3 and out[0].startswith("160 steps, entropy ") and "against bot:" in out[0]
+    assert out[1].split()[:4] == ["run", "steps", "updates", "status"]
+    assert out[2].split()[:4] == ["matrix-1", "160", "5", "finished"]
     store = Store.open(tmp_path / "league.duckdb")
     rates = store.query("SELECT value FROM metric WHERE name = 'set/learner.learning_rate' ORDER BY \"update\"")[1]
     assert [round(rate * 1e3, 3) for (rate,) in rates] == [1.0, 0.8, 0.6, 0.4, 0.2]

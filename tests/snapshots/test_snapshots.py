@@ -36,7 +36,7 @@ SPEC = GameSpec(
     bots=("constant",),
     tick_rate=30.0,
 )
-DECLARED_BEFORE = set(spec_to_json(SPEC)) - {"ticks_per_step", "anchor", "floor", "activity"}
+DECLARED_BEFORE = set(spec_to_json(SPEC)) - {"ticks_per_step", "anchor", "floor", "activity", "utility"}
 
 
 def about(**changes: Any) -> About:
@@ -309,7 +309,7 @@ def test_snapshots_do_not_import_the_configuration() -> None:
     code = "import sys, league.snapshots.io; print([m for m in sys.modules if m.startswith('league')])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     allowed = {"league", "league.acts", "league.errors", "league.schema", "league.types", "league.snapshots"}
-    allowed |= {"league.types.spaces"}
+    allowed |= {"league.signals", "league.types.spaces"}
     allowed |= {"league.snapshots.files", "league.snapshots.io", "league.snapshots.manifest"}
     assert set(json.loads(output.replace("'", '"'))) <= allowed
 
