@@ -6,7 +6,9 @@ where it is given parts of one's own (docs/parts.md).
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,12 +86,14 @@ def check_bot(
     """
     entered, chosen = _entered(game, options)
     name = bot if isinstance(bot, str) else getattr(bot, "__name__", "bot")
-    make, number = _with_bot(entered, chosen, name, bot)
     seats = f"bot {name} of {entered}"
+    drawn: list[str] = []
+    make, number = _with_bot(entered, chosen, name, bot if isinstance(bot, str) else _noted(bot, drawn))
     for seat in range(SEATS):
         seeds = np.arange(1, max(2, matches // 2) + 1, dtype=np.uint64) * np.uint64(7919) + np.uint64(seed)
         batch = make(len(seeds))
         together, again = (_matches(batch, seeds, number, seat) for _ in range(2))
+        need(not drawn, f"{seats}, seat {seat}: it draws from {', '.join(drawn)}; draw all chance from rng")
         for row, (one, two) in enumerate(zip(together, again, strict=True)):
             need(
                 one == two,
@@ -190,6 +194,29 @@ def _with_bot(
     with_bot = MatchGame(match, found.Options)
     chosen = with_bot.Options(**options)
     return lambda rows: with_bot.make(rows, 1, chosen), with_bot.spec(chosen).bots.index(name)
+
+
+def _noted(bot: Callable[..., Any], drawn: list[str]) -> Callable[..., Any]:
+    """The bot, which adds to `drawn` the global generators from which it draws.
+
+    A match seeds them for a game that uses them, so that replays alone do not show it.
+    """
+
+    def states() -> dict[str, Any]:
+        _, words, *rest = np.random.get_state()
+        return {"random": random.getstate(), "numpy.random": (np.asarray(words).tobytes(), *rest)}
+
+    @wraps(bot, updated=())
+    def noted(*given: Any) -> Any:
+        if drawn:
+            return bot(*given)
+        before = states()
+        answer = bot(*given)
+        after = states()
+        drawn.extend(name for name in before if before[name] != after[name])
+        return answer
+
+    return noted
 
 
 def _matches(batch: MatchBatch, seeds: npt.NDArray[np.uint64], bot: int | BotPolicy, seat: int) -> list[bytes]:

@@ -144,7 +144,7 @@ def test_train_tells_on_stderr_and_prints_one_document(call: Call, tmp_path: Pat
     assert called.json == called.json | {"run": "matrix-1", "steps": 512, "updates": 4, "status": "finished"}
     assert len(called.json["newest"]) == 64
     assert "run matrix-1: 512 steps, preset fast, seed 0, on cpu" in called.err
-    assert "at 512 against matrix-1@0: score" in called.err
+    assert "at 512 against matrix-1@0: payoff" in called.err
     assert "next: league leaderboard --run matrix-1" in called.err
     again = call(*TRAIN, "--quiet", cwd=tmp_path)
     assert (again.code, again.out, again.err) == (0, "", "")
@@ -154,7 +154,16 @@ def test_train_tells_on_stderr_and_prints_one_document(call: Call, tmp_path: Pat
 def test_verbosity_is_a_setting(call: Call, tmp_path: Path) -> None:
     """run.verbosity=0 says nothing on the way, 2 gives every update a line."""
     silent = call(*TRAIN, "--set", "run.verbosity=0", cwd=tmp_path)
-    assert "against" not in silent.err and "steps" not in silent.err.replace("at step", "")
+    begins = [
+        "matrix-1: finished at step 512",
+        "no verdict: ",
+        "readings: ",
+        "next: league leaderboard",
+        "next: league r",
+    ]
+    lines = silent.err.splitlines()
+    assert len(lines) == len(begins), silent.err
+    assert all(line.startswith(begin) for line, begin in zip(lines, begins, strict=True)), silent.err
     chatty = call(*TRAIN, "--set", "run.verbosity=2", cwd=tmp_path)
     assert chatty.err.count(" of 512, ") == 4
     assert re.search(r"won +.*biased \d+%.*\nlearning  entropy 1\.\d\d, KL -?0\.\d{4}, clipped \d+%", chatty.err)
@@ -190,15 +199,17 @@ def test_settings_are_a_file_that_config_takes(call: Call, copied: Path) -> None
 
 
 def test_leaderboard_shows_ratings_with_intervals(call: Call, copied: Path) -> None:
-    """The table and the JSON say the same of everyone: rating inside its interval, games that add up."""
+    """The table and the JSON say the same of everyone: payoff inside its interval, games that add up."""
     shown = call("leaderboard", "--run", "matrix-1", cwd=copied)
     data = call("leaderboard", "--run", "matrix-1", "--json", cwd=copied).json
     entries = data["boards"][0]["entries"]
+    assert data["boards"][0]["unit"] == "payoff"
     assert {e["name"] for e in entries} == {"matrix-1@0", "matrix-1@512", "bot:constant", "bot:random", "bot:biased"}
     for entry in entries:
         assert entry["lower"] < entry["rating"] < entry["upper"]
         assert entry["wins"] + entry["draws"] + entry["losses"] == entry["games"]
-        assert re.search(rf"{entry['name']} +{entry['rating']:.0f} ", shown.out)
+        rating = f"{entry['rating']:+.3f} [{entry['lower']:+.3f}, {entry['upper']:+.3f}]"
+        assert re.search(rf"{entry['name']}(?: \(best\))? +{re.escape(rating)} ", shown.out)
     assert len(call("leaderboard", "--json", cwd=copied).json["boards"]) == 2, "one board a game"
 
 
@@ -505,8 +516,11 @@ def test_matchup_tells_record_and_difference(call: Call, copied: Path) -> None:
     assert m["difference"]["mean"] == pytest.approx(-back["difference"]["mean"])
     assert m["superiority"] == pytest.approx(1 - back["superiority"])
     assert m["z"] is None and back["z"] is None, "nobody else links the two"
-    assert m["predicted_score"] == pytest.approx(m["predicted"]["win"] + m["predicted"]["draw"] / 2)
+    assert (m["unit"], m["predicted"], m["predicted_score"]) == ("payoff", None, None), "a payoff foretells no wins"
     assert m["record"]["lower"] < m["record"]["score"] < m["record"]["upper"]
+    payoff = m["record"]["payoff"]
+    assert payoff["lower"] < payoff["mean"] < payoff["upper"]
+    assert payoff["mean"] == pytest.approx(-back["record"]["payoff"]["mean"])
     again = call("evaluate", "matrix-1", "--against", "matrix-1@0", "--games", "30", cwd=copied)
     assert again.code == 0 and call("matchup", "matrix-1", "matrix-1@0", "--json", cwd=copied).json == m, "counted once"
     text = call("matchup", "matrix-1", "matrix-1@0", cwd=copied).out
@@ -536,7 +550,7 @@ def test_matchups_that_cannot_be_are_refused(case: str, call: Call, unchanged: P
     need_refusal(call("matchup", *arguments, cwd=unchanged), 2, *words)
 
 
-EASY, HARD = ("--elo0", "-600", "--elo1", "-200"), ("--elo0", "200", "--elo1", "600")
+EASY, HARD = ("--payoff0", "-6", "--payoff1", "-2"), ("--payoff0", "2", "--payoff1", "6")
 """Hypotheses under which agents of about one strength pass or fail within some tens of games."""
 
 
@@ -659,10 +673,11 @@ BAD_GATES: dict[str, tuple[list[str], list[str]]] = {
     "another game": (["matrix-1", "other"], ["different games"]),
     "odd cap": (["matrix-1", "--max-games", "7"], ["max_games=7", "even", "8"]),
     "no games": (["matrix-1", "--max-games", "0"], ["max_games=0", "2"]),
-    "order": (["matrix-1", "--elo0", "35"], ["elo0=35, elo1=35", "below"]),
+    "order": (["matrix-1", "--payoff0", "3", "--payoff1", "3"], ["payoff0=3, payoff1=3", "below"]),
+    "points": (["matrix-1", "--elo0", "35"], ["elo0=35", "matrix pays payoff", "--payoff0, --payoff1"]),
     "alpha": (["matrix-1", "--alpha", "0.5"], ["alpha=0.5", "below 0.5"]),
     "beta": (["matrix-1", "--beta", "nan"], ["beta=nan"]),
-    "model": (["matrix-1", "--elo-model", "bayes"], ["elo_model=bayes", "logistic"]),
+    "model": (["matrix-1", "--elo-model", "bayes"], ["elo_model=bayes", "matrix pays payoff", "--payoff0"]),
     "seed": (["matrix-1", "--seed", "-1"], ["seed=-1"]),
 }
 
@@ -886,13 +901,14 @@ def test_names_that_cannot_be_exported_or_resumed(arguments: list[str], call: Ca
 
 
 def test_a_finished_run_is_not_resumed(call: Call, unchanged: Path) -> None:
-    """It says so, and what goes on instead."""
+    """It says so, and what goes on instead: of a run of its own length, a longer stage."""
     need_refusal(
         call("resume", "matrix-1", cwd=unchanged),
         2,
         "run=matrix-1",
-        "finished",
-        "`league resume matrix-1 --steps 1024`",
+        "finished at step 512",
+        "carry it on with `league train --stage 10m --preset fast --env matrix --seed 0 ",
+        "--set env.rows=8`",
     )
 
 
@@ -942,11 +958,17 @@ def test_a_damaged_snapshot_is_refused(kind: str, call: Call, copied: Path) -> N
     assert files_below(copied) == before
 
 
-@pytest.mark.parametrize(("section", "key", "value"), [("game", "game_id", "0" * 16), ("spec", "metrics", ["x"])])
+@pytest.mark.parametrize(
+    ("section", "key", "value", "words"),
+    [
+        ("game", "game_id", "0" * 16, [f"another matrix: game_id was '{'0' * 16}' and is '"]),
+        ("spec", "metrics", ["x"], []),
+    ],
+)
 def test_an_agent_of_another_version_of_the_game_is_refused(
-    section: str, key: str, value: Any, call: Call, copied: Path
+    section: str, key: str, value: Any, words: list[str], call: Call, copied: Path
 ) -> None:
-    """A game id or a spec that this league's game does not have cannot be rated with it; nothing is stored."""
+    """Another game id is refused by the field that differs, nothing is stored; metrics need not agree to play."""
     assert call("export", "matrix-1", "out", cwd=copied).code == 0
     path = copied / "out" / "manifest.json"
     data = json.loads(path.read_text())
@@ -954,7 +976,10 @@ def test_an_agent_of_another_version_of_the_game_is_refused(
     path.write_text(json.dumps(data))
     before = files_below(copied)
     called = call("evaluate", "./out", "--against", "bot:random", "--games", "2", cwd=copied)
-    need_refusal(called, 2, "matrix-1@512", "matrix version 1")
+    if not words:
+        assert called.code == 0 and "against bot:random: payoff" in called.out, called
+        return
+    need_refusal(called, 2, "agent matrix-1@512 plays", *words)
     assert files_below(copied) == before
 
 

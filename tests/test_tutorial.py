@@ -18,7 +18,7 @@ def test_the_tutorial_prints_what_it_says(monkeypatch: pytest.MonkeyPatch) -> No
     """Block by block; and what it builds plays the matches of examples/connect4.py."""
     monkeypatch.setattr(registry, "_games", dict(registry._games))
     blocks = BLOCK.findall((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     names: dict[str, Any] = {"__name__": "tutorial"}
     example: dict[str, Any] = {"__name__": "example"}
     for number, (code, printed) in enumerate(blocks, 1):

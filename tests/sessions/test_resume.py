@@ -158,9 +158,9 @@ def test_what_is_not_the_same_starts_at_0(
     """Another seed, other settings, a name of its own or --fresh make a new run, which says why; the old one stays."""
     train(tmp_path, "short", "run.total_steps=128")
     before = learned(tmp_path, "matrix-1")
-    result, said = train(tmp_path, "long", "run.total_steps=128", *more, **arguments)
+    result, said = train(tmp_path, "long", "run.total_steps=256", *more, **arguments)
     assert said[0].startswith("starting at step 0: ") and why in said[0]
-    assert result.run != "matrix-1" and result.updates == 1
+    assert result.run != "matrix-1" and result.updates == 2
     assert learned(tmp_path, "matrix-1") == before and status(tmp_path, "matrix-1") == ("finished", 128)
 
 
