@@ -9,6 +9,7 @@ from __future__ import annotations
 if __name__ == "cli":
     raise ImportError("import league.cli, not cli")
 
+import os
 import sys
 from typing import Annotated, Any
 
@@ -69,7 +70,8 @@ def _call() -> int:
         context = getattr(error, "ctx", None)
         raise UsageError(f"{message}; see `{context.command_path if context else 'league'} --help`") from None
     except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):  # typer's way to say that whoever read has enough
+        is_completion = "_LEAGUE_COMPLETE" in os.environ  # a shell is answered by leaving
+        if is_completion or isinstance(error.__context__, BrokenPipeError):  # or whoever read has enough
             raise
         raise LeagueError(
             f"a library that was called ends the process, {described(error)}; mend what calls it"

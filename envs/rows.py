@@ -107,7 +107,7 @@ class RowBatch:
         Raises:
             MatchError: a match breaks a rule.
         """
-        with self._around:
+        with StepKept(), self._around:
             for row, row_seed in zip(self._rows, row_seeds(seed, self.num_rows).tolist(), strict=True):
                 row.begin(row_seed)
                 self._show(row)
@@ -172,7 +172,7 @@ class RowBatch:
         rows, controllers = self._unpack(state)
         if len(rows) != self.num_rows:
             raise ValueError(f"the state has {len(rows)} rows; this batch has {self.num_rows} rows")
-        with self._around:
+        with StepKept(), self._around:
             self._restore(rows, controllers)
 
     def _restore(self, rows: list[Any], controllers: list[Any]) -> None:

@@ -256,12 +256,24 @@ def failing(where: str, setting: str = "env") -> Iterator[None]:
         ConfigError: with the exception and where it was raised.
     """
     try:
-        with settings_kept(), redirect_stdout(sys.stderr):
+        with settings_kept(), _torch_draws_kept(), redirect_stdout(sys.stderr):
             yield
     except BaseException as error:
         if isinstance(error, LeagueError) or is_signal(error):
             raise
         raise ConfigError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
+
+
+@contextmanager
+def _torch_draws_kept() -> Iterator[None]:
+    """Code within may seed torch's global generator, which draws on afterwards as if it had not."""
+    torch: Any = sys.modules.get("torch")
+    before = torch.get_rng_state() if hasattr(torch, "set_rng_state") else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            torch.set_rng_state(before)
 
 
 class _Bytes(SourceLoader):

@@ -189,7 +189,7 @@ def test_a_game_that_fails_as_it_trains_leaves_a_run_that_goes_on(
     fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The run is saved as of its last whole update, whatever the game raised, and goes on once it is mended."""
-    file, line = write(user, fault, "step", at=130)
+    file, line = write(user, fault, "step", at=1_000)  # after the checks before a run
     store = user / "s.duckdb"
     words = ("train", "--stage", "smoke", "--env", file, "--store", store, "--run", "r", "--device", "cpu", *sets())
     last = need_told(call(monkeypatch, capfd, *words, "--quiet"), file, line)
@@ -211,7 +211,7 @@ def test_a_gate_over_code_that_fails_has_exit_code_1(
     file, line = write(user)
     store = user / "s.duckdb"
     league.train("smoke", env=file, overrides=[*SETS, f"env.workers={workers}"], store=store, run="r", device="cpu")
-    write(user, fault, "step", at=5)
+    write(user, fault, "step", at=300)  # after what opening it plays
     words = ("gate", "r", "bot:random", "--env", file, "--store", store, "--device", "cpu", "--quiet", "--json")
     need_told(call(monkeypatch, capfd, *words), file, line)
 
@@ -230,7 +230,7 @@ def test_matches_over_code_that_fails_have_exit_code_1(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Bots and games that fail end a command in one line, with or without a store."""
-    file, line = write(user, fault, where, at=3)
+    file, line = write(user, fault, where, at=110)  # after what opening it plays
     words: dict[str, tuple[object, ...]] = {
         "evaluate": ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 8),
         "tournament": ("tournament", "bot:lucky", "bot:random", "--games", 8),
@@ -279,10 +279,10 @@ def test_an_init_that_fails_has_its_line(
 @pytest.mark.parametrize(
     ("where", "fault", "at"),
     cases(
-        ("sampler", "exit", 130),
+        ("sampler", "exit", 1_000),
         ("net", "exit 3", 70),
         ("sequence", "own", 75),
-        ("bot", "interrupt", 190),
+        ("bot", "interrupt", 1_050),
         slow=[(where, fault, 75) for where in ("net", "sequence") for fault in FAULTS],
     ),
 )

@@ -291,7 +291,8 @@ class Ratings:
             UsageError: one of them has no rated game.
         """
         i, j = self.index(a), self.index(b)
-        met = np.flatnonzero((self.pairs.first == min(i, j)) & (self.pairs.second == max(i, j)))
+        first, second = self.pairs.first, self.pairs.second
+        met = np.flatnonzero(((first == i) & (second == j)) | ((first == j) & (second == i)))
         if not len(met):
             return None
         surprise = self._surprise(int(met[0]))
