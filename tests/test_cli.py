@@ -907,8 +907,7 @@ def test_a_finished_run_is_not_resumed(call: Call, unchanged: Path) -> None:
         2,
         "run=matrix-1",
         "finished at step 512",
-        "carry it on with `league train --stage 10m --preset fast --env matrix --seed 0 ",
-        "--set env.rows=8`",
+        "go further with `league resume matrix-1 --steps 1024`",
     )
 
 

@@ -343,12 +343,15 @@ def session_of(plan: Plan, *, is_locked: bool = False) -> Iterator[Session]:
 
 
 def longer(row: RunRow, store: Path) -> str:
-    """How a finished run goes on: by a longer stage, or else by more steps."""
+    """How a finished run goes on: a stage by a longer one, any other run by more steps."""
+    further = f"go further with {command('resume', row.run, '--steps', 2 * row.steps, store=store)}"
+    if row.stage.endswith(settings.OWN_LENGTH):
+        return further
     after = settings.longer_stages(row.stage, row.steps)
     config = settings.from_json(json.loads(row.config))
     if not after or settings.fingerprint(config) != row.fingerprint:
         why = f"no stage carries {row.stage} on" if not after else "no stage carries on a run whose settings changed"
-        return f"{why}; go further with {command('resume', row.run, '--steps', 2 * row.steps, store=store)}"
+        return f"{why}; {further}"
     preset = row.preset if row.preset not in ("", AUTO) else "fast"
     words = ["train", "--stage", after[0], "--preset", preset, "--env", row.env, "--seed", row.seed]
     words += [*parts.words_for(config), *words_for(config, after[0], preset)]

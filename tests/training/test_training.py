@@ -136,7 +136,9 @@ def test_reward_terms_of_matches_are_those_of_the_store(trained: Store) -> None:
             assert dataclasses.astuple(a)[1:] == pytest.approx(dataclasses.astuple(b)[1:])
     assert asked[0].matches == len(matches) and asked[0].own == -asked[0].other != 0
     lone = dataclasses.replace(matches[0], rewards={"payoff": (0.0, 3.0), "win": (0.0, 0.0)})
-    assert [term.fired for term in reward_terms(sums_of([lone], "tiny"), {"payoff": 1.0})] == [1, 0], "either seat counts"
+    assert [term.fired for term in reward_terms(sums_of([lone], "tiny"), {"payoff": 1.0})] == [1, 0], (
+        "either seat counts"
+    )
 
 
 class Notes:
