@@ -33,6 +33,7 @@ from league.play.evaluation import Contestant, Pairing, Summary, check_games, nu
 from league.play.recording import Recording
 from league.policies.actor_critic import state_bytes
 from league.schema import MAX_SEED, check_number
+from league.signals import settings_kept
 from league.snapshots.agent import Agent, load_fit
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest
@@ -195,6 +196,7 @@ def export(
     return export_snapshot(found.folder, Path(out))
 
 
+@settings_kept()
 def evaluate(
     a: str,
     against: str,

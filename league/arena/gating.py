@@ -32,7 +32,7 @@ from league.errors import DEFAULT_STORE, StoreError, UsageError
 from league.maths.means import Mean, MeanTest
 from league.maths.sprt import Sprt, elo_interval, pair_counts
 from league.play.evaluation import check_games, summarise
-from league.signals import put_off
+from league.signals import put_off, settings_kept
 from league.store.liveness import gate_lock
 from league.store.locks import held, is_held
 from league.store.rows import Decision, GateRow, SnapshotRow, unique_name
@@ -142,6 +142,7 @@ def spent_alpha(alpha: float, attempt: int) -> float:
     return alpha / (attempt * (attempt + 1))
 
 
+@settings_kept()
 def gate(
     a: str,
     b: str | None = None,

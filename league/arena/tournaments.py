@@ -34,7 +34,7 @@ from league.maths.ratings import Difference, PairCounts, Ratings, Unit
 from league.maths.record import Record
 from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
 from league.play.evaluation import check_games, clustered, distinct
-from league.signals import Interrupted, put_off
+from league.signals import Interrupted, put_off, settings_kept
 from league.store.rows import GameRow, Sampling, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, SEATS, MatchResult
@@ -168,6 +168,7 @@ class Objective:
     max_games: int
 
 
+@settings_kept()
 def tournament(
     agents: Sequence[str] = (),
     *,

@@ -38,11 +38,13 @@ from league.sessions.settling import (
 )
 from league.sessions.shelf import FileShelf
 from league.sessions.steady import Steady, steady
+from league.signals import settings_kept
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.run import Watcher
 
 
+@settings_kept()
 def train(
     stage: str = "test50k",
     *,
@@ -166,6 +168,7 @@ def begun(
             yield session
 
 
+@settings_kept()
 def resume(
     run: str,
     *,
