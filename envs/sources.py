@@ -16,7 +16,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.abc import SourceLoader
@@ -245,35 +245,26 @@ def load(found: Located) -> ModuleType:
 
 
 @contextmanager
-def failing(where: str, setting: str = "env") -> Iterator[None]:
+def failing(where: str, setting: str = "env", *, may_draw: bool = False) -> Iterator[None]:
     """Makes one line of whatever a game's own code raises within, and sends what it prints to stderr.
 
     Settings of the process that it changes are put back.
 
-    where: the game's address or name, or a part's. setting: what names it.
+    Args:
+        where: the game's address or name, or a part's.
+        setting: what names it.
+        may_draw: keep the draws from the global generators, as for a network's first weights.
 
     Raises:
         ConfigError: with the exception and where it was raised.
     """
     try:
-        with settings_kept(), _torch_draws_kept(), redirect_stdout(sys.stderr):
+        with settings_kept(), nullcontext() if may_draw else _draws_kept(), redirect_stdout(sys.stderr):
             yield
     except BaseException as error:
         if isinstance(error, LeagueError) or is_signal(error):
             raise
         raise ConfigError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
-
-
-@contextmanager
-def _torch_draws_kept() -> Iterator[None]:
-    """Code within may seed torch's global generator, which draws on afterwards as if it had not."""
-    torch: Any = sys.modules.get("torch")
-    before = torch.get_rng_state() if hasattr(torch, "set_rng_state") else None
-    try:
-        yield
-    finally:
-        if before is not None:
-            torch.set_rng_state(before)
 
 
 class _Bytes(SourceLoader):

@@ -122,7 +122,7 @@ def _from_manifest(manifest: Manifest, own: OwnPolicy, *, given: Given, say: Say
 
 def _build(name: str, source: PartSource, spec: GameSpec, agent: AgentConfig) -> Policy:
     what, where = KINDS["policy"], source.address or name
-    with failing(where, what.setting):
+    with failing(where, what.setting, may_draw=True):
         policy = thing_of("policy", name, source)(spec, agent)
     note_user_code(type(policy).__module__)
     if not isinstance(policy, nn.Module):

@@ -69,7 +69,7 @@ def _try_policy(config: Config, spec: GameSpec, rows: int, steps: int, seed: int
     """`check_policy`; and a copy with its weights plays as it does, as snapshots must."""
     name = config.agent.policy
     where = config.parts.policies[name].address or name
-    with torch.random.fork_rng(devices=[]), failing(where, "policy"):
+    with torch.random.fork_rng(devices=[]), failing(where, "policy", may_draw=True):
         torch.manual_seed(seed)
         policy, copy = make_policy(config, spec), make_policy(config, spec)
         if config.learner.opponent_prediction:
