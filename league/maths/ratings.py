@@ -179,7 +179,7 @@ class Ratings:
     pairs: Pairs
     model: Posterior
     prior: Prior
-    infinite: tuple[Infinite, ...]
+    infinite: tuple[Infinite, ...] = ()
     undetermined: tuple[Parameter, ...] = ()
     unit: Unit = "elo"
     effect: float = 1.0
@@ -386,7 +386,7 @@ def bradley_terry(
         prior: what is believed before any game. With `draws` 0, agents whose rating is then infinite are only named.
     """
     rated, games = _indexed(counts, lineage, agents)
-    won, drawn, lost = (_per_agent(games, *x) for x in _seen_from_both(games))
+    record = [_per_agent(games, *x) for x in _seen_from_both(games)]
     effect = 1.0 if counts.sums is None else counts.sums.effect
     games = replace(games, wins=games.wins / effect, draws=games.draws / effect, losses=games.losses / effect)
     infinite: tuple[Infinite, ...] = ()
@@ -396,35 +396,13 @@ def bradley_terry(
         sign, is_finite, games = finite(games, told)
         infinite = tuple(Infinite(rated[i], int(sign[i])) for i in np.flatnonzero(~is_finite))
         rated = tuple(rated[i] for i in np.flatnonzero(is_finite))
-        won, drawn, lost = won[is_finite], drawn[is_finite], lost[is_finite]
+        record = [column[is_finite] for column in record]
     model = fit(games, prior)
-    held = rated.index(anchor) if anchor in rated else None
-    group = _ranked_groups(games, held)
-    rating, deviation = _anchored(model, group, held, anchor_rating, ELO_SCALE)
-    seat, half = model.seat * ELO_SCALE, Z95 * math.sqrt(model.joint.others[0, 0]) * ELO_SCALE
     dispersion, freedom, pairs = _surprises(games, model)
-    pairs = replace(pairs, games=np.rint(pairs.games * effect))
-    return Ratings(
-        agents=rated,
-        rating=rating,
-        lower=rating - Z95 * deviation,
-        upper=rating + Z95 * deviation,
-        wins=won,
-        draws=drawn,
-        losses=lost,
-        group=group,
-        anchors=tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group))),
-        anchor_rating=anchor_rating,
-        seat=Difference(seat, seat - half, seat + half) if games.seated.any() else None,
-        dispersion=dispersion,
-        freedom=freedom,
-        pairs=pairs,
-        model=model,
-        prior=prior,
-        infinite=infinite,
-        undetermined=undetermined,
-        effect=effect,
-    )
+    surprises = dispersion, freedom, replace(pairs, games=np.rint(pairs.games * effect))
+    is_seated = bool(games.seated.any())
+    found = _ratings(rated, games, record, model, surprises, (anchor, anchor_rating), is_seated, prior, "elo")
+    return replace(found, infinite=infinite, undetermined=undetermined, effect=effect)
 
 
 def payoff_ratings(
@@ -437,33 +415,41 @@ def payoff_ratings(
         anchor, anchor_rating, agents: as of `bradley_terry`, in the units of the game's utility.
     """
     rated, games = _indexed(counts, (), agents)
-    won, drawn, lost = (_per_agent(games, *x) for x in _seen_from_both(games))
+    record = [_per_agent(games, *x) for x in _seen_from_both(games)]
     sums = counts.sums or PairSums.of(())
     model, ends, variance, mean = payoffs.fit(sums, rated)
-    held = rated.index(anchor) if anchor in rated else None
+    surprises = _payoff_surprises(model, ends, variance, mean, sums, rated)
+    is_seated, prior = bool(sums.column("pairs").any()), Prior(draws=0.0, lineage=0.0)
+    return _ratings(rated, games, record, model, surprises, (anchor, anchor_rating), is_seated, prior, "payoff")
+
+
+def _ratings(
+    agents: tuple[str, ...],
+    games: Games,
+    record: Sequence[Ints],
+    model: Posterior,
+    surprises: tuple[float | None, float, Pairs],
+    anchored: tuple[str | None, float],
+    is_seated: bool,
+    prior: Prior,
+    unit: Unit,
+) -> Ratings:
+    """The ratings and intervals of N agents with these strengths.
+
+    record: wins, draws and losses, (N,) each. surprises: dispersion, freedom and pairs. anchored: the anchor and its
+    rating. is_seated: whether the first seat's advantage is known.
+    """
+    scale = ELO_SCALE if unit == "elo" else 1.0
+    anchor, anchor_rating = anchored
+    held = agents.index(anchor) if anchor in agents else None
     group = _ranked_groups(games, held)
-    rating, deviation = _anchored(model, group, held, anchor_rating, 1.0)
-    half = Z95 * math.sqrt(model.joint.others[0, 0])
-    dispersion, freedom, pairs = _payoff_surprises(model, ends, variance, mean, sums, rated)
+    rating, deviation = _anchored(model, group, held, anchor_rating, scale)
+    seat, half = model.seat * scale, Z95 * math.sqrt(model.joint.others[0, 0]) * scale
+    anchors = tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group)))
+    span = Difference(seat, seat - half, seat + half) if is_seated else None
+    interval = rating - Z95 * deviation, rating + Z95 * deviation
     return Ratings(
-        agents=rated,
-        rating=rating,
-        lower=rating - Z95 * deviation,
-        upper=rating + Z95 * deviation,
-        wins=won,
-        draws=drawn,
-        losses=lost,
-        group=group,
-        anchors=tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group))),
-        anchor_rating=anchor_rating,
-        seat=Difference(model.seat, model.seat - half, model.seat + half) if sums.column("pairs").any() else None,
-        dispersion=dispersion,
-        freedom=freedom,
-        pairs=pairs,
-        model=model,
-        prior=Prior(draws=0.0, lineage=0.0),
-        infinite=(),
-        unit="payoff",
+        agents, rating, *interval, *record, group, anchors, anchor_rating, span, *surprises, model, prior, unit=unit
     )
 
 
