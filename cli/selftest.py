@@ -261,12 +261,12 @@ def _learning() -> tuple[Outcome, str]:
 
         def train(run: str, steps: int) -> str:
             sets = [*SETTINGS, f"run.total_steps={steps}"]
-            return league.train("smoke", env="brawl", run=run, seed=1, overrides=sets, store=store).newest
+            return league.train("smoke", env="brawl", run=run, seed=1, overrides=sets, store=store, watcher=()).newest
 
         whole = train("whole", STEPS)
         train("half", STEPS // 2)
-        further = league.resume("half", overrides=[f"run.total_steps={STEPS}"], store=store).newest
-        back = league.rewind("whole", STEPS // 2, name="back", store=store).newest
+        further = league.resume("half", overrides=[f"run.total_steps={STEPS}"], store=store, watcher=()).newest
+        back = league.rewind("whole", STEPS // 2, name="back", store=store, watcher=()).newest
         agent = league.load("whole", store=store)
         agent.reset(seed=1)
     for what, newest in (("resumed", further), ("that went back", back)):

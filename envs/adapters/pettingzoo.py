@@ -28,7 +28,7 @@ from pydantic import Field
 from league.envs.adapters import file_of, own_maker
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
-from league.envs.adapters.probing import examined, has_box2d, reason
+from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.roles import Deeds, Views
 from league.envs.adapters.spaces import Acts, Seen, range_of, spec_parts
 from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table, agents_of
@@ -264,7 +264,7 @@ class _Environment:
             facts = self._facts_of(env, make)
             return facts, lambda: _table(facts), has_box2d(env)
 
-        return examined(self._where, look, "let it draw from what reset(seed) seeds alone")
+        return examined(self._where, look, "let it draw from what reset(seed) seeds alone", keywords)
 
     def _facts_of(self, env: Any, make: Any) -> Facts:
         agents = agents_of(env)
@@ -332,7 +332,7 @@ def _module(where: str, name: str) -> ModuleType:
         with silent():
             return import_module(path)
     except Exception as error:  # whatever its own code raises
-        raise ConfigError(f"env={where}: {reason(error)}") from error
+        raise failed(where, error) from error
 
 
 def _known() -> dict[str, str]:

@@ -105,8 +105,7 @@ class Training:
                 self._has_matches = restore(
                     run, state, self.learner, self.pool, self.collector, seeded, begins=not is_next
                 )
-                if watched := state.pop("watched", None):  # states of before have none
-                    self._restore_watched(watched)
+                self._restore_watched(state.pop("watched"))
             self._follow_schedules()
             run.begin()
             self._has_begun = True

@@ -92,5 +92,5 @@ def test_a_payoff_beyond_the_bound_is_refused() -> None:
     """Also where the mean of its pair is within: the bound is of a match."""
     test = MeanTest(0.0, 0.1, 2.0)
     assert test.evidence([(2.0, -2.0)]) == test.evidence([(0.0, 0.0)])
-    with pytest.raises(UsageError, match="payoff_bound=2: a match paid 3; .* pass --payoff-bound 3 or more"):
+    with pytest.raises(UsageError, match=r"payoff_bound=2: a match paid 3; .* pass --payoff-bound 3 or more"):
         test.evidence([(1.0, 1.0), (-3.0, 1.0)])
