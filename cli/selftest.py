@@ -12,7 +12,6 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -64,11 +63,13 @@ class Check:
 
 def checks() -> Iterator[Check]:
     """Makes the checks, one after the other, on one thread; nothing is left on the disk."""
+    from league.device import num_threads
+
     made: tuple[tuple[str, Callable[[], tuple[Outcome, str]]], ...] = (
         *(("ratings", _ratings), ("equilibria", _equilibria), ("advantages", _advantages)),
         *(("games", _games), ("network", _network), ("kernels", _kernels), ("learning", _learning)),
     )
-    with _one_thread():
+    with num_threads(1):
         for name, check in made:
             started = time.perf_counter()
             try:
@@ -90,18 +91,6 @@ def form() -> str:
     minor = ".".join(torch.__version__.split(".")[:2])
     products = products_of(torch.device("cpu"), "float32", has_tiles(), is_compiled=switch.IS_ON)
     return f"torch {minor}, {products}, {switch.VENDOR or 'other'} {torch.backends.cpu.get_cpu_capability()}"
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _ratings() -> tuple[Outcome, str]:

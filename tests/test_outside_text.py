@@ -20,21 +20,14 @@ from league.arena.watching import watch
 from league.errors import MAX_MESSAGE, LeagueError, UsageError, as_known
 from league.faces import live
 from league.store import apart
-from league.store.store import Store
-from tests.helpers.stores import make_agent, make_match, make_run
+from tests.helpers.stores import store_of_match
 from tests.test_streams import called, need_line, streams
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a match of two agents, one of whose names has an escape, a line feed and a letter of Chinese."""
-    store = Store.create(tmp_path_factory.mktemp("outside") / "s.duckdb")
-    store.begin_run(make_run())
-    for name in ("import:\x1b[31m李\nerror: x", "bot:based"):
-        store.add_agent(make_agent(name, name=name.removeprefix("import:")))
-    store.add_matches([make_match(kind="evaluation", agents=("import:\x1b[31m李\nerror: x", "bot:based"))])
-    store.flush(force=True)
-    return store.path
+    return store_of_match(tmp_path_factory.mktemp("outside") / "s.duckdb", "import:\x1b[31m李\nerror: x")
 
 
 LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

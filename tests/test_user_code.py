@@ -23,7 +23,7 @@ from league.errors import CodeError, LeagueError
 from league.store.store import Store
 from tests.helpers import processes
 from tests.helpers.cases import cases
-from tests.helpers.games import new_user
+from tests.helpers.games import SUMS, SUMS_SETS, new_user
 
 FAULTS = {
     "exit": "sys.exit()",
@@ -50,7 +50,6 @@ FAULTS = {
 HEAD = """
 import sys
 import torch
-from league.envs import Match
 from league.errors import LeagueError, UsageError
 
 
@@ -84,25 +83,11 @@ def fail(at, when):
 """
 GAME = (
     HEAD
+    + SUMS.replace("        self.steps += 1", '        fail(AT, WHERE == "step")\n        self.steps += 1')
     + """
-class Sums(Match):
-    obs_size, action, max_steps = 1, 2, 4
-
-    def reset(self, rng):
-        self.steps = 0
-
-    def observe(self, seat):
-        return [self.steps / 4]
-
     def legal(self, seat):
         fail(AT, WHERE == "legal")
         return [0, 1]
-
-    def step(self, actions):
-        fail(AT, WHERE == "step")
-        self.steps += 1
-        if self.steps == 3:
-            self.end(int(actions[0]))
 
     def drawing(self, seat=None):
         fail(AT, WHERE == "drawing")
@@ -139,10 +124,6 @@ class Net(ActorCritic):
 def make(spec, agent):
     return Net(Architecture.of(spec, history_tokens=4, **SIZES))
 """
-)
-SETS = (
-    *("env.rows=4", "learner.minibatches=1", "learner.rollout_steps=8", "pool.live_nets=1", "run.total_steps=128"),
-    *("run.allow_short=true", "agent.lstm_size=8", "run.evaluate_games=2", "run.ladder_share=0"),
 )
 
 
@@ -181,7 +162,7 @@ def need_told(found: tuple[int, str, str], file: str, line: int) -> str:
 
 
 def sets(*more: str) -> list[str]:
-    return [word for setting in (*SETS, *more) for word in ("--set", setting)]
+    return [word for setting in (*SUMS_SETS, *more) for word in ("--set", setting)]
 
 
 @pytest.mark.parametrize("fault", cases("exit", "interrupt", "disk", "own", slow=FAULTS))
@@ -210,7 +191,9 @@ def test_a_gate_over_code_that_fails_has_exit_code_1(
     """Neither 0, 3 nor 4, which say what the test found, in this process and in workers."""
     file, line = write(user)
     store = user / "s.duckdb"
-    league.train("smoke", env=file, overrides=[*SETS, f"env.workers={workers}"], store=store, run="r", device="cpu")
+    league.train(
+        "smoke", env=file, overrides=[*SUMS_SETS, f"env.workers={workers}"], store=store, run="r", device="cpu"
+    )
     write(user, fault, "step", at=300)  # after what opening it plays
     words = ("gate", "r", "bot:random", "--env", file, "--store", store, "--device", "cpu", "--quiet", "--json")
     need_told(call(monkeypatch, capfd, *words), file, line)
@@ -341,7 +324,7 @@ def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: 
             raise what
 
     done = league.train(
-        "smoke", env="matrix", overrides=SETS, store=tmp_path / "s.duckdb", device="cpu", watcher=Leaves()
+        "smoke", env="matrix", overrides=SUMS_SETS, store=tmp_path / "s.duckdb", device="cpu", watcher=Leaves()
     )
     assert done.status == "finished"
 
@@ -440,18 +423,17 @@ def test_json_stays_json_and_paths_keep_their_meaning(at_import: bool, user: Pat
     assert (home / "s.duckdb").exists() and (home / "a.html").exists()
 
 
+def settings() -> tuple[object, ...]:
+    """What this process has set."""
+    ours = os.getcwd(), os.environ.get("LEAGUE_KERNELS"), np.geterr(), sys.stdout, locale.setlocale(locale.LC_ALL)
+    torchs = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()
+    return *ours, *torchs, *(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
+
+
 @pytest.mark.parametrize("at_import", [True, False])
 def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) -> None:
     """Importing a game, evaluating and training leave the process as it was; a run learns what it learns without."""
-    kept = (
-        os.getcwd(),
-        os.environ.get("LEAGUE_KERNELS"),
-        torch.get_default_dtype(),
-        torch.get_num_threads(),
-        np.geterr(),
-    )
-    kept += (torch.is_grad_enabled(), sys.stdout, locale.setlocale(locale.LC_ALL))
-    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    kept = settings()
     random.seed(3), np.random.seed(3), torch.manual_seed(3)
     draws = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
     file = write_noisy(user, at_import=at_import)
@@ -459,15 +441,6 @@ def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) 
     if at_import:
         assert draws == (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
     league.evaluate("bot:lucky", "bot:random", 4, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
-    league.train("smoke", env=file, overrides=SETS, store=user / "s.duckdb", run="r", device="cpu")
-    now = (
-        os.getcwd(),
-        os.environ.get("LEAGUE_KERNELS"),
-        torch.get_default_dtype(),
-        torch.get_num_threads(),
-        np.geterr(),
-    )
-    now += (torch.is_grad_enabled(), sys.stdout, locale.setlocale(locale.LC_ALL))
-    assert [x for x in zip(now, kept, strict=True) if x[0] != x[1]] == []
+    league.train("smoke", env=file, overrides=SUMS_SETS, store=user / "s.duckdb", run="r", device="cpu")
+    assert [x for x in zip(settings(), kept, strict=True) if x[0] != x[1]] == []
     assert ("error", None, Warning, None, 0) not in warnings.filters
-    assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
