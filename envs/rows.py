@@ -35,7 +35,7 @@ ENDLESS = 10_000
 MAGIC = b"pyrows1\n"
 NOTHING = Found()
 TRIED, MOST_TRIED = 32, 128
-"""Decisions that show what a game uses: at least so many, and at most where no match ends."""
+"""Decisions that show what a game uses: the least, and the most where no match ends."""
 
 
 class RowBatch:

@@ -96,7 +96,7 @@ def brief(text: str) -> str:
 
 
 class CodeError(GuardError):
-    """Code of a user (a game, a bot, a sampler, a network, a drawing) raised something, whatever it was."""
+    """Code of a user (a game, a bot, a sampler, a network, a drawing) raised an exception of any class."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, CODE_FAILED)
@@ -112,7 +112,7 @@ def note_user_code(module: str = "", folder: Path | None = None) -> None:
 
 @contextmanager
 def code_told(what: str = "", advice: str = "mend it") -> Iterator[None]:
-    """Makes a `CodeError` of whatever code of a user raises within, also of what ends a process elsewhere.
+    """Makes a `CodeError` of each exception that a user's code raises within, also of `SystemExit` and its like.
 
     Where an error arose decides, not its class: it is a user's where the engine has called into code of a user on the
     way to it. A signal remains a signal.

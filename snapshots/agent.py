@@ -34,7 +34,7 @@ _ARCHITECTURE = TypeAdapter(Architecture)
 def load_fit(source: str | Path | Frozen) -> tuple[Manifest, dict[str, torch.Tensor]]:
     """`league.snapshots.io.load`, once weights, architecture and game are known to fit each other.
 
-    Of a policy of one's own, whose code is not run, the weights are not compared with a network.
+    The code of a custom policy is not run, so its weights are not compared with a network.
 
     Raises:
         SnapshotError: as `load_policy`.

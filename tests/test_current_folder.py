@@ -58,7 +58,7 @@ def test_a_query_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) 
 
 
 def test_a_worker_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) -> None:
-    """Worker processes import the game's file and league, whatever lies where the command was called."""
+    """Worker processes import the game's file and league, and no module of the folder the command was called in."""
     (tmp_path / "game").mkdir()
     (tmp_path / "game" / "sums.py").write_text(SUMS)
     words = [word for setting in (*SUMS_SETS, "env.workers=2") for word in ("--set", setting)]

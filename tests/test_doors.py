@@ -138,7 +138,7 @@ def test_the_engine_refuses_every_broken_agent(what: str, agent: Path, tmp_path:
 @pytest.mark.parametrize("kind", cases("a pipe", slow=["a socket", "a folder", "a loop", "a device"]))
 @pytest.mark.parametrize("name", ["run.json", "lock", "state/state.json", "manifest.json", "weights.safetensors"])
 def test_nothing_in_a_runs_folder_keeps_a_command_waiting(kind: str, name: str, agent: Path, tmp_path: Path) -> None:
-    """`runs`, `doctor`, `resume` and `snapshots list` end soon, whatever lies in the place of a file."""
+    """`runs`, `doctor`, `resume` and `snapshots list` end soon where a pipe, device or folder stands for a file."""
     for path in agent.parent.iterdir():
         if path.name != "good":
             (shutil.copytree if path.is_dir() else shutil.copy2)(path, tmp_path / path.name)

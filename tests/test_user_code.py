@@ -1,4 +1,4 @@
-"""Whatever code that a user named raises is one line with its file and line, exit code 1, and the run is saved."""
+"""An exception of a user's code is one line with its file and line, exit code 1, and the run is saved."""
 
 import json
 import locale
@@ -169,7 +169,7 @@ def sets(*more: str) -> list[str]:
 def test_a_game_that_fails_as_it_trains_leaves_a_run_that_goes_on(
     fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The run is saved as of its last whole update, whatever the game raised, and goes on once it is mended."""
+    """The run is saved as of its last whole update, after any exception, and goes on once the game is mended."""
     file, line = write(user, fault, "step", at=1_000)  # after the checks before a run
     store = user / "s.duckdb"
     words = ("train", "--stage", "smoke", "--env", file, "--store", store, "--run", "r", "--device", "cpu", *sets())
@@ -317,7 +317,7 @@ def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
 
 @pytest.mark.parametrize("what", cases(SystemExit, GeneratorExit, slow=[KeyboardInterrupt, MemoryError]))
 def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: Path) -> None:
-    """A callback fails by whatever it raises; training goes on."""
+    """A callback may raise any exception; training goes on."""
 
     class Leaves:
         def report(self, report: object) -> None:
@@ -402,7 +402,7 @@ def write_noisy(folder: Path, *, at_import: bool) -> str:
 
 @pytest.mark.parametrize("at_import", [True, False])
 def test_json_stays_json_and_paths_keep_their_meaning(at_import: bool, user: Path) -> None:
-    """Whatever a game prints, and wherever it goes; stores and files are where the command was called."""
+    """With a game that prints and changes folder; stores and files are where the command was called."""
     file = write_noisy(user, at_import=at_import)
     home = user / "home"
     home.mkdir()

@@ -251,7 +251,7 @@ def stage_called(stage: str, config: Config) -> str:
 
 
 def longer_stages(stage: str, steps: int) -> list[str]:
-    """The stages that carry on a finished run that is called so (`stage_called`) and has made so many steps."""
+    """The stages that carry on a finished run of `steps` steps, by the name of its stage (`stage_called`)."""
     table = read_toml(SOURCE, "the hyperparameter source")["stage"]
     is_own = stage.endswith(OWN_LENGTH)
     return [

@@ -101,7 +101,7 @@ def finite(games: Games, told: Games) -> tuple[Ints, Bools, Games]:
 
     Returns:
         (N,) the signs of infinite ratings: against the most such agents of a linked group, or where there are none
-        against everybody; (N,) whether an agent has a finite rating; the games among those that have one. Of games
+        against all; (N,) whether an agent has a finite rating; the games among those that have one. Of games
         between two such sets of agents the favourite won all, and in the limit they tell nothing more.
     """
     n, graph = games.num_agents, _scored(games)

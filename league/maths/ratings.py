@@ -160,7 +160,7 @@ class Ratings:
     undetermined: which of the first seat's advantage and the weight of draws have no finite estimate, likewise.
     unit: `elo`, Bradley-Terry's model of wins, draws and losses; `payoff`, a match's payoff in the units of the game's
     utility, by least squares: then all that is said to be in Elo points is in these, and scores of pairs are payoffs.
-    effect: the design effect of games in pairs (`PairSums.effect`): so many games of a pair tell as much as one alone.
+    effect: the design effect of games in pairs (`PairSums.effect`): the games in pairs that tell as much as one alone.
     """
 
     agents: tuple[str, ...]

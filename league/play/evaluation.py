@@ -88,7 +88,7 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Count:
-    """What the progress of matches counts from: so many games and steps were played before, of `total` games."""
+    """What the progress of matches counts from: `done` of `total` games and `steps` steps were played before."""
 
     total: int
     name: str = "matches"
@@ -564,7 +564,7 @@ def summarise(results: Sequence[MatchResult], agent_id: str, bound: float | None
 
 
 def clustered(result: MatchResult) -> tuple[str, str, int]:
-    """What the games of two agents and one seed share, whoever sat where."""
+    """What the games of two agents and one seed share, in both seatings."""
     return min(result.agents), max(result.agents), result.seed
 
 

@@ -280,7 +280,7 @@ class Session:
         if (now.config, now.fingerprint, now.stage) != (plan.found.config, plan.found.fingerprint, plan.found.stage):
             raise UsageError(f"run={name}: another process has just changed its settings; call again to go on")
         for snapshot in [row for row in self._store.snapshots(name) if row.pruned_at is None][-1:]:
-            with suppress(SnapshotError):  # what is damaged is told where it is needed
+            with suppress(SnapshotError):  # damage is reported where the file is needed
                 need_agreement(snapshot_files.load(self._store.path.parent / snapshot.path)[0])
         game, game_id = plan.config.env.name, registry.game_id(plan.config.env.name, plan.config.env.options)
         if game_id != now.game_id:

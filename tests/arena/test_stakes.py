@@ -1,4 +1,4 @@
-"""Games with a payoff: whatever judges agents judges by what they are paid. Known values of Kuhn and Leduc poker."""
+"""Games with a payoff: evaluations, ratings, gates and samplers score by it. Known values of Kuhn and Leduc poker."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_global_generators_are_the_matchs(source: str) -> None:
 
 
 def test_what_is_drawn_elsewhere_changes_nothing() -> None:
-    """Two batches play alike, whatever the process draws between their steps."""
+    """Two batches play alike, also where the process draws numbers between their steps."""
     game: Any = rolling(random.random).as_game()
     one, two = (game.make(rows=3, threads=1, options=game.Options()) for _ in range(2))
     units = units_of(one.spec, 20, 3, 1)

@@ -129,7 +129,7 @@ class StillListed(Uneven):
 
 
 class EmptiedInTurns(Payday):
-    """Truncates both agents after four turns and clears the list, without a last turn of theirs."""
+    """Truncates both agents after four turns and clears the list, without a last turn."""
 
     def step(self, action: Any) -> None:
         """As `Payday.step`, with nobody out before."""

@@ -46,7 +46,7 @@ CHANCE = random.Random(0)
 
 
 class Long(Match):
-    """Whoever is at the higher number after 600 steps wins. A step takes a millisecond of `CLOCK`."""
+    """The seat with the higher number after 600 steps wins. A step takes a millisecond of `CLOCK`."""
 
     obs_size, obs_range, action, max_steps = 4, (0.0, 1.0), 3, LENGTH
     opponent_slice = (2, 4)

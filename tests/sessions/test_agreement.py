@@ -128,7 +128,7 @@ def doors(folder: Path) -> dict[str, Callable[[], Any]]:
 
 @pytest.mark.parametrize("what", NO_MATTER)
 def test_what_is_neither_seen_nor_done_may_differ(what: str, trained: Path, changed: Callable[..., None]) -> None:
-    """Reward terms, metrics, reasons, bots and time are the game's: an agent plays whatever they are, by every door."""
+    """Other reward terms, metrics, end reasons, bots or time change nothing for an agent, at every door."""
     changed(*NO_MATTER[what])
     for name, play in doors(trained).items():
         forget()
