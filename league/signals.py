@@ -214,7 +214,7 @@ def _handle(number: int, handler: Any) -> None:
 def python(code: str, *words: object) -> list[str]:
     """The command line of another Python, which runs `code`; its imports find what those of this process find.
 
-    The current folder comes last there: a file of it that is called `json.py` or `league.py` hides no other module.
+    The current folder comes last there: a file `json.py` or `league.py` in it hides no other module.
     The path is set before `code` imports anything.
 
     words: what `sys.argv[1:]` is in it.

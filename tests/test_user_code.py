@@ -129,7 +129,7 @@ def make(spec, agent):
 
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a user's code, who is new to this machine."""
+    """A folder for a user's code; the user has named no game yet."""
     with new_user(tmp_path):
         yield tmp_path
 

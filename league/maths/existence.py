@@ -96,7 +96,7 @@ def finite(games: Games, told: Games) -> tuple[Ints, Bools, Games]:
     American Mathematical Monthly 64:28). An agent alone is rated against nobody.
 
     Args:
-        games: all games, of which chains say who is above whom.
+        games: all games; chains of them order the agents.
         told: those that tell strengths (`informative`).
 
     Returns:

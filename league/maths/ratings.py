@@ -1,4 +1,4 @@
-"""Who is how strong: Elo as a moving display, Bradley-Terry with its uncertainty for agents that do not change, and of
+"""Ratings: Elo as a moving display, Bradley-Terry with its uncertainty for agents that do not change, and of
 games with a utility what agents are paid (`payoffs.py`).
 
 The first two use Elo's scale: a difference of `d` points means odds of 10 ** (d / 400) of a win against a loss, and
@@ -159,7 +159,7 @@ class Ratings:
     infinite: agents whose rating is not finite, which only a prior without draws leaves; they are in no array.
     undetermined: which of the first seat's advantage and the weight of draws have no finite estimate, likewise.
     unit: `elo`, Bradley-Terry's model of wins, draws and losses; `payoff`, a match's payoff in the units of the game's
-    utility, by least squares: then all that is said to be in Elo points is in these, and scores of pairs are payoffs.
+    utility, by least squares: then these units stand for Elo points, and scores of pairs are payoffs.
     effect: the design effect of games in pairs (`PairSums.effect`): the games in pairs that tell as much as one alone.
     """
 

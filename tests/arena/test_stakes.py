@@ -136,7 +136,7 @@ def result(payoff: float | None, winner: int, **more: Any) -> MatchResult:
 
 
 def test_samplers_see_what_is_paid() -> None:
-    """PFSP's win-rate is the mean payoff on the scale of the largest so far: who wins many small hands is no winner."""
+    """PFSP's win-rate is the mean payoff on the scale of the largest so far: a large loss outweighs many wins."""
     results = Results(1e9, 1)
     for _ in range(3):
         results.add(result(1.0, 0), "me", "me0")

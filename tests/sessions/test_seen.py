@@ -104,7 +104,7 @@ class Seen(Watcher):
             self.told.append(["say", message])
 
     def in_order(self) -> list[Any]:
-        """What was told, each kind in its order: ratings may come an update later."""
+        """The events, each kind in its order: ratings may come an update later."""
         return sorted(self.told, key=lambda each: each[0])
 
 

@@ -45,7 +45,7 @@ def test_a_large_file_is_told_beforehand(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.slow
 @pytest.mark.parametrize("games", [150_000, 1_000_000])
 def test_a_large_file_takes_the_memory_that_was_told(games: int, tmp_path: Path) -> None:
-    """The process's peak is at most what was said, and a million games take less than 700 MiB."""
+    """The process's peak is at most the announced memory, and a million games take less than 700 MiB."""
     file = write(tmp_path / "m.csv", games)
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(file), str(tmp_path / "s.duckdb")], capture_output=True, text=True, check=True
