@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from league.errors import as_known
+from league.signals import StepKept
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,13 +64,14 @@ class Check:
 
 def checks() -> Iterator[Check]:
     """Makes the checks, one after the other, on one thread; nothing is left on the disk."""
-    from league.device import num_threads
+    import torch
 
     made: tuple[tuple[str, Callable[[], tuple[Outcome, str]]], ...] = (
         *(("ratings", _ratings), ("equilibria", _equilibria), ("advantages", _advantages)),
         *(("games", _games), ("network", _network), ("kernels", _kernels), ("learning", _learning)),
     )
-    with num_threads(1):
+    with StepKept():
+        torch.set_num_threads(1)
         for name, check in made:
             started = time.perf_counter()
             try:

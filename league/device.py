@@ -164,17 +164,6 @@ def products_of(
 
 
 @contextlib.contextmanager
-def num_threads(number: int) -> Iterator[None]:
-    """Within it torch computes with `number` threads; the number before is put back at its end."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextlib.contextmanager
 def products(precision: str) -> Iterator[None]:
     """Multiplies float32 matrices at torch's precision `high`, or at `highest` if `precision` is that, while it lasts.
 

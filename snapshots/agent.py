@@ -15,10 +15,10 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
-from league.device import num_threads
 from league.errors import LeagueError, SnapshotError, UsageError, one_line, plain
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.schema import MAX_HISTORY, MAX_LAYERS, MAX_SEED, MAX_THREADS, check_number
+from league.signals import StepKept
 from league.snapshots.io import Frozen, load
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
 from league.types import ActionSpec, GameSpec, Policy
@@ -281,7 +281,8 @@ class Agent:
         legal = _legal(mask, len(seen), spec.action)
         which = self._rows_of(rows, len(seen))
         device = self._device
-        with torch.no_grad(), num_threads(self._threads):
+        with torch.no_grad(), StepKept():
+            torch.set_num_threads(self._threads)
             action, log_prob, _ = self.policy.step(
                 seen.to(device),
                 self._state,
@@ -316,7 +317,8 @@ class Agent:
         """
         seen = self._seen(obs)
         which = self._rows_of(rows, len(seen))
-        with num_threads(self._threads):
+        with StepKept():
+            torch.set_num_threads(self._threads)
             self.policy.watch(seen.to(self._device), self._state, rows=which)
 
     def _seen(self, obs: npt.ArrayLike) -> torch.Tensor:
