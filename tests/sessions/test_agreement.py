@@ -9,6 +9,7 @@ import pytest
 import league
 from league.config.models import AGENT_PREFIX
 from league.errors import LeagueError
+from tests.helpers.cases import cases
 from tests.helpers.games import forget, new_user
 from tests.helpers.sizes import TINY
 
@@ -135,7 +136,7 @@ def test_what_is_neither_seen_nor_done_may_differ(what: str, trained: Path, chan
         assert play() is not None, name
 
 
-@pytest.mark.parametrize("what", MATTER)
+@pytest.mark.parametrize("what", cases("action", "layout", slow=MATTER))
 def test_what_is_seen_or_done_is_named_where_it_differs(what: str, trained: Path, changed: Callable[..., None]) -> None:
     """The line has the field and both values, by every door, and so has that of a run that would go on."""
     old, new, words = MATTER[what]

@@ -249,6 +249,7 @@ def schedules_of(folder: Path, run: str) -> dict[int, dict[str, float]]:
     return found
 
 
+@pytest.mark.slow
 def test_schedules_and_lessons_count_from_a_reset(tmp_path: Path) -> None:
     """An exploiter with the first weights learns by the figures of step 0, also if it is stopped and goes on."""
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"

@@ -19,6 +19,7 @@ def _stages(tmp_path: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_every_call_that_trains_takes_steps(tmp_path: Path) -> None:
     """They are `run.total_steps` of a new run, a resumed or rewound one, a loop and a league."""
     store = tmp_path / "league.duckdb"
