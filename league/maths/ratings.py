@@ -386,7 +386,7 @@ def bradley_terry(
         prior: what is believed before any game. With `draws` 0, agents whose rating is then infinite are only named.
     """
     rated, games = _indexed(counts, lineage, agents)
-    record = [_per_agent(games, *x) for x in _seen_from_both(games)]
+    record = _record(games)
     effect = 1.0 if counts.sums is None else counts.sums.effect
     games = replace(games, wins=games.wins / effect, draws=games.draws / effect, losses=games.losses / effect)
     infinite: tuple[Infinite, ...] = ()
@@ -396,7 +396,8 @@ def bradley_terry(
         sign, is_finite, games = finite(games, told)
         infinite = tuple(Infinite(rated[i], int(sign[i])) for i in np.flatnonzero(~is_finite))
         rated = tuple(rated[i] for i in np.flatnonzero(is_finite))
-        record = [column[is_finite] for column in record]
+        won, drawn, lost = record
+        record = won[is_finite], drawn[is_finite], lost[is_finite]
     model = fit(games, prior)
     dispersion, freedom, pairs = _surprises(games, model)
     surprises = dispersion, freedom, replace(pairs, games=np.rint(pairs.games * effect))
@@ -415,7 +416,7 @@ def payoff_ratings(
         anchor, anchor_rating, agents: as of `bradley_terry`, in the units of the game's utility.
     """
     rated, games = _indexed(counts, (), agents)
-    record = [_per_agent(games, *x) for x in _seen_from_both(games)]
+    record = _record(games)
     sums = counts.sums or PairSums.of(())
     model, ends, variance, mean = payoffs.fit(sums, rated)
     surprises = _payoff_surprises(model, ends, variance, mean, sums, rated)
@@ -426,7 +427,7 @@ def payoff_ratings(
 def _ratings(
     agents: tuple[str, ...],
     games: Games,
-    record: Sequence[Ints],
+    record: tuple[Ints, Ints, Ints],
     model: Posterior,
     surprises: tuple[float | None, float, Pairs],
     anchored: tuple[str | None, float],
@@ -447,9 +448,26 @@ def _ratings(
     seat, half = model.seat * scale, Z95 * math.sqrt(model.joint.others[0, 0]) * scale
     anchors = tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group)))
     span = Difference(seat, seat - half, seat + half) if is_seated else None
-    interval = rating - Z95 * deviation, rating + Z95 * deviation
+    wins, draws, losses = record
+    dispersion, freedom, pairs = surprises
     return Ratings(
-        agents, rating, *interval, *record, group, anchors, anchor_rating, span, *surprises, model, prior, unit=unit
+        agents=agents,
+        rating=rating,
+        lower=rating - Z95 * deviation,
+        upper=rating + Z95 * deviation,
+        wins=wins,
+        draws=draws,
+        losses=losses,
+        group=group,
+        anchors=anchors,
+        anchor_rating=anchor_rating,
+        seat=span,
+        dispersion=dispersion,
+        freedom=freedom,
+        pairs=pairs,
+        model=model,
+        prior=prior,
+        unit=unit,
     )
 
 
@@ -512,9 +530,13 @@ def _indexed(
     )
 
 
-def _seen_from_both(games: Games) -> list[tuple[Floats, Floats]]:
-    """Wins, draws and losses of the first agent of each pair, and of the second."""
-    return [(games.wins, games.losses), (games.draws, games.draws), (games.losses, games.wins)]
+def _record(games: Games) -> tuple[Ints, Ints, Ints]:
+    """Wins, draws and losses of each agent, (N,) each."""
+    return (
+        _per_agent(games, games.wins, games.losses),
+        _per_agent(games, games.draws, games.draws),
+        _per_agent(games, games.losses, games.wins),
+    )
 
 
 def _per_agent(games: Games, first: Floats, second: Floats) -> Ints:
