@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,10 @@ from typing import Any
 import pytest
 
 import league
+from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.sizes import SMALL
 
-LEAGUE = Path(sys.executable).with_name("league")
 SECONDS = 300
 
 
@@ -98,9 +96,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def call(*words: object, cwd: Path) -> tuple[int, str]:
     """Exit code and the last line on stderr, of the command as a user calls it; it must end soon."""
-    done = subprocess.run(
-        [LEAGUE, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL
-    )
+    done = processes.run(*words, cwd=cwd, timeout=SECONDS)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, (done.stderr.splitlines() or [""])[-1]
 
