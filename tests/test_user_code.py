@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -183,8 +184,7 @@ def test_a_game_that_fails_as_it_trains_leaves_a_run_that_goes_on(
     assert code == 0 and Store.open(store).find_run("r").status == "finished", err
 
 
-@pytest.mark.parametrize("fault", cases("exit 3", "memory", slow=FAULTS))
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("fault, workers", cases(("exit 3", 0), ("memory", 2), slow=product(FAULTS, [0, 2])))
 def test_a_gate_over_code_that_fails_has_exit_code_1(
     fault: str, workers: int, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -400,7 +400,7 @@ def write_noisy(folder: Path, *, at_import: bool) -> str:
     return str(folder / "sums.py")
 
 
-@pytest.mark.parametrize("at_import", [True, False])
+@pytest.mark.parametrize("at_import", cases(True, slow=[False]))
 def test_json_stays_json_and_paths_keep_their_meaning(at_import: bool, user: Path) -> None:
     """With a game that prints and changes folder; stores and files are where the command was called."""
     file = write_noisy(user, at_import=at_import)
@@ -430,7 +430,7 @@ def settings() -> tuple[object, ...]:
     return *ours, *torchs, *(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
 
 
-@pytest.mark.parametrize("at_import", [True, False])
+@pytest.mark.parametrize("at_import", cases(True, slow=[False]))
 def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) -> None:
     """Importing a game, evaluating and training leave the process as it was; a run learns what it learns without."""
     kept = settings()
