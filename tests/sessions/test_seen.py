@@ -150,7 +150,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seen, dict[in
     return folder, watcher, found
 
 
-@pytest.mark.parametrize("stops", cases((2,), slow=[(1,), (3,), (4,), (1, 2, 3, 4)]))
+@pytest.mark.parametrize("stops", cases((2,), slow=[((1,),), ((3,),), ((4,),), ((1, 2, 3, 4),)]))
 def test_a_stopped_run_shows_what_one_shows_that_was_not(
     stops: tuple[int, ...], whole: tuple[Path, Seen, dict[int, Any]], tmp_path: Path
 ) -> None:
