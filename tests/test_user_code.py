@@ -4,9 +4,11 @@ import json
 import locale
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +22,12 @@ from league.arena.games import enter
 from league.cli import main
 from league.envs import registry
 from league.errors import CodeError, LeagueError
+from league.signals import settings_kept
 from league.store.store import Store
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.games import new_user
+from tests.helpers.kept import kept_command
 
 FAULTS = {
     "exit": "sys.exit()",
@@ -45,13 +49,17 @@ FAULTS = {
     "evil": "raise Evil",
     "value": "raise ValueError('odd')",
     "notes": "e = ValueError('odd'); e.__notes__ = [7, None]; raise e",
+    "guard": "raise GuardError('as it says', 'odd')",
+    "code": "raise CodeError('as it says')",
+    "signal": "raise Interrupted(2)",
     "no notes": "e = ValueError('odd'); e.__notes__ = 5; raise e",
 }
 HEAD = """
 import sys
 import torch
 from league.envs import Match
-from league.errors import LeagueError, UsageError
+from league.errors import CodeError, GuardError, LeagueError, UsageError
+from league.signals import Interrupted
 
 
 class Strange(BaseException):
@@ -184,7 +192,7 @@ def sets(*more: str) -> list[str]:
     return [word for setting in (*SETS, *more) for word in ("--set", setting)]
 
 
-@pytest.mark.parametrize("fault", cases("exit", "interrupt", "disk", "own", slow=FAULTS))
+@pytest.mark.parametrize("fault", cases("exit", "interrupt", "disk", "own", "guard", slow=FAULTS))
 def test_a_game_that_fails_as_it_trains_leaves_a_run_that_goes_on(
     fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -218,7 +226,13 @@ def test_a_gate_over_code_that_fails_has_exit_code_1(
 
 @pytest.mark.parametrize(
     ("where", "fault"),
-    cases(("step", "exit 4"), ("bot", "exit"), ("bot", "disk"), slow=[("step", name) for name in FAULTS]),
+    cases(
+        ("step", "exit 4"),
+        ("bot", "guard"),
+        ("bot", "disk"),
+        ("step", "signal"),
+        slow=[("step", name) for name in FAULTS],
+    ),
 )
 @pytest.mark.parametrize("command", ["evaluate", "tournament", "watch"])
 def test_matches_over_code_that_fails_have_exit_code_1(
@@ -346,7 +360,7 @@ def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: 
     assert done.status == "finished"
 
 
-@pytest.mark.parametrize("fault", cases("exit", "memory", "own", slow=FAULTS))
+@pytest.mark.parametrize("fault", cases("exit", "code", "signal", slow=FAULTS))
 def test_an_import_that_fails_is_refused(
     fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -471,3 +485,86 @@ def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) 
     assert [x for x in zip(now, kept, strict=True) if x[0] != x[1]] == []
     assert ("error", None, Warning, None, 0) not in warnings.filters
     assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+TRAPS = {
+    "recursion": "sys.setrecursionlimit(len(inspect.stack()) + 20)",
+    "excepthook": "sys.excepthook = threading.excepthook = sys.unraisablehook = None",
+    "no hook": "del sys.excepthook, sys.displayhook",
+    "path": "sys.path.clear()",
+    "path of one": "sys.path = ['/nowhere']",
+    "no path": "sys.path = None",
+    "finders": "sys.meta_path.clear(); sys.path_hooks = []",
+    "modules": "sys.modules.clear()",
+    "other modules": "sys.modules = {}",
+    "fake module": "sys.modules['json'] = sys.modules['torch'] = None",
+    "argv": "sys.argv = None",
+    "no argv": "del sys.argv",
+    "print": "builtins.print = builtins.open = None",
+    "length": "builtins.len = builtins.isinstance = None",
+    "deleted": "del builtins.print, builtins.range",
+    "stdin": "sys.stdin = None",
+    "streams": "del sys.stdout, sys.stderr",
+    "mask": "os.umask(0o777)",
+    "child": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "pipe": "signal.signal(signal.SIGPIPE, signal.SIG_DFL)",
+    "switch": "sys.setswitchinterval(50)",
+    "fork": "if os.getpid() == FIRST: os.fork()",
+}
+
+
+def write_trap(folder: Path, trap: str, where: str) -> str:
+    """A game that does something to the process, where a part of it is called."""
+    body = f"WHERE, AT = {where!r}, 0\n{GAME}".replace("FAULT", trap)
+    head = "import builtins, inspect, os, signal, sys, threading\nFIRST = os.getpid()\n"
+    (folder / "sums.py").write_text(head + body + (f"\n{trap}\n" if where == "import" else ""))
+    return str(folder / "sums.py")
+
+
+@pytest.mark.parametrize("where", ["import", "step", "bot", "drawing"])
+@pytest.mark.parametrize("trap", cases("recursion", "modules", "path", "print", "deleted", "fork", slow=TRAPS))
+def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> None:
+    """Paths, modules, hooks, built-in functions, the recursion limit: commands end as they do without."""
+    file = write_trap(user, TRAPS[trap], where)
+    words = ("watch", "bot:lucky", "--against", "bot:random", "--out", user / "a.html", "--json", "--quiet")
+    words += ("--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = processes.Process(kept_command, [[*map(str, words)], str(user / "lost.json")], cwd=user, **pipes)
+    out, err = process.communicate(60)
+    assert json.loads((user / "lost.json").read_text()) == [], err
+    if process.returncode:  # it is told, by the line of the game or by name
+        assert "Traceback" not in err and len(err.splitlines()) == 1 and ("sums.py, line" in err or "your code" in err)
+    else:
+        assert json.loads(out)["schema"] == 1 and (user / "a.html").exists() and not err
+
+
+@pytest.mark.parametrize("where", ["import", "step", "bot"])
+def test_what_cannot_be_put_back_is_refused_by_name(where: str, user: Path) -> None:
+    """Torch's inference mode is left by whoever entered it alone; networks that learn in it fail."""
+    file = write_trap(user, "import torch; KEPT.append(torch.inference_mode()); KEPT[-1].__enter__()", where)
+    Path(file).write_text(f"KEPT = []\n{Path(file).read_text()}")
+    words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 2, "--quiet")
+    more = ("--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb")
+    done = processes.run(*words, *more, cwd=user)
+    assert done.returncode in (1, 2) and "torch.inference_mode" in done.stderr, done
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_error_that_follows_from_what_code_changed_names_it(user: Path) -> None:
+    """An error of ours that code of a user causes in the middle of a step is no bug of league."""
+    file = write_trap(user, "builtins.len = None", "bot")
+    words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 2, "--quiet")
+    done = processes.run(*words, "--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb", cwd=user)
+    words = r"error: your code changed builtins\.len, after which TypeError: .*; leave builtins\.len as it is\n"
+    assert done.returncode == 1 and re.fullmatch(words, done.stderr), done
+
+
+def test_hooks_are_put_back() -> None:
+    """Those that Python calls with an exception, of processes, threads and what is let go of."""
+    before = sys.excepthook, threading.excepthook, sys.unraisablehook
+    with settings_kept():
+        sys.excepthook = threading.excepthook = sys.unraisablehook = None  # type: ignore[assignment]
+    assert (sys.excepthook, threading.excepthook, sys.unraisablehook) == before
+    with settings_kept():
+        del sys.excepthook
+    assert sys.excepthook is before[0]
