@@ -429,12 +429,15 @@ def _version_of(module: str) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Where it was raised, in a bracket: the line of a file that cannot be read as Python, else the innermost frame.
+    """Where it was raised, in a bracket: the line of a file that cannot be read as Python, else the user's innermost
+    one, else the innermost frame.
 
     Frames of importing and of the adapters do not count.
     """
-    if isinstance(error, SyntaxError) and error.filename:
+    if isinstance(error, SyntaxError) and error.filename and os.path.exists(error.filename):
         return f" ({error.filename}, line {error.lineno})"
+    if where := users_line(error):
+        return f" ({where})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_inner(frame.filename)]
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 

@@ -11,14 +11,18 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from league.errors import CodeError, Interrupted, LeagueError, described, is_users, users_line
 
+MOST_NAMED = 3
+"""Settings that an error names."""
+Setting = tuple[str, Callable[[], Any], Callable[[Any], object]]
+"""The name of a setting of the process, what gives it, and what sets it, which returns False where all was well."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 SHOW_CURSOR = b"\x1b[?25h\r\n"
 """A progress bar hides it."""
@@ -27,13 +31,14 @@ _innermost: list[int] = []
 """The signals that the innermost `on_signal` has received."""
 PLACES = ("path", "meta_path", "path_hooks")
 """Of `sys`, where modules are looked for."""
-OF_SYS = ("argv", "stdin", "stdout", "stderr", "excepthook", "unraisablehook", "displayhook")
+OF_SYS = ("argv", "unraisablehook", "displayhook")
+STREAMS = ("stdin", "stdout", "stderr")
 NEEDED = {
     *("sys.setrecursionlimit", "sys.modules", *(f"sys.{name}" for name in PLACES), "the working folder"),
     *("torch.set_default_dtype", "torch.set_default_device"),
 }
 """What all Python code relies on, and league never sets; as the built-in functions."""
-_MODULES, _BUILTINS = sys.modules, vars(builtins)
+_MODULES, _BUILTINS, _ENVIRON = sys.modules, vars(builtins), os.environ
 _HANDLED = (*ENDING, *(getattr(signal, name) for name in ("SIGPIPE", "SIGCHLD") if hasattr(signal, name)))
 
 
@@ -116,17 +121,17 @@ def interrupt(number: int) -> None:
 
 @contextmanager
 def settings_kept() -> Iterator[None]:
-    """Within it code of users may change settings of the process; at its end they are as they were.
+    """Within it code of users may change settings of the process; at its end they are as before.
 
-    These are those of `StepKept` and of `sys`, the handlers of signals, the environment, the locale, warnings, and
-    NumPy's errors. What code adds to where modules are looked for stays. Takes some 0.3 ms.
+    These are those of `StepKept`, of `sys` and of the descriptors 0 to 2, the handlers of signals, the environment,
+    the locale, warnings, and NumPy's errors. What code adds to where modules are looked for stays. Takes some 0.2 ms.
 
     Raises:
         CodeError: an error that arose in no code of a user, though such code changed what all Python code needs.
     """
-    before = [(name, get, get(), put_back) for name, get, put_back in _settings()]
+    before = [(setting, setting[1]()) for setting in _settings()]
     try:
-        with StepKept():
+        with _descriptors_kept(), StepKept():
             yield
     except BaseException as error:
         _blame(_put_back(before), error)
@@ -135,33 +140,60 @@ def settings_kept() -> Iterator[None]:
         _put_back(before)
 
 
-def _put_back(before: list[tuple[str, Callable[[], Any], Any, Callable[[Any], object]]]) -> list[str]:
+@contextmanager
+def _descriptors_kept() -> Iterator[None]:
+    """What code does to the files behind stdin, stdout and stderr, or to the streams over them, is undone."""
+    copies = {}
+    for number in range(3):
+        with suppress(OSError):  # it is closed, or there is no room
+            copies[number] = os.dup(number)
+    try:
+        yield
+    finally:
+        for number, copy in copies.items():
+            with suppress(OSError):
+                if not _is_file(number, os.fstat(copy)):
+                    os.dup2(copy, number)
+                os.close(copy)
+
+
+def _is_file(number: int, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.fstat(number), file)
+    except OSError:
+        return False
+
+
+def _put_back(before: list[tuple[Setting, Any]]) -> list[str]:
     """Puts back what has changed; returns its names."""
-    return [name for name, get, then, put_back in before if get() != then and put_back(then) is not False]
+    return [name for (name, get, put_back), then in before if get() != then and put_back(then) is not False]
 
 
 def _blame(changed: list[str], error: BaseException) -> None:
     """Raises a `CodeError` where an error that is nobody's follows from what code of users has changed."""
     changed = [name for name in changed if name in NEEDED or name.startswith("builtins.")]
     if changed and not isinstance(error, LeagueError) and not users_line(error):
-        what = " and ".join(changed)
+        what = " and ".join(changed[:MOST_NAMED])
         raise CodeError(f"your code changed {what}, after which {described(error)}; leave {what} as it is") from error
 
 
-def _settings() -> list[tuple[str, Callable[[], Any], Callable[[Any], object]]]:
+def _settings() -> list[Setting]:
     """The name of each of these settings, what gives it, and what sets it."""
-    found: list[tuple[str, Callable[[], Any], Callable[[Any], object]]] = [
+    found: list[Setting] = [
         ("sys.modules", _MODULES.copy, _set_modules),
-        *((f"sys.{name}", partial(_of, sys, name), partial(_add, name)) for name in PLACES),
         *((f"sys.{name}", partial(_of, sys, name), partial(setattr, sys, name)) for name in OF_SYS),
+        *(
+            (f"sys.{name}", partial(_stream, name), partial(_set_stream, name))
+            for name in ("stdin", "stdout", "stderr")
+        ),
         ("threading.excepthook", partial(_of, threading, "excepthook"), partial(setattr, threading, "excepthook")),
         ("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
         ("os.umask", _umask, os.umask),
-        ("os.environ", lambda: dict(os.environ), _set_environment),
+        ("os.environ", lambda: (os.environ, dict(_ENVIRON)), _set_environment),
         ("locale", partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
         ("warnings.filters", lambda: list(warnings.filters), _set_filters),
     ]
-    numpy: Any = sys.modules.get("numpy")
+    numpy: Any = _MODULES.get("numpy")
     if hasattr(numpy, "geterr"):  # it may be half imported
         found.append(("numpy.seterr", numpy.geterr, lambda kinds: numpy.seterr(**kinds)))
     if threading.current_thread() is threading.main_thread():
@@ -170,8 +202,8 @@ def _settings() -> list[tuple[str, Callable[[], Any], Callable[[Any], object]]]:
 
 
 class StepKept:
-    """The same around one step of play: the working folder, built-in functions, the recursion limit, and torch's
-    default type and device, threads, gradients and products. Takes some 10 microseconds.
+    """The same around one step of play: the working folder, built-in functions, the recursion limit, where modules are
+    looked for, and torch's default type and device, threads, gradients and products. Takes some 10 microseconds.
 
     A process that code of a user has forked ends here: it would go on with the run as the first one does.
 
@@ -179,60 +211,64 @@ class StepKept:
         CodeError: as of `settings_kept`; and torch's inference mode was entered and not left.
     """
 
-    __slots__ = ("_before", "_builtins", "_limit", "_process", "_torch")
+    __slots__ = ("_before", "_builtins", "_limit", "_process")
 
     def __enter__(self) -> None:
-        torch: Any = _MODULES.get("torch")
-        self._torch = torch if hasattr(torch, "set_float32_matmul_precision") else None
         self._process, self._limit, self._builtins = os.getpid(), sys.getrecursionlimit(), _BUILTINS.copy()
-        self._before = self._now()
+        with_torch = hasattr(_MODULES.get("torch"), "set_float32_matmul_precision")  # or it is half imported
+        self._before = [(setting, setting[1]()) for setting in _of_a_step(with_torch)]
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if os.getpid() != self._process:
             os._exit(0)
         changed = []
-        if sys.modules is not _MODULES:
-            sys.modules = _MODULES
-            changed.append("sys.modules")
         if sys.getrecursionlimit() != self._limit:  # first: calls may need it
             sys.setrecursionlimit(self._limit)
             changed.append("sys.setrecursionlimit")
         if self._builtins != _BUILTINS:
             changed += [f"builtins.{x}" for x, then in self._builtins.items() if _BUILTINS.get(x) is not then]
             _BUILTINS.update(self._builtins)
-        if (now := self._now()) != self._before:
-            for (name, put_back), then, is_now in zip(self._changes(), self._before, now, strict=True):
-                if then != is_now:
-                    put_back(then)
-                    changed.append(name)
+        if getattr(sys, "modules", None) is not _MODULES:
+            sys.modules = _MODULES
+            changed.append("sys.modules")
+        changed += _put_back(self._before)
         if error is not None and changed:
             _blame(changed, error)
 
-    def _changes(self) -> list[tuple[str, Callable[[Any], object]]]:
-        """The names of `_now`, and what sets each."""
-        torch = self._torch
-        changes: list[tuple[str, Callable[[Any], object]]] = [("the working folder", _set_folder)]
-        if torch is not None:
-            names = ("default_dtype", "default_device", "num_threads", "grad_enabled", "float32_matmul_precision")
-            changes += [(f"torch.set_{name}", getattr(torch, f"set_{name}")) for name in names]
-            changes.append(("torch.use_deterministic_algorithms", torch.use_deterministic_algorithms))
-            changes.append(("torch.inference_mode", _refuse_inference))
-        return changes
 
-    def _now(self) -> tuple[Any, ...]:
-        torch = self._torch
-        if torch is None:
-            return (_folder(),)
-        return (
-            _folder(),
-            torch.get_default_dtype(),
-            getattr(_MODULES.get("torch.utils._device"), "CURRENT_DEVICE", None),  # its getter makes a tensor
-            torch.get_num_threads(),
-            torch.is_grad_enabled(),
-            torch.get_float32_matmul_precision(),
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_inference_mode_enabled(),
-        )
+@cache
+def _of_a_step(with_torch: bool) -> list[Setting]:
+    """The settings that `StepKept` compares, but for those of Python itself."""
+    found: list[Setting] = [("the working folder", _folder, _set_folder)]
+    found += [(f"sys.{name}", partial(_of, sys, name), partial(_add, name)) for name in PLACES]
+    found += [
+        (f"{x.__name__}.excepthook", partial(_of, x, "excepthook"), partial(setattr, x, "excepthook"))
+        for x in (sys, threading)
+    ]
+    if with_torch:
+        torch: Any = _MODULES["torch"]
+        found += [
+            ("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype),
+            ("torch.set_default_device", _device, torch.set_default_device),
+            ("torch.set_num_threads", torch.get_num_threads, torch.set_num_threads),
+            ("torch.set_grad_enabled", torch.is_grad_enabled, torch.set_grad_enabled),
+            (
+                "torch.set_float32_matmul_precision",
+                torch.get_float32_matmul_precision,
+                torch.set_float32_matmul_precision,
+            ),
+            (
+                "torch.use_deterministic_algorithms",
+                torch.are_deterministic_algorithms_enabled,
+                torch.use_deterministic_algorithms,
+            ),
+            ("torch.inference_mode", torch.is_inference_mode_enabled, _refuse_inference),  # last: it raises
+        ]
+    return found
+
+
+def _device() -> Any:
+    return getattr(_MODULES.get("torch.utils._device"), "CURRENT_DEVICE", None)  # torch's getter makes a tensor
 
 
 def _refuse_inference(then: bool) -> None:
@@ -240,6 +276,24 @@ def _refuse_inference(then: bool) -> None:
     raise CodeError(
         "your code entered torch.inference_mode and did not leave it; use it as `with torch.inference_mode()`"
     )
+
+
+def _stream(name: str) -> tuple[Any, bool]:
+    stream = getattr(sys, name, None)
+    try:
+        return stream, not getattr(stream, "closed", False)
+    except ValueError:  # its buffer was detached
+        return stream, False
+
+
+def _set_stream(name: str, then: tuple[Any, bool]) -> None:
+    """Puts back a stream; one that was closed is opened again where it is one of the process."""
+    setattr(sys, name, then[0])
+    number = STREAMS.index(name)
+    if then[1] and _stream(name) != then:
+        with suppress(OSError):
+            stream = open(number, "w" if number else "r", closefd=False, errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, stream)
 
 
 def _of(module: Any, name: str) -> Any:
@@ -284,9 +338,10 @@ def _set_folder(folder: str) -> None:
         os.chdir(folder)
 
 
-def _set_environment(values: dict[str, str]) -> None:
+def _set_environment(then: tuple[Any, dict[str, str]]) -> None:
+    os.environ = _ENVIRON  # noqa: B003
     os.environ.clear()
-    os.environ.update(values)
+    os.environ.update(then[1])
 
 
 def _set_filters(filters: list[Any]) -> None:

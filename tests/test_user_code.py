@@ -52,6 +52,9 @@ FAULTS = {
     "guard": "raise GuardError('as it says', 'odd')",
     "code": "raise CodeError('as it says')",
     "signal": "raise Interrupted(2)",
+    "number": "raise type('Odd', (Exception,), {'__str__': lambda error: 5})",
+    "library": "import asyncio; asyncio.run(None)",
+    "compiled": "compile('if 1:', 'none', 'exec')",
     "no notes": "e = ValueError('odd'); e.__notes__ = 5; raise e",
 }
 HEAD = """
@@ -126,6 +129,26 @@ def lucky(observation, legal, rng):
 def even(known):
     fail(AT, WHERE == "sampler")
     return [1.0] * len(known.members)
+"""
+)
+GYM = (
+    HEAD
+    + """
+import gymnasium
+
+
+class Mine(gymnasium.Env):
+    observation_space, action_space = gymnasium.spaces.Discrete(9), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return 0, {}
+
+    def step(self, action):
+        fail(2, True)
+        self.steps += 1
+        return self.steps, float(action), self.steps == 4, False, {}
 """
 )
 NET = (
@@ -360,7 +383,7 @@ def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: 
     assert done.status == "finished"
 
 
-@pytest.mark.parametrize("fault", cases("exit", "code", "signal", slow=FAULTS))
+@pytest.mark.parametrize("fault", cases("exit", "code", "signal", "library", "compiled", slow=FAULTS))
 def test_an_import_that_fails_is_refused(
     fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -509,6 +532,10 @@ TRAPS = {
     "child": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
     "pipe": "signal.signal(signal.SIGPIPE, signal.SIG_DFL)",
     "switch": "sys.setswitchinterval(50)",
+    "closed": "sys.stdout.close(); sys.stderr.close()",
+    "detached": "sys.stdout.detach()",
+    "descriptors": "os.dup2(os.open(os.devnull, os.O_WRONLY), 2); os.close(1)",
+    "environ": "os.environ = None",
     "fork": "if os.getpid() == FIRST: os.fork()",
 }
 
@@ -522,7 +549,7 @@ def write_trap(folder: Path, trap: str, where: str) -> str:
 
 
 @pytest.mark.parametrize("where", ["import", "step", "bot", "drawing"])
-@pytest.mark.parametrize("trap", cases("recursion", "modules", "path", "print", "deleted", "fork", slow=TRAPS))
+@pytest.mark.parametrize("trap", cases("recursion", "modules", "path", "deleted", "closed", "descriptors", slow=TRAPS))
 def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> None:
     """Paths, modules, hooks, built-in functions, the recursion limit: commands end as they do without."""
     file = write_trap(user, TRAPS[trap], where)
@@ -557,6 +584,19 @@ def test_an_error_that_follows_from_what_code_changed_names_it(user: Path) -> No
     done = processes.run(*words, "--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb", cwd=user)
     words = r"error: your code changed builtins\.len, after which TypeError: .*; leave builtins\.len as it is\n"
     assert done.returncode == 1 and re.fullmatch(words, done.stderr), done
+
+
+@pytest.mark.parametrize("fault", cases("number", "library", slow=["compiled", "evil", "mute", "guard"]))
+def test_an_environment_that_fails_as_it_is_looked_at_has_its_line(
+    fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Adapters try an environment before anything plays it; what that raises has no other door."""
+    file = user / "mine.py"
+    body = GYM.replace("FAULT", FAULTS[fault])
+    file.write_text(body)
+    line = 1 + next(i for i, text in enumerate(body.splitlines()) if "# here" in text)
+    code, out, err = call(monkeypatch, capfd, "check", f"gymnasium:{file}:Mine", "--quiet")
+    assert code in (1, 2) and out == "" and f"{file}, line {line}" in err and len(err.splitlines()) == 1, (code, err)
 
 
 def test_hooks_are_put_back() -> None:

@@ -34,12 +34,15 @@ def settings() -> dict[str, Any]:
 
 
 def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """The names of settings that are not as before; what was added to a list or a dict does not count."""
+    """The names of settings that are not as before; what was added to a list or a dict does not count, nor that
+    a stream that was closed is another one."""
     found = []
     for name, then in before.items():
         is_kept = now[name] == then
         if isinstance(then, dict):
             is_kept = then.items() <= now[name].items()
+        elif name in ("stdin", "stdout", "stderr"):
+            is_kept = is_kept or (then.closed and not now[name].closed)
         elif name in ("path", "meta_path", "path_hooks"):
             is_kept = [x for x in now[name] if x in then] == then
         found += [] if is_kept else [name]
