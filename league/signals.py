@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
@@ -29,12 +29,10 @@ SHOW_CURSOR = b"\x1b[?25h\r\n"
 BROKEN_OFF = "interrupted; what was stored before is kept"
 _innermost: list[int] = []
 """The signals that the innermost `on_signal` has received."""
-PLACES = ("path", "meta_path", "path_hooks")
-"""Of `sys`, where modules are looked for."""
 OF_SYS = ("argv", "unraisablehook", "displayhook")
 STREAMS = ("stdin", "stdout", "stderr")
 NEEDED = {
-    *("sys.setrecursionlimit", "sys.modules", *(f"sys.{name}" for name in PLACES), "the working folder"),
+    *("sys.setrecursionlimit", "sys.modules", "sys.path, its finders or hooks", "the working folder"),
     *("torch.set_default_dtype", "torch.set_default_device"),
 }
 """What all Python code relies on, and league never sets; as the built-in functions."""
@@ -124,7 +122,7 @@ def settings_kept() -> Iterator[None]:
     """Within it code of users may change settings of the process; at its end they are as before.
 
     These are those of `StepKept`, of `sys` and of the descriptors 0 to 2, the handlers of signals, the environment,
-    the locale, warnings, and NumPy's errors. What code adds to where modules are looked for stays. Takes some 0.2 ms.
+    the locale, warnings, and NumPy's errors. What code adds to where modules are looked for stays. Takes some 0.3 ms.
 
     Raises:
         CodeError: an error that arose in no code of a user, though such code changed what all Python code needs.
@@ -164,7 +162,7 @@ def _is_file(number: int, file: os.stat_result) -> bool:
         return False
 
 
-def _put_back(before: list[tuple[Setting, Any]]) -> list[str]:
+def _put_back(before: Iterable[tuple[Setting, Any]]) -> list[str]:
     """Puts back what has changed; returns its names."""
     return [name for (name, get, put_back), then in before if get() != then and put_back(then) is not False]
 
@@ -211,12 +209,13 @@ class StepKept:
         CodeError: as of `settings_kept`; and torch's inference mode was entered and not left.
     """
 
-    __slots__ = ("_before", "_builtins", "_limit", "_process")
+    __slots__ = ("_before", "_builtins", "_limit", "_process", "_settings")
 
     def __enter__(self) -> None:
         self._process, self._limit, self._builtins = os.getpid(), sys.getrecursionlimit(), _BUILTINS.copy()
         with_torch = hasattr(_MODULES.get("torch"), "set_float32_matmul_precision")  # or it is half imported
-        self._before = [(setting, setting[1]()) for setting in _of_a_step(with_torch)]
+        self._settings = _of_a_step(with_torch)
+        self._before = [get() for _, get, _ in self._settings]
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if os.getpid() != self._process:
@@ -231,7 +230,8 @@ class StepKept:
         if getattr(sys, "modules", None) is not _MODULES:
             sys.modules = _MODULES
             changed.append("sys.modules")
-        changed += _put_back(self._before)
+        if [get() for _, get, _ in self._settings] != self._before:
+            changed += _put_back(zip(self._settings, self._before, strict=True))
         if error is not None and changed:
             _blame(changed, error)
 
@@ -240,11 +240,7 @@ class StepKept:
 def _of_a_step(with_torch: bool) -> list[Setting]:
     """The settings that `StepKept` compares, but for those of Python itself."""
     found: list[Setting] = [("the working folder", _folder, _set_folder)]
-    found += [(f"sys.{name}", partial(_of, sys, name), partial(_add, name)) for name in PLACES]
-    found += [
-        (f"{x.__name__}.excepthook", partial(_of, x, "excepthook"), partial(setattr, x, "excepthook"))
-        for x in (sys, threading)
-    ]
+    found += [("sys.path, its finders or hooks", _places, _set_places), ("hooks of exceptions", _hooks, _set_hooks)]
     if with_torch:
         torch: Any = _MODULES["torch"]
         found += [
@@ -301,14 +297,31 @@ def _of(module: Any, name: str) -> Any:
     return list(value) if isinstance(value, list) else value
 
 
-def _add(name: str, places: list[Any]) -> bool:
-    """Puts back what of `places` a list of `sys` lacks, before what was added; returns whether it lacked some."""
-    now = _of(sys, name)
-    now = now if isinstance(now, list) else []
-    if all(place in now for place in places):
-        return False
-    setattr(sys, name, [*places, *(place for place in now if place not in places)])
-    return True
+def _places() -> tuple[Any, ...] | None:
+    """Where modules are looked for; None where it is nothing that Python takes."""
+    try:
+        return [*sys.path], [*sys.meta_path], [*sys.path_hooks]
+    except (AttributeError, TypeError):
+        return None
+
+
+def _set_places(then: tuple[Any, ...] | None) -> bool:
+    """Puts back what is missing of these places, before what was added; returns whether something was."""
+    is_changed = False
+    for name, places in zip(("path", "meta_path", "path_hooks"), then or (), strict=False):
+        now = _of(sys, name) if isinstance(_of(sys, name), list) else []
+        if any(place not in now for place in places):
+            setattr(sys, name, [*places, *(place for place in now if place not in places)])
+            is_changed = True
+    return is_changed
+
+
+def _hooks() -> tuple[Any, ...]:
+    return getattr(sys, "excepthook", None), getattr(threading, "excepthook", None)
+
+
+def _set_hooks(then: tuple[Any, ...]) -> None:
+    sys.excepthook, threading.excepthook = then
 
 
 def _set_modules(modules: dict[str, Any]) -> bool:
