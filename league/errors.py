@@ -147,13 +147,13 @@ def as_users(error: BaseException, what: str = "", advice: str = "mend it") -> L
     known = error if isinstance(error, LeagueError) else None
     if is_signal(error):
         return known
-    where = users_line(error)
+    where = users_line(error) or ("" if known else _causes_line(error))
     if not where and (known or not what):
         return known
     if not where and (frames := traceback.extract_tb(error.__traceback__)):
         where = f"{frames[-1].filename}, line {frames[-1].lineno}"
-    places = [place for place in (where, *_notes(error)) if place]
     words = words_of(known) if known else described(error)
+    places = [place for place in (where, *_notes(error)) if place and place not in words]
     shown = f" ({'; '.join(places)})" if places else ""
     return CodeError(f"{f'{what}: ' if what else ''}{words}{shown}; {advice}")
 
@@ -204,6 +204,15 @@ def users_line(error: BaseException) -> str:
         elif is_called and is_users(name, file):
             found = f"{file}, line {line}"
     return found
+
+
+def _causes_line(error: BaseException) -> str:
+    """The line of a user's code at which what caused an error arose; empty where there is none."""
+    while (cause := error.__cause__) is not None:
+        if line := users_line(cause):
+            return line
+        error = cause
+    return ""
 
 
 def is_users(module: str, file: str) -> bool:

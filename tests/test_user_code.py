@@ -21,7 +21,7 @@ import league
 from league.arena.games import enter
 from league.cli import main
 from league.envs import registry
-from league.errors import CodeError, LeagueError
+from league.errors import CodeError, LeagueError, code_told
 from league.signals import settings_kept
 from league.store.store import Store
 from tests.helpers import processes
@@ -367,6 +367,20 @@ def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
         assert caught.value.exit_code == 1, type(caught.value)
     with pytest.raises(LeagueError, match=f"as it says .*, line {line}"):
         league.evaluate("bot:lucky", "bot:random", 2, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
+
+
+@pytest.mark.parametrize("fault", cases("divide", "guard", slow=["league", "value"]))
+def test_a_match_that_fails_as_it_is_played_again_has_its_line(fault: str, user: Path) -> None:
+    """A state is restored by playing its actions again, as strict masks do in the middle of training."""
+    file, line = write(user, fault, "step", at=1_000_000)
+    batch = registry.make(enter(file) or "", rows=2, threads=1, options={})
+    batch.step()
+    state = batch.get_state()
+    batch.reset(0)
+    sys.modules[type(batch.matches[0]).__module__].AT = 0
+    with pytest.raises(CodeError, match=rf"cannot be played again: .*{file}, line {line}\)") as caught, code_told():
+        batch.set_state(state)
+    assert str(caught.value).count(f"line {line}") == 1
 
 
 @pytest.mark.parametrize("what", cases(SystemExit, GeneratorExit, slow=[KeyboardInterrupt, MemoryError]))
