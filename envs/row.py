@@ -129,7 +129,7 @@ class Row:
                 match.play(actions[0])
         except LeagueError as error:
             where = users_line(error)
-            raise self.error(None, f"{error}{f' ({where})' if where else ''}") from None
+            raise self.error(None, f"{error}{f' ({where})' if where else ''}") from error
         except BaseException as error:
             with suppress(TypeError):  # its own code has made something else of its notes
                 error.add_note(self.place(None))

@@ -33,7 +33,7 @@ from league.envs.adapters import SCHEMES, file_of, library_version, module_of
 from league.envs.surroundings import alike
 from league.errors import CodeError, ConfigError, LeagueError, described, is_signal, note_user_code, plain, users_line
 from league.schema import read_file
-from league.signals import settings_kept
+from league.signals import StepKept, settings_kept
 from league.types import Source
 
 MAX_LETTERS = 4_096
@@ -221,7 +221,7 @@ def load(found: Located) -> ModuleType:
         root = str(found.path.parents[found.place.count(".") + (found.path.name == "__init__.py")])
         if root not in sys.path:
             sys.path.append(root)  # last: it hides nothing
-        with failing(found.source.address, found.what.setting):
+        with failing(found.source.address, found.what.setting), StepKept():
             package = found.place.rpartition(".")[0]
             parent = import_module(package) if package else None
             if found.path.suffix != ".py":
@@ -235,7 +235,7 @@ def load(found: Located) -> ModuleType:
     name = f"league_game_{re.sub(r'[^A-Za-z0-9_]', '_', found.path.stem)}_{found.source.sha256[:12]}_{mark}"
     if name in sys.modules:
         return sys.modules[name]
-    with failing(found.source.address, found.what.setting), _siblings(found.path.parent):
+    with _siblings(found.path.parent), failing(found.source.address, found.what.setting), StepKept():
         module = _run(name, found)
     try:
         _need_own_siblings(found)
@@ -263,7 +263,7 @@ def failing(where: str, setting: str = "env", *, may_draw: bool = False) -> Iter
         with settings_kept(), nullcontext() if may_draw else _draws_kept(), redirect_stdout(sys.stderr):
             yield
     except BaseException as error:
-        if isinstance(error, LeagueError) or is_signal(error):
+        if is_signal(error) or (isinstance(error, LeagueError) and not users_line(error)):
             raise
         raise CodeError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
 
@@ -434,8 +434,8 @@ def line_of(error: BaseException) -> str:
 
     Frames of importing and of the adapters do not count.
     """
-    if isinstance(error, SyntaxError):
-        return f" ({error.filename}, line {error.lineno})" if error.filename else ""
+    if isinstance(error, SyntaxError) and error.filename and os.path.exists(error.filename):
+        return f" ({error.filename}, line {error.lineno})"
     if own := users_line(error):
         return f" ({own})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_inner(frame.filename)]

@@ -4,9 +4,11 @@ import json
 import locale
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from itertools import product
@@ -20,11 +22,13 @@ import league
 from league.arena.games import enter
 from league.cli import main
 from league.envs import registry
-from league.errors import CodeError, LeagueError
+from league.errors import CodeError, LeagueError, code_told
+from league.signals import settings_kept
 from league.store.store import Store
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.games import SUMS, SUMS_SETS, new_user
+from tests.helpers.kept import kept_command
 
 FAULTS = {
     "exit": "sys.exit()",
@@ -46,12 +50,19 @@ FAULTS = {
     "evil": "raise Evil",
     "value": "raise ValueError('odd')",
     "notes": "e = ValueError('odd'); e.__notes__ = [7, None]; raise e",
+    "guard": "raise GuardError('as it says', 'odd')",
+    "code": "raise CodeError('as it says')",
+    "signal": "raise Interrupted(2)",
+    "number": "raise type('Odd', (Exception,), {'__str__': lambda error: 5})",
+    "library": "import asyncio; asyncio.run(None)",
+    "compiled": "compile('if 1:', 'none', 'exec')",
     "no notes": "e = ValueError('odd'); e.__notes__ = 5; raise e",
 }
 HEAD = """
 import sys
 import torch
-from league.errors import LeagueError, UsageError
+from league.errors import CodeError, GuardError, LeagueError, UsageError
+from league.signals import Interrupted
 
 
 class Strange(BaseException):
@@ -104,6 +115,26 @@ def lucky(observation, legal, rng):
 def even(known):
     fail(AT, WHERE == "sampler")
     return [1.0] * len(known.members)
+"""
+)
+GYM = (
+    HEAD
+    + """
+import gymnasium
+
+
+class Mine(gymnasium.Env):
+    observation_space, action_space = gymnasium.spaces.Discrete(9), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return 0, {}
+
+    def step(self, action):
+        fail(2, True)
+        self.steps += 1
+        return self.steps, float(action), self.steps == 4, False, {}
 """
 )
 NET = (
@@ -166,7 +197,7 @@ def sets(*more: str) -> list[str]:
     return [word for setting in (*SUMS_SETS, *more) for word in ("--set", setting)]
 
 
-@pytest.mark.parametrize("fault", cases("exit", "interrupt", "disk", "own", slow=FAULTS))
+@pytest.mark.parametrize("fault", cases("exit", "interrupt", "disk", "own", "guard", slow=FAULTS))
 def test_a_game_that_fails_as_it_trains_leaves_a_run_that_goes_on(
     fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,7 +232,13 @@ def test_a_gate_over_code_that_fails_has_exit_code_1(
 
 @pytest.mark.parametrize(
     ("where", "fault"),
-    cases(("step", "exit 4"), ("bot", "exit"), ("bot", "disk"), slow=[("step", name) for name in FAULTS]),
+    cases(
+        ("step", "exit 4"),
+        ("bot", "guard"),
+        ("bot", "disk"),
+        ("step", "signal"),
+        slow=[("step", name) for name in FAULTS],
+    ),
 )
 @pytest.mark.parametrize("command", ["evaluate", "tournament", "watch"])
 def test_matches_over_code_that_fails_have_exit_code_1(
@@ -315,6 +352,20 @@ def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
         league.evaluate("bot:lucky", "bot:random", 2, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
 
 
+@pytest.mark.parametrize("fault", cases("divide", "guard", slow=["league", "value"]))
+def test_a_match_that_fails_as_it_is_played_again_has_its_line(fault: str, user: Path) -> None:
+    """A state is restored by playing its actions again, as strict masks do in the middle of training."""
+    file, line = write(user, fault, "step", at=1_000_000)
+    batch = registry.make(enter(file) or "", rows=2, threads=1, options={})
+    batch.step()
+    state = batch.get_state()
+    batch.reset(0)
+    sys.modules[type(batch.matches[0]).__module__].AT = 0
+    with pytest.raises(CodeError, match=rf"cannot be played again: .*{file}, line {line}\)") as caught, code_told():
+        batch.set_state(state)
+    assert str(caught.value).count(f"line {line}") == 1
+
+
 @pytest.mark.parametrize("what", cases(SystemExit, GeneratorExit, slow=[KeyboardInterrupt, MemoryError]))
 def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: Path) -> None:
     """A callback may raise any exception; training goes on."""
@@ -329,7 +380,7 @@ def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: 
     assert done.status == "finished"
 
 
-@pytest.mark.parametrize("fault", cases("exit", "memory", "own", slow=FAULTS))
+@pytest.mark.parametrize("fault", cases("exit", "code", "signal", "library", "compiled", slow=FAULTS))
 def test_an_import_that_fails_is_refused(
     fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -444,3 +495,103 @@ def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) 
     league.train("smoke", env=file, overrides=SUMS_SETS, store=user / "s.duckdb", run="r", device="cpu")
     assert [x for x in zip(settings(), kept, strict=True) if x[0] != x[1]] == []
     assert ("error", None, Warning, None, 0) not in warnings.filters
+
+
+TRAPS = {
+    "recursion": "sys.setrecursionlimit(len(inspect.stack()) + 20)",
+    "excepthook": "sys.excepthook = threading.excepthook = sys.unraisablehook = None",
+    "no hook": "del sys.excepthook, sys.displayhook",
+    "path": "sys.path.clear()",
+    "path of one": "sys.path = ['/nowhere']",
+    "no path": "sys.path = None",
+    "finders": "sys.meta_path.clear(); sys.path_hooks = []",
+    "modules": "sys.modules.clear()",
+    "other modules": "sys.modules = {}",
+    "fake module": "sys.modules['json'] = sys.modules['torch'] = None",
+    "argv": "sys.argv = None",
+    "no argv": "del sys.argv",
+    "print": "builtins.print = builtins.open = None",
+    "length": "builtins.len = builtins.isinstance = None",
+    "deleted": "del builtins.print, builtins.range",
+    "stdin": "sys.stdin = None",
+    "streams": "del sys.stdout, sys.stderr",
+    "mask": "os.umask(0o777)",
+    "child": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "pipe": "signal.signal(signal.SIGPIPE, signal.SIG_DFL)",
+    "switch": "sys.setswitchinterval(50)",
+    "closed": "sys.stdout.close(); sys.stderr.close()",
+    "detached": "sys.stdout.detach()",
+    "descriptors": "os.dup2(os.open(os.devnull, os.O_WRONLY), 2); os.close(1)",
+    "environ": "os.environ = None",
+    "fork": "if os.getpid() == FIRST: os.fork()",
+}
+
+
+def write_trap(folder: Path, trap: str, where: str) -> str:
+    """A game that does something to the process, where a part of it is called."""
+    body = f"WHERE, AT = {where!r}, 0\n{GAME}".replace("FAULT", trap)
+    head = "import builtins, inspect, os, signal, sys, threading\nFIRST = os.getpid()\n"
+    (folder / "sums.py").write_text(head + body + (f"\n{trap}\n" if where == "import" else ""))
+    return str(folder / "sums.py")
+
+
+@pytest.mark.parametrize("where", ["import", "step", "bot", "drawing"])
+@pytest.mark.parametrize("trap", cases("recursion", "modules", "path", "deleted", "closed", "descriptors", slow=TRAPS))
+def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> None:
+    """Paths, modules, hooks, built-in functions, the recursion limit: commands end as they do without."""
+    file = write_trap(user, TRAPS[trap], where)
+    words = ("watch", "bot:lucky", "--against", "bot:random", "--out", user / "a.html", "--json", "--quiet")
+    words += ("--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = processes.Process(kept_command, [[*map(str, words)], str(user / "lost.json")], cwd=user, **pipes)
+    out, err = process.communicate(60)
+    assert json.loads((user / "lost.json").read_text()) == [], err
+    if process.returncode:  # it is told, by the line of the game or by name
+        assert "Traceback" not in err and len(err.splitlines()) == 1 and ("sums.py, line" in err or "your code" in err)
+    else:
+        assert json.loads(out)["schema"] == 1 and (user / "a.html").exists() and not err
+
+
+@pytest.mark.parametrize("where", ["import", "step", "bot"])
+def test_what_cannot_be_put_back_is_refused_by_name(where: str, user: Path) -> None:
+    """Torch's inference mode is left by whoever entered it alone; networks that learn in it fail."""
+    file = write_trap(user, "import torch; KEPT.append(torch.inference_mode()); KEPT[-1].__enter__()", where)
+    Path(file).write_text(f"KEPT = []\n{Path(file).read_text()}")
+    words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 2, "--quiet")
+    more = ("--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb")
+    done = processes.run(*words, *more, cwd=user)
+    assert done.returncode in (1, 2) and "torch.inference_mode" in done.stderr, done
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_error_that_follows_from_what_code_changed_names_it(user: Path) -> None:
+    """An error of ours that code of a user causes in the middle of a step is no bug of league."""
+    file = write_trap(user, "builtins.len = None", "bot")
+    words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 2, "--quiet")
+    done = processes.run(*words, "--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb", cwd=user)
+    words = r"error: your code changed builtins\.len, after which TypeError: .*; leave builtins\.len as it is\n"
+    assert done.returncode == 1 and re.fullmatch(words, done.stderr), done
+
+
+@pytest.mark.parametrize("fault", cases("number", "library", slow=["compiled", "evil", "mute", "guard"]))
+def test_an_environment_that_fails_as_it_is_looked_at_has_its_line(
+    fault: str, user: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Adapters try an environment before anything plays it; what that raises has no other door."""
+    file = user / "mine.py"
+    body = GYM.replace("FAULT", FAULTS[fault])
+    file.write_text(body)
+    line = 1 + next(i for i, text in enumerate(body.splitlines()) if "# here" in text)
+    code, out, err = call(monkeypatch, capfd, "check", f"gymnasium:{file}:Mine", "--quiet")
+    assert code in (1, 2) and out == "" and f"{file}, line {line}" in err and len(err.splitlines()) == 1, (code, err)
+
+
+def test_hooks_are_put_back() -> None:
+    """Those that Python calls with an exception, of processes, threads and what is let go of."""
+    before = sys.excepthook, threading.excepthook, sys.unraisablehook
+    with settings_kept():
+        sys.excepthook = threading.excepthook = sys.unraisablehook = None  # type: ignore[assignment]
+    assert (sys.excepthook, threading.excepthook, sys.unraisablehook) == before
+    with settings_kept():
+        del sys.excepthook
+    assert sys.excepthook is before[0]

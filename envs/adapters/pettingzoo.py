@@ -35,7 +35,7 @@ from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table, 
 from league.envs.match import Match, MatchGame
 from league.envs.mixtures import choices_of
 from league.envs.row import MatchError, Rules
-from league.errors import ConfigError, nearest
+from league.errors import ConfigError, described, nearest
 from league.types import SEATS, FloatArray, Utility
 
 REWARD = "reward"
@@ -122,8 +122,7 @@ class ZooMatch(Match):
             self._stage = table, self._seed, len(self._log)
             picture = table.render()
         except Exception as error:
-            words = " ".join(str(error).split())
-            raise MatchError(f"{self.name} cannot be drawn: {type(error).__name__}: {words}") from error
+            raise MatchError(f"{self.name} cannot be drawn: {described(error)}") from error
         if picture.ndim != 3 or picture.shape[-1] != 3:
             raise MatchError(f"{self.name} cannot be drawn: its picture has the shape {picture.shape}")
         return picture

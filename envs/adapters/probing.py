@@ -13,7 +13,7 @@ from league.envs.adapters.apart import Drawn
 from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import SpaceError
 from league.envs.sources import line_of
-from league.errors import CodeError, ConfigError, LeagueError
+from league.errors import CodeError, ConfigError, LeagueError, described
 
 FactsOf = TypeVar("FactsOf", bound=Any)
 STEPS = 256
@@ -166,11 +166,10 @@ def _with(given: Mapping[str, Any] | None) -> str:
 
 def reason(error: Exception) -> str:
     """What a library's own code raised, on a line; of what is missing, what to install."""
-    words = " ".join(str(error).split())
     if isinstance(error, ModuleNotFoundError) and error.name:
         top = error.name.partition(".")[0]
         return f"{top} is not installed; pip install {BROUGHT_BY.get(top, f'what brings {top}')}"
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+    return described(error)
 
 
 def weight_of(largest: float) -> float:

@@ -254,7 +254,7 @@ def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
     elif isinstance(space, spaces.MultiDiscrete):
         firsts = np.asarray(space.start).ravel()
         size, count = int(space.nvec.size), int(space.nvec.max())
-        yield _tokens(keys, (size,), count, lambda x: np.asarray(x).ravel() - firsts, space)
+        yield _tokens(keys, (size,), count, lambda x: np.asarray(x).reshape(size) - firsts, space)
     elif isinstance(space, spaces.MultiBinary):
         size = int(np.prod(space.shape))
         yield _Leaf(keys, "numbers", (size,), 0, lambda x: np.asarray(x).ravel(), space, (0.0, 1.0))
@@ -294,7 +294,7 @@ def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
     free = np.flatnonzero(~is_bounded)
 
     def numbers(x: Any) -> npt.NDArray[Any]:
-        values = np.asarray(x, np.float64).ravel() * scales + shifts
+        values = np.asarray(x, np.float64).reshape(len(scales)) * scales + shifts
         if len(free):
             loose = values[free]
             values[free] = np.sign(loose) * np.log1p(np.abs(loose))

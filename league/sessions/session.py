@@ -28,7 +28,7 @@ from league.boards.verdict import judge
 from league.config.models import Config
 from league.device import describe_device, has_bf16, products_of
 from league.envs import registry
-from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
+from league.errors import DEFAULT_STORE, Interrupted, SnapshotError, StoreError, UsageError
 from league.play.opponents import num_slots_for
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
@@ -37,7 +37,7 @@ from league.sessions.folders import check_folder, instead, need_folder
 from league.sessions.recovery import counters_of, forget_after, recovered_state
 from league.sessions.shelf import FileShelf
 from league.sessions.steady import Steady
-from league.signals import Interrupted, on_signal, received
+from league.signals import on_signal, received
 from league.snapshots import io as snapshot_files
 from league.store.locks import alone
 from league.store.rows import GameRow, RunRow, RunStatus

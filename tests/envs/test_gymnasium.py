@@ -13,6 +13,7 @@ import pytest
 import league
 from league.envs import registry
 from league.envs.adapters import gymnasium as adapter
+from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import Acts, Seen, SpaceError
 from league.envs.base import check_match_batch
 from league.errors import CodeError, ConfigError
@@ -373,3 +374,21 @@ def test_pictures_show_the_copies_side_by_side() -> None:
         env.step(step % 2)
     picture = draw(batch, 0)
     assert np.array_equal(picture[:, picture.shape[1] // 2 :], env.render())
+
+
+@pytest.mark.parametrize(
+    ("space", "given"),
+    [
+        (library.spaces.Box(-1, 1, (2,)), [0.5]),
+        (library.spaces.Box(-1, 1, (2,)), 0.5),
+        (library.spaces.Box(-np.inf, np.inf, (2, 3)), [0.5]),
+        (library.spaces.MultiDiscrete([3, 3]), [1]),
+        (library.spaces.MultiDiscrete([3, 3]), 1),
+        (library.spaces.MultiBinary(2), [1]),
+        (library.spaces.Box(0, 255, (8, 8, 3), np.uint8), 7),
+    ],
+)
+def test_an_observation_of_too_few_numbers_is_refused(space: library.spaces.Space[Any], given: Any) -> None:
+    """One number is not taken for all of them."""
+    with pytest.raises(ReplyError, match=rf"an observation of shape \(1?,?\), not \({space.shape[0]},"):
+        Seen(space).flat(np.array(given, space.dtype))

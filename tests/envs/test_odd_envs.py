@@ -80,7 +80,9 @@ def test_what_gymnasium_does_not_allow_is_named(kind: type[Any], words: str) -> 
         (zoo_envs.OldBegin, r"reset gave \{.*, not \(observations, infos\); .* old API"),
         (zoo_envs.Unseen, "step 2 gave observations without agent 1, which is in `agents`"),
         (zoo_envs.ListedRewards, r"step 1 gave rewards=\[0.0, 1.0\], which must be a dict by agent"),
-        (zoo_envs.Stranger, "step 1 gave an agent 'nobody', which is none of"),
+        (zoo_envs.Stranger, "step 1 gave agent_selection='nobody', which is none of"),
+        (zoo_envs.Unended, "reset gave terminations without agent 'wide', which is in `agents`"),
+        (zoo_envs.Uninformed, "reset gave infos=None, which must be a dict by agent"),
         (zoo_envs.Stuck, "step 2 gave an action_mask without a legal action of .* of agent '"),
     ],
 )

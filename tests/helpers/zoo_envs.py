@@ -300,6 +300,24 @@ class Stranger(Payday):
         self.agent_selection = "nobody"
 
 
+class Unended(Payday):
+    """Does not say which agents are terminated."""
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        """As `Payday.reset`."""
+        super().reset(seed, options)
+        self.terminations = {}
+
+
+class Uninformed(Payday):
+    """Has no infos."""
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        """As `Payday.reset`."""
+        super().reset(seed, options)
+        self.infos = None
+
+
 class Stuck(Payday):
     """Gives the other agent no legal action."""
 
