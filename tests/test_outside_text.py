@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from league import errors
 from league.arena.watching import watch
 from league.errors import MAX_MESSAGE, LeagueError, UsageError, as_known
 from league.faces import live
@@ -129,8 +128,6 @@ def test_a_thread_that_the_system_does_not_make_is_one_line(store: Path, monkeyp
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        for known in ("_user_modules", "_user_folders"):  # other tests may have loaded a game of this package
-            patch.setattr(errors, known, set())
         patch.setattr(threading.Thread, "start", refuse)
         code, _, err = called("query", "SELECT 1", "--store", store)
     need_line(code, err, "no more threads", "ulimit -u")
