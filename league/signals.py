@@ -180,11 +180,7 @@ def _settings() -> list[Setting]:
     found: list[Setting] = [
         ("sys.modules", _MODULES.copy, _set_modules),
         *((f"sys.{name}", partial(_of, sys, name), partial(setattr, sys, name)) for name in OF_SYS),
-        *(
-            (f"sys.{name}", partial(_stream, name), partial(_set_stream, name))
-            for name in ("stdin", "stdout", "stderr")
-        ),
-        ("threading.excepthook", partial(_of, threading, "excepthook"), partial(setattr, threading, "excepthook")),
+        *((f"sys.{name}", partial(_stream, name), partial(_set_stream, name)) for name in STREAMS),
         ("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
         ("os.umask", _umask, os.umask),
         ("os.environ", lambda: (os.environ, dict(_ENVIRON)), _set_environment),

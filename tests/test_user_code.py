@@ -546,7 +546,7 @@ def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> Non
     process = processes.Process(kept_command, [[*map(str, words)], str(user / "lost.json")], cwd=user, **pipes)
     out, err = process.communicate(60)
     assert json.loads((user / "lost.json").read_text()) == [], err
-    if process.returncode:  # it is told, by the line of the game or by name
+    if process.returncode:  # an error names the line of the game, or the setting
         assert "Traceback" not in err and len(err.splitlines()) == 1 and ("sums.py, line" in err or "your code" in err)
     else:
         assert json.loads(out)["schema"] == 1 and (user / "a.html").exists() and not err
@@ -554,7 +554,7 @@ def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> Non
 
 @pytest.mark.parametrize("where", ["import", "step", "bot"])
 def test_what_cannot_be_put_back_is_refused_by_name(where: str, user: Path) -> None:
-    """Torch's inference mode is left by whoever entered it alone; networks that learn in it fail."""
+    """Code that enters torch's inference mode and does not leave it is refused by name."""
     file = write_trap(user, "import torch; KEPT.append(torch.inference_mode()); KEPT[-1].__enter__()", where)
     Path(file).write_text(f"KEPT = []\n{Path(file).read_text()}")
     words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 2, "--quiet")

@@ -33,16 +33,24 @@ def settings() -> dict[str, Any]:
     }
 
 
+def is_open(stream: Any) -> bool:
+    """Whether a stream can be used: it is neither closed nor detached."""
+    try:
+        return not stream.closed
+    except ValueError:  # detached
+        return False
+
+
 def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """The names of settings that are not as before; what was added to a list or a dict does not count, nor that
-    a stream that was closed is another one."""
+    a stream that was closed or detached is another one."""
     found = []
     for name, then in before.items():
         is_kept = now[name] == then
         if isinstance(then, dict):
             is_kept = then.items() <= now[name].items()
         elif name in ("stdin", "stdout", "stderr"):
-            is_kept = is_kept or (then.closed and not now[name].closed)
+            is_kept = is_kept or (not is_open(then) and is_open(now[name]))
         elif name in ("path", "meta_path", "path_hooks"):
             is_kept = [x for x in now[name] if x in then] == then
         found += [] if is_kept else [name]
