@@ -1065,7 +1065,7 @@ def test_a_wrong_call_is_one_line(arguments: list[str], call: Call, tmp_path: Pa
 
 DUO = """
 turn_steps = 256
-config.pool = { snapshot_every = 128, snapshot_every_until = 0, snapshot_every_after = 128 }
+config.pool = { snapshot_every = 128, snapshot_every_after = 128 }
 learners.main.role = "main"
 learners.rival.role = "league_exploiter"
 """

@@ -65,7 +65,7 @@ epochs = 2
 device = "cpu"
 
 [config.pool]
-snapshot_every_until = 0
+snapshot_every = 128
 snapshot_every_after = 128
 live_nets = 2
 
@@ -722,7 +722,7 @@ def test_a_damaged_extra_snapshot_stops_nobody(kind: str, tmp_path: Path) -> Non
         with interrupted(2, signal.SIGINT, "L.main"):
             train(tmp_path, "run.total_steps=256")
     else:
-        sets = [*SMALL, "pool.snapshot_every_until=0", "pool.snapshot_every_after=128", "run.total_steps=1280"]
+        sets = [*SMALL, "pool.snapshot_every=128", "pool.snapshot_every_after=128", "run.total_steps=1280"]
         league.train("smoke", env="matrix", run="R", overrides=sets, store=store, watcher=Stopping(3))
     extra = shutil.copytree(
         tmp_path / name / "snapshots" / f"{128:010d}", tmp_path / name / "snapshots" / f"{100:010d}"
