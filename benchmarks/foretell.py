@@ -32,10 +32,14 @@ import league
 from benchmarks.strength import COMMON, score
 from league import config
 from league.boards import verdict
+from league.boards.readings import Remark
+from league.boards.readings import read as read_metrics
 from league.envs import registry
 from league.maths.record import wilson
 from league.store.store import Store
 
+METRICS = ("approx_kl", "clip_share", "explained_variance", "entropy_in_play", "gradient_norm")
+"""Readings that the table keeps."""
 SHORT = 50_000
 THEN = (
     "pool.recent_window=10",
@@ -150,11 +154,10 @@ def measure(name: str, seed: int, sets: Sequence[str], call: Call, home: Path) -
         for step in steps
     }
     row = kept.find_run(result.run)
-    limit = config.from_json(json.loads(row.config)).learner.max_gradient_norm
     short = min(x for x in made if x >= SHORT)
-    shown = verdict.read(kept, row, limit, "bot:based", until=short)
-    assert shown is not None
-    readings = {key: round(x, 5) for key, x in shown._asdict().items()}
+    shown = {name: x.value for name, x in read_metrics(kept, row, json.loads(row.config), short).items()}
+    shown = {name: shown[name] for name in METRICS} | verdict.score_of(kept, row, "bot:based", short)
+    readings = {name: round(x, 5) for name, x in shown.items()}
     metrics = {name: x for _, at, name, x in kept.metrics(result.run) if at == short and x is not None}
     line = {"name": name, "seed": seed, "steps": result.steps, "sets": [*sets], "minutes": minutes}
     return line | {"game_id": row.game_id, "scores": scores, "readings": readings, "metrics": metrics}
@@ -209,7 +212,7 @@ def tell(rows: list[dict[str, Any]]) -> str:
         said.append(f"{word}: {strong} of {len(chosen)} became strong [{low:.0%}, {high:.0%}]")
     for title, chosen in (("all", counted), ("healthy", healthy), ("promising", promising)):
         said.append(f"{title}: {len(chosen)} runs of {len({x['name'] for x in chosen})} settings")
-        for name in ("early", *verdict.Readings._fields):
+        for name in ("early", *METRICS, verdict.SCORE):
             pairs = [((x | x["readings"])[name], x["strength"]) for x in chosen]
             middle, lower, upper = correlation(*zip(*pairs, strict=True))
             said.append(f"  {name:20} {middle:6.2f} [{lower:5.2f}, {upper:5.2f}]")
@@ -236,13 +239,12 @@ def by_setting(rows: list[dict[str, Any]]) -> list[str]:
 
 def _word(row: dict[str, Any]) -> str:
     """`promising`, or `sick` and why, as short as can be."""
-    readings = verdict.Readings(**row["readings"])
-    why = [sign.short for sign in verdict.SIGNS if sign.is_seen(readings)]
+    why = [sign.short for sign in _signs(row)]
     return f"sick ({', '.join(why)})" if why else "promising"
 
 
-def _signs(row: dict[str, Any]) -> tuple[str, ...]:
-    return verdict.signs_of(verdict.Readings(**row["readings"]))
+def _signs(row: dict[str, Any]) -> tuple[Remark, ...]:
+    return verdict.signs_of(row["readings"])
 
 
 def table(rows: list[dict[str, Any]], game_id: str, steps: int) -> str:

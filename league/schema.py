@@ -153,7 +153,7 @@ def read_file(path: Path, limit: int = MAX_OWN_BYTES) -> bytes:
             size = os.fstat(file.fileno()).st_size
             if size > limit:
                 raise ValueError(f"it has {size:,} bytes, more than the {limit:,} allowed")
-            return file.read(limit)
+            return file.read(size)  # `limit` bytes would be set aside for a short one
     except OSError as error:
         if error.errno == errno.EINVAL:
             raise ValueError(error.strerror) from None

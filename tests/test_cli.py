@@ -359,16 +359,18 @@ def test_events_are_listed(call: Call, copied: Path) -> None:
     assert call("events", "matrix-1", cwd=copied).err == "no events\n"
     store = Store.open(copied / "runs/league.duckdb")
     store.add_event("other", 1, "resumed", "resumed with a=1")
-    store.add_event("matrix-1", 4, "kl_blow_up", "KL blew up: 2 nats")
-    store.add_event("third", 5, "alarm", "forgetting: third@640 scores less")
+    store.add_event("matrix-1", 4, "alarm:kl_blow_up", "KL blew up: 2 nats")
+    store.add_event("third", 5, "alarm:forgetting", "third@640 scores less")
     store.flush(force=True)
     shown = call("events", cwd=copied).out
-    assert re.search(r"other +128 +1 .*resumed with a=1 *\n.*matrix-1 +512 +4 .*kl_blow_up +KL blew up: 2 nats", shown)
-    assert "forgetting: third@640 scores less" in shown
-    query = call("query", "SELECT run FROM event WHERE kind = 'alarm'", "--json", cwd=copied)
+    assert re.search(
+        r"other +128 +1 .*resumed with a=1 *\n.*matrix-1 +512 +4 .*alarm:kl_blow_up +KL blew up: 2 nats", shown
+    )
+    assert "alarm:forgetting" in shown and "third@640 scores less" in shown
+    query = call("query", "SELECT run FROM event WHERE kind = 'alarm:forgetting'", "--json", cwd=copied)
     assert query.json["rows"] == [["third"]]
     (event,) = call("events", "matrix-1", "--json", cwd=copied).json["events"]
-    assert (event["kind"], event["steps"], event["update"]) == ("kl_blow_up", 512, 4)
+    assert (event["kind"], event["steps"], event["update"]) == ("alarm:kl_blow_up", 512, 4)
     need_refusal(call("events", "matrx-1", cwd=copied), 2, "did you mean `matrix-1`?")
 
 
@@ -377,7 +379,7 @@ def test_an_alarm_that_stops_a_run_is_an_exit_code(call: Call, tmp_path: Path) -
     sick = ("--set", "learner.learning_rate=10.0", "--set", "run.on_alarm=stop")
     stopped = call(*TRAIN, "--quiet", *sick, cwd=tmp_path)
     need_refusal(stopped, 1, "run=matrix-1: stopped at step 128, saved", "KL blew up", "--set run.on_alarm=warn")
-    assert [event["kind"] for event in call("events", "--json", cwd=tmp_path).json["events"]] == ["kl_blow_up"]
+    assert [event["kind"] for event in call("events", "--json", cwd=tmp_path).json["events"]] == ["alarm:kl_blow_up"]
     cure = ("--set", "run.on_alarm=warn", "--set", "learner.learning_rate=1e-3")
     assert call("resume", "matrix-1", "--quiet", *cure, cwd=tmp_path).code == 0
 
@@ -621,11 +623,11 @@ def test_alarms_tell_what_is_wrong(call: Call, tmp_path: Path) -> None:
     unfair = ["--set", "env.payoff=[[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]"]
     trained = call(*TRAIN, *unfair, "--set", "run.evaluate_games=8", cwd=tmp_path)
     assert trained.code == 0 and "alarm, seats: matrix" in trained.err
-    events = call("query", "SELECT kind, message FROM event WHERE kind = 'alarm'", "--json", cwd=tmp_path).json["rows"]
-    assert len(events) == 1 and events[0][1].startswith("seats: matrix")
+    events = call("query", "SELECT message FROM event WHERE kind = 'alarm:seats'", "--json", cwd=tmp_path).json["rows"]
+    assert len(events) == 1 and events[0][0].startswith("matrix")
     shown = call("alarms", "matrix-1", cwd=tmp_path)
     alarm, query, *others = shown.out.splitlines()
-    assert alarm.startswith("ALARM, seats: matrix") and len(others) == 3
+    assert alarm.startswith("ALARM, seats: matrix") and len(others) == 4
     assert re.fullmatch(r'  league query "WITH pair AS .*"', query)
     row = call("query", query.split('"')[1], cwd=tmp_path)
     assert row.code == 0 and "first_seat_score" in row.out

@@ -1,5 +1,7 @@
 """Alarms: forgetting, cycling, passivity and unequal seats, each from the stored matches by a query that is shown.
 
+Those that training raised while a run went on (`league.training.guards`), and that are not over, are among them.
+
 Every kind is tested once a run (unequal seats: once a game) at `ALPHA`, spent over all comparisons that are made in it,
 so that a healthy store seldom raises one; and each also needs an effect that is large enough to matter.
 """
@@ -10,7 +12,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.special import ndtr
@@ -21,13 +23,13 @@ from league.maths.metagame import Crosstable, cycles, cyclic_share, cyclic_share
 from league.maths.ratings import Floats, PairCounts, bradley_terry
 from league.maths.record import wilson
 from league.store.reading import Reader
-from league.store.rows import RunRow
+from league.store.rows import ALARM, OVER, EventRow, RunRow
 from league.store.sql import sql
 from league.store.store import Store
 
-Kind = Literal["forgetting", "cycling", "passivity", "seats"]
-EVENT = "alarm"
-"""Kind of the events that are written of them; the message begins with the alarm's own kind."""
+Kind = Literal["training", "forgetting", "cycling", "passivity", "seats"]
+STORED = frozenset(get_args(Kind))
+"""Of these the store is asked anew; others are events alone."""
 ALPHA = 0.01
 """The chance of a false alarm of one kind in one look at a healthy run. A run that is looked at ten times has ten."""
 FORGET_DROP = 0.1
@@ -85,25 +87,27 @@ def look(store: Reader, rows: Sequence[RunRow], game_ids: Collection[str]) -> tu
     Raises:
         StoreError: the store cannot be read.
     """
-    findings = [find(store, row.run, row.game_id) for row in rows for find in (_forgetting, _cycling, _passivity)]
+    of_runs = (_training, _forgetting, _cycling, _passivity)
+    findings = [find(store, row.run, row.game_id) for row in rows for find in of_runs]
     games = {game_id: name for game_id, name in store.games().items() if game_id in game_ids}
     findings += [finding for game_id, name in games.items() for finding in _seats(store, game_id, name)]
     return tuple(sorted(findings, key=lambda finding: (not finding.is_raised, finding.is_raised is None)))
 
 
 def sound(store: Store, run: str, update: int) -> list[str]:
-    """Writes the alarms of a run as events of kind `EVENT`; returns a line for each.
+    """Writes the alarms of a run as events of kind `alarm:KIND`, but for those of training, which wrote them itself.
 
-    The alarms of `league.training.guards`, over a run's own updates, are events of kinds of their own.
+    Returns:
+        A line for each.
 
     Raises:
         StoreError: the store cannot be used.
     """
-    lines = [f"alarm, {finding.kind}: {finding.sentence}" for finding in alarms(store, run) if finding.is_raised]
-    for line in lines:
-        store.add_event(run, update, EVENT, line.removeprefix("alarm, "))
+    raised = [finding for finding in alarms(store, run) if finding.is_raised and finding.kind != "training"]
+    for finding in raised:
+        store.add_event(run, update, ALARM + finding.kind, finding.sentence)
     store.flush(force=True)
-    return lines
+    return [f"alarm, {finding.kind}: {finding.sentence}" for finding in raised]
 
 
 def statement(name: str, **values: str | int | Sequence[int] | None) -> str:
@@ -124,6 +128,19 @@ def _literal(value: str | int | Sequence[int] | None) -> str:
 def _rows(store: Reader, query: str) -> list[dict[str, Any]]:
     columns, rows = store.query(query)
     return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _training(store: Reader, run: str, game_id: str) -> Finding:
+    """Alarms over the run's own updates that are not over."""
+    query = statement("alarm_training", run=run)
+    last: dict[str, EventRow] = {}
+    for event in store.events(run):
+        word, _, kind = event.kind.partition(":")
+        if f"{word}:" in (ALARM, OVER) and kind not in STORED:
+            last[kind] = event
+    raised = [f"since step {x.steps or 0:,} {x.message}" for x in last.values() if x.kind.startswith(ALARM)]
+    sentence = f"{run}: {'; '.join(raised) or 'no figure of its updates is sick'}"
+    return Finding("training", run, bool(raised), sentence, {"alarms": len(raised)}, query)
 
 
 def _forgetting(store: Reader, run: str, game_id: str) -> Finding:

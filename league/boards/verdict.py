@@ -1,122 +1,118 @@
-"""Is a test stage worth carrying on? A verdict on a run, by runs that looked like it and went on to millions of steps.
+"""Is a test stage worth carrying on? A verdict on a run, by its own curves and by runs that were measured.
 
-`foretold.json` beside this file has those runs: what they showed at the end of the test stage, and how strong they
-became (`python -m benchmarks.foretell` made it; docs/lab/experiments.md has the whole table). A run is sick where one
-of `SIGNS` says so, and promising where none does; the odds are the share of the measured runs of the same kind that
-became strong. That holds for the game, the agent and the length that were measured. Elsewhere the readings stand
-alone: in a game of chance values that explain nothing are no sign of trouble.
+The curves speak for every game: whether the newest snapshots score more than the first ones against the bots, and than
+an even score against the first snapshot. Of one game and agent it is also known what such runs came to:
+`foretold.json` beside this file has them, with what they showed at the end of the test stage and how strong they became
+(`python -m benchmarks.foretell` made it; docs/lab/experiments.md has the whole table).
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
+from scipy.special import ndtr
 
+from league.boards.readings import BY_METRIC, LAST, Read, Remark, read
 from league.maths.record import wilson
 from league.store.reading import Reader
 from league.store.rows import RunRow
+from league.types import BOT_PREFIX
 
 MEASURED = Path(__file__).with_name("foretold.json")
-LAST = 0.2
-"""Share of a run's steps at its end over which its metrics are averaged."""
 LENGTH = 0.1
 """How far a run's steps may be from those of the measured test stages, as a share."""
+SURE = 0.95
+"""The chance from which on a run is said to learn."""
+SCORE = "score"
+"""Of the newest snapshot against the game's anchor, 0 to 1, among the measured readings."""
+NO_LEAD = Remark("no lead", "it does not beat the anchor yet", "train longer")
 
 
-class Readings(NamedTuple):
-    """What the end of a test stage shows. Metrics are means over the last fifth of the steps."""
+class Games(NamedTuple):
+    """A mean score, 0 to 1, of so many games; a payoff is scaled to it."""
 
-    approx_kl: float
-    """Nats an update."""
-    clip_share: float
-    explained_variance: float
-    entropy: float
-    """Of play, as a share of the highest that the run had, or the run that it was rewound from."""
-    gradient_norm: float
-    """As a multiple of learner.max_gradient_norm."""
-    score: float | None = None
-    """Of the newest snapshot against the game's anchor, 0 to 1; None where they have not met."""
+    score: float
+    games: int
+
+    @property
+    def variance(self) -> float:
+        """Of the mean, at most; of few games with half a win and half a loss more (Jeffreys' prior)."""
+        share = (self.score * self.games + 0.5) / (self.games + 1.0)
+        return share * (1.0 - share) / self.games
 
 
-class Sign(NamedTuple):
-    """A reading that healthy runs do not have; `short` is for tables."""
+@dataclass(frozen=True)
+class Rise:
+    """What a run's evaluations say of its learning.
 
-    short: str
-    is_seen: Callable[[Readings], bool]
-    words: Callable[[Readings], str]
+    bots: each that the first and the newest snapshots met, with both. first: the newest against the first snapshot.
+    chance: that the mean of all these differences is above 0; None where nothing was played twice.
+    """
 
+    bots: Mapping[str, tuple[Games, Games]]
+    first: Games | None
+    chance: float | None
 
-SIGNS = (
-    Sign("KL", lambda r: r.approx_kl > 0.03, lambda r: f"its updates are too large (KL {r.approx_kl:.2f})"),
-    Sign(
-        "no change",
-        lambda r: r.approx_kl < 5e-4,
-        lambda r: f"its updates change next to nothing (KL {r.approx_kl:.0e})",
-    ),
-    Sign(
-        "no values",
-        lambda r: r.explained_variance < 0.1,
-        lambda r: f"its values explain nothing (explained variance {r.explained_variance:.2f})",
-    ),
-    Sign(
-        "random",
-        lambda r: r.entropy > 0.95,
-        lambda r: f"it plays as randomly as ever (entropy {r.entropy:.0%} of its highest)",
-    ),
-    Sign(
-        "gradients",
-        lambda r: r.gradient_norm > 3.0,
-        lambda r: f"its gradients are clipped to a fraction (norm {r.gradient_norm:.1f} times the limit)",
-    ),
-    Sign(
-        "no lead",
-        lambda r: r.score is not None and r.score < 0.5,
-        lambda r: f"it does not beat the anchor yet ({r.score:.0%})",
-    ),
-)
+    @property
+    def word(self) -> Literal["learning", "unclear", "getting worse"]:
+        """What the chance comes to."""
+        if self.chance is None or 1.0 - SURE < self.chance < SURE:
+            return "unclear"
+        return "learning" if self.chance >= SURE else "getting worse"
+
+    @property
+    def line(self) -> str:
+        """The word, the chance and what it is made of."""
+        told = []
+        if self.bots:
+            before, now = (sum(pair[i].score for pair in self.bots.values()) / len(self.bots) for i in (0, 1))
+            told.append(f"mean score against {len(self.bots)} bots {before:.0%} at first, {now:.0%} now")
+        if self.first is not None:
+            low, high = wilson(*self.first)
+            told.append(f"{self.first.score:.0%} [{low:.0%}, {high:.0%}] against its first snapshot")
+        if self.chance is None:
+            return "unclear: no snapshot has met the bots or the first snapshot twice; raise run.evaluate_games"
+        return f"{self.word}: {'; '.join(told)}; the chance that it has become stronger is {_percent(self.chance)}"
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What a test stage foretells.
 
-    word: `unknown` where nothing was measured. signs: what is wrong, in words. strong, runs: of so many measured runs
-    with the same word so many became strong. anchor: whom the score is against.
+    rise: by its own curves. readings: by metric. word, strong, runs: of so many measured runs with the same word
+    so many became strong; None where runs of this game, agent and length were not measured. signs: what is wrong.
     """
 
-    word: Literal["promising", "sick", "unknown"]
-    signs: tuple[str, ...]
-    strong: int
-    runs: int
-    readings: Readings
-    anchor: str
+    rise: Rise
+    readings: Mapping[str, Read]
+    word: Literal["promising", "sick"] | None = None
+    signs: tuple[Remark, ...] = ()
+    strong: int = 0
+    runs: int = 0
 
-    def lines(self) -> tuple[str, str]:
-        """What it says, and the readings that it is made from."""
-        table = measured()
-        if self.word == "unknown":
-            first = f"no verdict: only of {table['name']} is it known what {table['short']:,} steps foretell"
-        else:
+    def lines(self) -> tuple[str, ...]:
+        """What it says: the curves, the measured runs, the readings, and what each unusual one means."""
+        found = [self.rise.line]
+        if self.word is not None:
+            table = measured()
             low, high = wilson(self.strong / self.runs, self.runs)
             odds = (
                 f"of {self.runs} measured runs like it {self.strong} were strong after"
                 f" {table['steps'] / 1e6:.2g} million steps [{low:.0%}, {high:.0%}]"
             )
-            first = f"{self.word}: {'; '.join((*self.signs, odds))}"
-        r = self.readings
-        score = "" if r.score is None else f"score {r.score:.0%} against {self.anchor}, "
-        return first, (
-            f"readings: {score}KL {r.approx_kl:.4f}, {r.clip_share:.0%} clipped, explained variance"
-            f" {r.explained_variance:.2f}, entropy {r.entropy:.0%} of its highest, gradient norm"
-            f" {r.gradient_norm:.1f} times its limit"
-        )
+            found.append(f"{self.word}: {'; '.join((*(sign.words for sign in self.signs), odds))}")
+        told = (f"{x.reading.label} {x.value:{x.reading.form}}" for x in self.readings.values())
+        return (*found, f"readings: {', '.join(told)}", *(x.line for x in self.readings.values() if x.remark))
+
+
+def _percent(chance: float) -> str:
+    return "over 99.9 %" if chance > 0.999 else "below 0.1 %" if chance < 0.001 else f"{100 * chance:.1f} %"
 
 
 @cache
@@ -126,9 +122,11 @@ def measured() -> dict[str, Any]:
     return dict(json.loads(MEASURED.read_text(encoding="utf-8")))
 
 
-def signs_of(readings: Readings) -> tuple[str, ...]:
-    """What is wrong, in words; nothing where nothing is."""
-    return tuple(sign.words(readings) for sign in SIGNS if sign.is_seen(readings))
+def signs_of(readings: Mapping[str, float]) -> tuple[Remark, ...]:
+    """What is unusual: metric -> value in the units of its limits, and `SCORE`; nothing where nothing is."""
+    found = [BY_METRIC[name].remark(value) for name, value in readings.items() if name != SCORE]
+    found += [NO_LEAD] if readings.get(SCORE, 1.0) < 0.5 else []
+    return tuple(remark for remark in found if remark is not None)
 
 
 def judge(store: Reader, run: str) -> Verdict | None:
@@ -142,61 +140,53 @@ def judge(store: Reader, run: str) -> Verdict | None:
         row = store.find_run(run)
         config = json.loads(row.config)
         anchor = store.game(row.game_id).anchor or ""
-        readings = read(store, row, config["learner"]["max_gradient_norm"], anchor)
-    if readings is None:
-        return None
-    table, signs = measured(), signs_of(readings)
+        readings = read(store, row, config)
+        if not readings:
+            return None
+        rise, score = risen(store, row), score_of(store, row, anchor)
+    table, values = measured(), {name: x.value for name, x in readings.items()}
+    signs = signs_of({name: values[name] for name in table["runs"][0]["readings"] if name in values} | score)
     is_known = row.game_id == table["game_id"] and table["agent"].items() <= config["agent"].items()
     is_known &= abs(row.steps / table["short"] - 1.0) < LENGTH
-    like = [x["strength"] for x in table["runs"] if bool(signs_of(Readings(**x["readings"]))) == bool(signs)]
+    like = [x["strength"] for x in table["runs"] if bool(signs_of(x["readings"])) == bool(signs)]
     if not is_known or not like:
-        return Verdict("unknown", (), 0, 0, readings, anchor)
+        return Verdict(rise, readings)
     strong = sum(x >= table["strong"] for x in like)
-    return Verdict("sick" if signs else "promising", signs, strong, len(like), readings, anchor)
+    return Verdict(rise, readings, "sick" if signs else "promising", signs, strong, len(like))
 
 
-def read(store: Reader, run: RunRow, max_gradient_norm: float, anchor: str, until: float = math.inf) -> Readings | None:
-    """The readings of a run's updates and snapshots up to a step; None where it has made none.
+def risen(store: Reader, run: RunRow) -> Rise:
+    """How a run's snapshots score against the bots and its first one, at first and in the last fifth of its steps.
 
-    anchor: the opponent of the score; where they have not met there is none.
+    Raises:
+        StoreError: the store cannot be read.
     """
-    points = _points(store, run.run, until)
-    if "approx_kl" not in points:
-        return None
-    points = _with_parents(store, run, points)
-    begin = (1.0 - LAST) * max(points["approx_kl"])
+    met: dict[str, dict[int, Games]] = {}
+    for against, step, games, score in store.scores_over_steps(run.run, run.game_id):
+        met.setdefault(against, {})[step] = Games(score, games)
+    last = (1.0 - LAST) * max((step for scores in met.values() for step in scores), default=0)
+    bots = {
+        against: (scores[min(scores)], _mean([x for step, x in scores.items() if step >= last]))
+        for against, scores in met.items()
+        if against.startswith(BOT_PREFIX) and min(scores) < last <= max(scores)
+    }
+    late = [x for step, x in met.get(f"{run.run}@0", {}).items() if step >= last > 0]
+    first = _mean(late) if late else None
+    gains = [(now.score - before.score, now.variance + before.variance) for before, now in bots.values()]
+    gains += [(first.score - 0.5, first.variance)] if first is not None else []
+    if not gains:
+        return Rise(bots, first, None)
+    mean, error = sum(gain for gain, _ in gains), math.sqrt(sum(variance for _, variance in gains))
+    return Rise(bots, first, float(ndtr(mean / error)))
 
-    def mean(name: str) -> float:
-        return float(np.mean([value for steps, value in points[name].items() if steps > begin]))
 
+def _mean(found: list[Games]) -> Games:
+    games = sum(x.games for x in found)
+    return Games(sum(x.score * x.games for x in found) / games, games)
+
+
+def score_of(store: Reader, run: RunRow, anchor: str, until: float = math.inf) -> dict[str, float]:
+    """The newest snapshot's score against the anchor as `SCORE`; empty where they have not met."""
     scores = store.scores_over_steps(run.run, run.game_id)
     met = [(step, score) for against, step, _, score in scores if against == anchor and step <= until]
-    highest = max(points["entropy_in_play"].values())
-    return Readings(
-        mean("approx_kl"),
-        mean("clip_share"),
-        mean("explained_variance"),
-        mean("entropy_in_play") / highest if highest > 0 else 1.0,
-        mean("gradient_norm") / max_gradient_norm,
-        max(met)[1] if met else None,
-    )
-
-
-def _points(store: Reader, run: str, until: float) -> dict[str, dict[int, float]]:
-    """Of each metric its values by steps, up to these."""
-    found: dict[str, dict[int, float]] = {}
-    for _, steps, name, value in store.metrics(run):
-        if value is not None and steps <= until:
-            found.setdefault(name, {})[steps] = value
-    return found
-
-
-def _with_parents(store: Reader, run: RunRow, points: dict[str, dict[int, float]]) -> dict[str, dict[int, float]]:
-    """A run's metrics, and before its first update those of the run that it was rewound from, and so on."""
-    parents = {row.run: row.parent for row in store.runs()}
-    parent = run.parent
-    while parent in parents:
-        for name, values in _points(store, parent, min(points["approx_kl"]) - 1).items():
-            points[name] = values | points.get(name, {})
-        parent = parents[parent]
-    return points
+    return {SCORE: max(met)[1]} if met else {}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from league.boards.readings import healthy, units
 from league.boards.standings import Entry
 from league.faces.records import Line, Panel, Section, Series
 from league.maths.ratings import Unit
 from league.maths.record import Record, wilson
 from league.maths.seeds import across
-from league.printing.figures import FIGURES, healthy
+from league.printing.figures import FIGURES
 from league.store.rows import EventRow, LearnerRow, MetricPoint, RewardTerm, RunRow, SnapshotRow
 
 MOST_OPPONENTS = 12
@@ -22,7 +24,14 @@ MOST_PARTS = 10
 """Of a whole; what is smaller is put together."""
 LEARNING = (
     *("policy_loss", "value_loss", "approx_kl", "entropy", "clip_share", "explained_variance", "gradient_norm"),
-    *("reward_per_step", "learning_rate", "schedule/learner.entropy_coefficient"),
+    *(
+        "reward_per_step",
+        "match/draws",
+        "match/steps",
+        "match/first_seat",
+        "learning_rate",
+        "schedule/learner.entropy_coefficient",
+    ),
 )
 STEADY = {"learning_rate", "schedule/learner.entropy_coefficient"}
 """What is drawn where it moves only."""
@@ -35,6 +44,9 @@ TITLES = {
     "explained_variance": "explained variance of values",
     "gradient_norm": "gradient norm before clipping",
     "reward_per_step": "reward a step",
+    "match/draws": "draws, share of matches",
+    "match/steps": "decisions of a match",
+    "match/first_seat": "first seat, mean score",
 }
 BEHAVIOUR, REWARD = "match/", "reward/"
 """How metrics of matches, and of what reward terms brought, begin."""
@@ -168,13 +180,15 @@ def _opponents(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) ->
 
 def _learning(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
     panels = []
+    of = units(json.loads(next(iter(facts.values())).row.config)) if facts else {}
     for name in LEARNING:
         series = _drawn(lines, _metric(facts, name))
         if series and (name not in STEADY or _moves(series)):
             seen = [y for x in series for y in x.y if y is not None]
             title = TITLES.get(name, name.rpartition(".")[2].replace("_", " "))
-            panels.append(Panel(title, series, healthy=healthy(name, seen)))
+            panels.append(Panel(title, series, healthy=healthy(name, seen, of.get(name, 1.0))))
     note = "One point an update, or the mean of several with their least and most. Green: where a healthy run lies."
+    note += " Draws, length and first seat are of training matches."
     return Section("learning", "Learning", note, tuple(panels))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from league.printing.figures import FIGURES, RANGES, Learner, Opponent, health
+from league.boards.readings import health, healthy
+from league.printing.figures import FIGURES, Learner, Opponent
 from league.printing.sampling import KINDS, Machine
 from league.printing.tables import Cell, Column, Estimate, Line, Value, around, layout, line_width, score, wrapped
 
@@ -23,6 +24,8 @@ SHADES = {
     **{"learning": "magenta", "evaluation": "yellow", "waiting": "dim"},
 }
 MOST_REWARDS = 8
+RELATIVE = ("entropy", "value_loss")
+"""Figures whose limits are shares of their history."""
 ALARM, ALARM_LINES = "last alarm  ", 3
 
 
@@ -193,17 +196,18 @@ def _against(found: Opponent, plain: bool) -> list[Value]:
 
 
 def _figures(learner: Learner, width: int, plain: bool) -> list[Line]:
-    """The losses and what belongs to them, coloured by the healthy ranges of docs/training.md."""
+    """The losses and what belongs to them, coloured by the limits of `league.boards.readings`."""
     columns = [Column("learning"), Column("", is_number=True), Column("history"), Column("healthy", 1)]
     rows: list[list[Value]] = []
     for metric, name in FIGURES.items():
         history = learner.figures.get(metric)
         if not history:
             continue
-        low, high = RANGES.get(metric, (0.0, 0.0))
-        range_ = f"{low:g} to {high:g}" if metric in RANGES else ""
+        unit = learner.units.get(metric, 1.0)
+        limits = None if metric in RELATIVE else healthy(metric, history, unit)
+        range_ = "" if limits is None else f"{limits[0]:g} to {limits[1]:.3g}"
         curve = Cell((spark(history, 20, plain),), "cyan")
-        rows.append([name, Cell((f"{history[-1]:.3g}",), health(metric, list(history))), curve, range_])
+        rows.append([name, Cell((f"{history[-1]:.3g}",), health(metric, history, unit)), curve, range_])
     return layout(columns, rows, width, plain, has_rule=False, tells=False) if rows else []
 
 
@@ -258,7 +262,9 @@ def _row(learner: Learner, plain: bool) -> list[Value]:
 def _figure(learner: Learner, report: Report, metric: str, form: str) -> Cell:
     if metric not in report.metrics:
         return Cell(("",))
-    return Cell((f"{report.metrics[metric]:{form}}",), health(metric, list(learner.figures[metric])))
+    return Cell(
+        (f"{report.metrics[metric]:{form}}",), health(metric, learner.figures[metric], learner.units.get(metric, 1.0))
+    )
 
 
 def _below(sections: Iterable[list[Line]], room: int) -> list[Line]:

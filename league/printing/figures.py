@@ -1,9 +1,9 @@
-"""What a training has told so far, learner by learner: figures with their history, and whether they are healthy."""
+"""What a training has told so far, learner by learner: figures with their history."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,17 +22,11 @@ FIGURES = {
     "explained_variance": "explained",
     "gradient_norm": "gradient",
     "reward_per_step": "reward/step",
+    "match/draws": "draws",
+    "match/steps": "match length",
+    "match/first_seat": "first seat",
 }
 """Metrics that are shown, and their names."""
-RANGES = {"approx_kl": (0.002, 0.02), "clip_share": (0.0, 0.2), "explained_variance": (0.0, 1.0)}
-"""Of healthy runs of brawl (docs/training.md); of the other figures the scale belongs to the game."""
-LIMITS = {"approx_kl": (0.0, 0.1), "clip_share": (0.0, 0.5), "explained_variance": (-0.5, 1.0)}
-"""Beyond these something is wrong; where there is an alarm for it they are its limits."""
-
-LEAST_ENTROPY, NO_ENTROPY = 0.2, 0.05
-"""Of the highest so far: a healthy entropy is above the first share, and below the second something is wrong."""
-MOST_LOSS, WRONG_LOSS = 10.0, 100.0
-"""Times its median: a healthy value loss is below the first, and above the second something is wrong."""
 
 
 @dataclass
@@ -60,6 +54,8 @@ class Learner:
         self.opponents: dict[str, Opponent] = {}
         self.ratings: deque[tuple[float, float, float]] = deque(maxlen=HISTORY)
         """Of its newest snapshots."""
+        self.units: Mapping[str, float] = {}
+        """Of limits that depend on settings (`league.boards.readings.units`)."""
         self.alarm = ""
         self.evaluated_at = 0
 
@@ -92,42 +88,8 @@ class Learner:
                 self.opponents.setdefault(rated.name, Opponent()).rating = numbers
 
     def add_words(self, message: str) -> bool:
-        """Keeps an alarm; whether it is one."""
-        if message.startswith(("alarm at ", "alarm, ")):
+        """Keeps an alarm, or that it is over; whether it is one."""
+        if message.startswith(("alarm at ", "alarm over at ", "alarm, ")):
             self.alarm = message.removeprefix("alarm").removeprefix(",").removeprefix(" at").strip()
             return True
         return False
-
-
-def healthy(metric: str, history: Sequence[float]) -> tuple[float, float] | None:
-    """Between which values a figure is healthy; None where only the game could tell.
-
-    Entropy is held against the highest of its history, unless that is below 0, as densities' may be; the value loss
-    against the median.
-    """
-    if metric == "entropy":
-        most = max(history, default=0.0)
-        return (LEAST_ENTROPY * most, most) if most > 0.0 else None
-    if metric == "value_loss" and history:
-        return 0.0, MOST_LOSS * sorted(history)[len(history) // 2]
-    return RANGES.get(metric)
-
-
-def health(metric: str, history: Sequence[float]) -> str:
-    """The colour of a figure's newest value: green where it is healthy, red where something is wrong, yellow between.
-
-    Nothing where only the game could tell, and of a value loss that is not too high.
-    """
-    value, found = history[-1], healthy(metric, history)
-    if found is None:
-        return ""
-    low, high = found
-    if metric == "entropy":
-        least, most = low * NO_ENTROPY / LEAST_ENTROPY, high
-    elif metric == "value_loss":
-        least, most = low, high * WRONG_LOSS / MOST_LOSS
-    else:
-        least, most = LIMITS[metric]
-    if low <= value <= high:
-        return "" if metric == "value_loss" else "green"
-    return "yellow" if least <= value <= most else "red"

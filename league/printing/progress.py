@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.text import Text
 
 from league.acts import gauging, listening
+from league.boards.readings import units
 from league.errors import one_line
 from league.printing import print_json
 from league.printing.bars import Terminal
@@ -27,7 +28,7 @@ from league.printing.figures import Learner
 from league.printing.sampling import Meter
 from league.printing.tables import Line, line_width
 from league.training.evaluating import GAMES
-from league.training.run import Report, Watcher
+from league.training.run import Report, Start, Watcher
 
 if TYPE_CHECKING:
     from league.boards.standings import Rated
@@ -96,6 +97,10 @@ class TerminalWatcher(Watcher):
             self._listens.close()
 
     # What it is told.
+
+    def began(self, start: Start) -> None:
+        """The limits that depend on settings."""
+        self._began_run("", start)
 
     def report(self, report: Report) -> None:
         """Draws the update, or writes it."""
@@ -192,6 +197,10 @@ class TerminalWatcher(Watcher):
                 " for each other; OMP_NUM_THREADS=1 in the environment may be many times as fast"
             )
 
+    def _began_run(self, name: str, start: Start) -> None:
+        with self._lock:
+            self._learner(name).units = units(start.config)
+
     def _evaluated(self, name: str, steps: int, opponent: str, summary: Summary) -> None:
         with self._lock:
             self._learner(name).add_evaluation(steps, opponent, summary)
@@ -251,6 +260,10 @@ class _One(Watcher):
 
     def __init__(self, all_: TerminalWatcher, name: str) -> None:
         self._all, self._name = all_, name
+
+    def began(self, start: Start) -> None:
+        """Before its turn."""
+        self._all._began_run(self._name, start)
 
     def report(self, report: Report) -> None:
         """After every update."""

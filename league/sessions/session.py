@@ -427,7 +427,7 @@ class Session:
             try:
                 shelf.keep_stopped()
                 say(f"the weights of now are {learner.plan.row.run}@{STOPPED}, until the run is stopped again or ends")
-            except SnapshotError as error:
+            except (SnapshotError, StoreError) as error:
                 say(f"no {learner.plan.row.run}@{STOPPED}: {error}")
 
     def _tell_ends(self) -> None:

@@ -215,6 +215,10 @@ class GateRow:
     begun_at: datetime = field(default_factory=now)
 
 
+ALARM, OVER = "alarm:", "over:"
+"""Begin the kinds of events that say of an alarm that it is raised, and that its figure is normal again."""
+
+
 @dataclass(frozen=True)
 class EventRow:
     """Something worth remembering of a run: an alarm, what stopped it, a change of settings."""

@@ -42,8 +42,9 @@ class Alarm(NamedTuple):
     """Something that a user should know now."""
 
     kind: str
-    """Also of its event; `alarm` is that of `league.boards.alarms`, which looks at the store."""
     message: str
+    is_over: bool = False
+    """Whether the figure is normal again."""
 
 
 class _Sign(NamedTuple):
@@ -88,7 +89,7 @@ class Guards:
             self._flat_return(),
             *self._matches_and_terms(config, list(finished)),
         ]
-        return [Alarm(sign.kind, sign.message) for sign in signs if self._is_new(sign)]
+        return self._changes(signs)
 
     def judge_evaluation(
         self,
@@ -120,7 +121,7 @@ class Guards:
         is_sick = is_floor and steps >= config.run.alarm_random_steps and upper < 0.5
         is_well = is_floor and score >= 0.5
         sign = _Sign("worse_than_random", is_sick, is_well, 1, message)
-        return [Alarm(sign.kind, sign.message)] if self._is_new(sign) else []
+        return self._changes([sign])
 
     def forget_figures(self) -> None:
         """Rewards, values, entropy and matches are of another game from now on; what was said is remembered."""
@@ -136,7 +137,12 @@ class Guards:
         for name, value in (state or {}).items():
             setattr(self, f"_{name}", value)
 
-    def _is_new(self, sign: _Sign) -> bool:
+    def _changes(self, signs: list[_Sign]) -> list[Alarm]:
+        """What is raised, and what is over."""
+        changed = [(sign, sign.kind in self._said) for sign in signs if self._has_changed(sign)]
+        return [Alarm(sign.kind, sign.message if is_said else sign.kind, not is_said) for sign, is_said in changed]
+
+    def _has_changed(self, sign: _Sign) -> bool:
         """Counts updates in a row: sick ones while the alarm has not been said, well ones when it has."""
         is_said = sign.kind in self._said
         goes_on = sign.is_well if is_said else sign.is_sick
@@ -148,7 +154,7 @@ class Guards:
             self._said.remove(sign.kind)
         else:
             self._said.append(sign.kind)
-        return not is_said
+        return True
 
     def _collapse(self, config: Config, metrics: Mapping[str, float]) -> _Sign:
         entropy, kl, clipped = metrics["entropy"], metrics["approx_kl"], metrics["clip_share"]
@@ -258,7 +264,7 @@ class Guards:
             _Sign(
                 f"silent_reward:{term}",
                 term not in self._fired,
-                False,
+                term in self._fired,
                 1,
                 f"rewards.{term} (weight {config.rewards[term]:g}) was 0 in all of the first {self._matches:,} training"
                 f" matches; see whether the game can bring it about, or set rewards.{term}=0",

@@ -97,6 +97,9 @@ def match_metrics(rollout: Rollout, learner: str, weights: dict[str, float]) -> 
         metrics[f"match/{name}"] = float(np.mean([r.metrics[name][s] for r, s in zip(finished, seats, strict=True)]))
     metrics |= {f"reward/{term.term}": term.weighted for term in reward_terms(sums_of(finished, learner), weights)}
     metrics["match/steps"] = float(np.mean([r.steps for r in finished]))
+    scores = [r.score_of(r.agents[0]) for r in finished]
+    metrics["match/draws"] = float(np.mean([score == 0.5 for score in scores]))
+    metrics["match/first_seat"] = float(np.mean(scores))
     return metrics
 
 

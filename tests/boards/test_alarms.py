@@ -110,7 +110,7 @@ def fill(store: Store, results: Sequence[MatchResult]) -> None:
 def found(store: Store, run: str = "r") -> dict[Kind, Finding]:
     """What is found of each kind."""
     findings = {finding.kind: finding for finding in alarms(store, run)}
-    assert len(findings) == 4
+    assert len(findings) == 5
     return findings
 
 
@@ -199,7 +199,7 @@ def false_alarms(folder: Path, stores: int, chance: Chance, games: int) -> dict[
         rng = np.random.default_rng(1_000 + seed)
         store.add_matches(evaluations(rng, chance, games, run=run) + trainings(rng, 0.3, 0.8, run=run))
     store.flush(force=True)
-    raised = dict.fromkeys(SICK, 0)
+    raised = dict.fromkeys((*SICK, "training"), 0)
     with store.reading():
         for finding in (finding for run in runs for finding in found(store, run).values()):
             raised[finding.kind] += bool(finding.is_raised)
@@ -227,6 +227,7 @@ def test_nothing_is_said_where_nothing_is_known(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     store.flush(force=True)
     findings = {finding.kind: finding for finding in alarms(store)}
+    assert findings.pop("training").is_raised is False
     assert {finding.is_raised for finding in findings.values()} == {None}
     assert "league tournament --run r" in findings["cycling"].sentence
     assert "league tournament --run r" in findings["forgetting"].sentence
@@ -290,10 +291,33 @@ def test_alarms_are_told_and_written_down(tmp_path: Path) -> None:
     [line] = sound(store, "r", 7)
     assert line.startswith("alarm, passivity: of r's newest 200 training matches")
     events = store.query("SELECT run, event.update, kind, message FROM event")[1]
-    assert events == [("r", 7, "alarm", line.removeprefix("alarm, "))]
+    assert events == [("r", 7, "alarm:passivity", line.removeprefix("alarm, passivity: "))]
     healthy = make_store(tmp_path, "healthy")
     fill(healthy, evaluations(np.random.default_rng(1), improving) + trainings(np.random.default_rng(1), 0.1, 0.6))
     assert sound(healthy, "r", 7) == [] and healthy.query("SELECT * FROM event")[1] == []
+
+
+def test_alarms_of_training_are_among_them(tmp_path: Path) -> None:
+    """One that was raised and is not over is raised here, with its line; one that is over is not."""
+    store = make_store(tmp_path)
+    for update, kind, message in (
+        (1, "alarm:kl_blow_up", "KL blew up: 2 nats"),
+        (2, "alarm:flat_return", "the return is flat"),
+        (3, "over:kl_blow_up", "kl_blow_up"),
+        (4, "alarm:seats", "the first seat wins"),
+        (4, "resumed", "resumed with a=1"),
+    ):
+        store.add_event("r", update, kind, message)
+    store.flush(force=True)
+    training = found(store)["training"]
+    assert training.is_raised and training.sentence == "r: since step 0 the return is flat"
+    assert [row[1] for row in store.query(training.query)[1]] == [
+        *("alarm:kl_blow_up", "alarm:flat_return", "over:kl_blow_up", "alarm:seats")
+    ]
+    assert not any("flat" in line for line in sound(store, "r", 5)), "training has said it"
+    store.add_event("r", 5, "over:flat_return", "flat_return")
+    store.flush(force=True)
+    assert found(store)["training"].is_raised is False
 
 
 def test_names_are_data(tmp_path: Path) -> None:

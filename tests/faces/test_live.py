@@ -104,12 +104,12 @@ def test_many_readers_are_one_reading(store: Path, monkeypatch: pytest.MonkeyPat
     clock[0] += LONGEST_SECONDS - 1
     assert views.view(["m-0"]) is first[0], "the store has not changed"
     opened = Store.open(store)
-    opened.add_event("m-0", 1, "alarm", "seats: one wins")
+    opened.add_event("m-0", 1, "alarm:seats", "one wins")
     opened.flush(force=True)
     with views._working:
         assert views.view(["m-0"]) is first[0], "another reader is at it"
     newer = views.view(["m-0"])
-    assert len(calls) == 2 and newer.tag != first[0].tag and b"seats: one wins" in newer.body
+    assert len(calls) == 2 and newer.tag != first[0].tag and b"one wins" in newer.body
     clock[0] += LONGEST_SECONDS + 1
     assert views.view(["m-0"]).tag == newer.tag and len(calls) == 3, "read again, and the same"
 
@@ -188,14 +188,14 @@ def test_the_live_page_in_chromium(store: Path, monkeypatch: pytest.MonkeyPatch)
         drawn(driver)
         play_a_match(driver)
         opened = Store.open(store)
-        opened.add_event("m-0", 1, "alarm", "seats: seen while it ran")
+        opened.add_event("m-0", 1, "alarm:seats", "seen while it ran")
         opened.flush(force=True)
-        wait_for(driver, "document.body.textContent.includes('seats: seen while it ran')", 120)
+        wait_for(driver, "document.body.textContent.includes('seen while it ran')", 120)
         driver.execute_script(
             "document.querySelector('#runs input[value=\"m-1\"]').checked = false;"
             "document.querySelector('#runs button').click()"
         )
         wait_for(driver, "document.querySelector('#picker summary').textContent === 'Runs: 2 of 3 shown'", 120)
-        assert driver.title == "m-0, k-1 - league, live"
+        assert driver.title == "k-1, m-0 - league, live"
         time.sleep(0.5)
         assert driver.get_log("browser") == []

@@ -11,6 +11,7 @@ import pytest
 import league
 from league import config as settings
 from league.boards.payoff import payoffs
+from league.boards.readings import health, healthy
 from league.boards.standings import leaderboard
 from league.errors import LeagueError, UsageError
 from league.faces import gather, pages
@@ -18,7 +19,6 @@ from league.faces import report as reports
 from league.faces.live import serve
 from league.faces.report import MAX_BYTES, report
 from league.printing import answers
-from league.printing.figures import health, healthy
 from league.store.store import Store
 from tests.helpers.browser import browser, needs_chromium, wait_for
 from tests.helpers.faces import HOSTILE, content, make_runs
@@ -73,7 +73,7 @@ def test_a_report_has_what_the_store_has(store: Path, page: Path) -> None:
     sql = "SELECT steps, value FROM metric WHERE run = 'k-1' AND name = 'entropy' ORDER BY steps"
     [entropy] = [p for s in kuhn["sections"] for p in s["panels"] if p["title"] == "entropy, nats"]
     assert list(zip(entropy["series"][0]["x"], entropy["series"][0]["y"], strict=True)) == opened.query(sql)[1]
-    assert entropy["healthy"] == [0.2 * max(entropy["series"][0]["y"]), max(entropy["series"][0]["y"])]
+    assert entropy["healthy"] == [0.05 * max(entropy["series"][0]["y"]), max(entropy["series"][0]["y"])]
 
 
 def test_its_command_makes_the_same_run(store: Path, page: Path) -> None:

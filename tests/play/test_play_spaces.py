@@ -18,7 +18,7 @@ import league
 import league.gym
 from league.envs import registry
 from league.errors import LeagueError, SnapshotError, UsageError
-from league.play import evaluation, opponents
+from league.play import evaluation, opponents, strict
 from league.play.graphs import StepGraphs
 from league.play.opponents import stacked_shape
 from league.snapshots import Agent
@@ -127,7 +127,10 @@ class Liar(guessing.GuessingBatch):
         self.made += 1
         if self.made >= 5 and self.num_rows == 8:
             assert self.mask is not None
-            self.mask[3, 1] = self.mask[3, 1][::-1] if self.mask.dtype == np.int16 else ~self.mask[3, 1]
+            if self.mask.dtype == np.int16:
+                self.mask[3, 1] = self.mask[3, 1][::-1]
+            else:
+                self.mask[3, 1, 0] = ~self.mask[3, 1, 0]
 
 
 @pytest.mark.parametrize("kind, words", cases(("tuples", "tuples ("), slow=[("mixture", "part 0: ")]))
@@ -138,6 +141,7 @@ def test_evidence_tells_masks_of_all_kinds(
     made = {**vars(guessing.GAME), "make": staticmethod(lambda rows, threads, options: Liar(rows, options))}
     lying = type("Lying", (), made)
     monkeypatch.setitem(registry._games, "guessing", lying)
+    monkeypatch.setattr(strict, "SHARE", 1.0)  # every step is looked at
     store = tmp_path / "league.duckdb"
     given = [*SMALL, *SHORT, MIX, f"env.kind={kind}", "env.strict_masks=true"]
     with pytest.raises(LeagueError, match="strict_masks: guessing") as caught:

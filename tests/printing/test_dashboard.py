@@ -19,12 +19,13 @@ from unittest import mock
 import pytest
 
 from league import acts
+from league.boards.readings import READINGS, health
 from league.boards.standings import Rated
 from league.play.evaluation import Summary
 from league.printing import bars, sampling
 from league.printing.bars import Bar
 from league.printing.dashboard import View, picture, spark
-from league.printing.figures import Learner, health
+from league.printing.figures import Learner
 from league.printing.sampling import KINDS, Machine, Meter
 from league.printing.tables import Line, line_width
 from league.store.rows import RewardTerm
@@ -120,16 +121,23 @@ def test_before_the_first_update_something_is_shown() -> None:
 def test_figures_are_coloured_by_health() -> None:
     """Green within the healthy range, red beyond the alarm's limit, yellow between, nothing where the game alone tells.
 
-    The ranges are those of docs/training.md.
+    Limits of the gradient are multiples of a setting.
     """
     assert [health("approx_kl", [x]) for x in (0.01, 0.0001, 0.05, 0.2)] == ["green", "yellow", "yellow", "red"]
     assert [health("explained_variance", [x]) for x in (0.3, -0.2, -0.6)] == ["green", "yellow", "red"]
-    assert [health("clip_share", [x]) for x in (0.1, 0.3, 0.6)] == ["green", "yellow", "red"]
-    assert [health("entropy", [2.0, x]) for x in (1.0, 0.3, 0.05)] == ["green", "yellow", "red"]
+    assert [health("clip_share", [x]) for x in (0.1, 0.4, 0.6)] == ["green", "yellow", "red"]
+    assert [health("entropy", [2.0, x]) for x in (1.0, 0.3, 0.05)] == ["green", "green", "yellow"]
     assert [health("value_loss", [0.1, 0.1, x]) for x in (0.2, 2.0, 20.0)] == ["", "yellow", "red"]
-    assert health("gradient_norm", [1e9]) == ""
+    assert [health("gradient_norm", [x], 0.5) for x in (1.0, 2.0, 60.0)] == ["green", "yellow", "red"]
+    assert health("reward_per_step", [1e9]) == ""
+
+
+def test_the_page_has_the_limits_of_every_reading() -> None:
+    """docs/training.md has a row for each, with its healthy range."""
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
-    assert "KL of 0.002 to 0.02" in page and "a fifth of samples clipped" in " ".join(page.split())
+    for x in READINGS:
+        low, high = (f"{limit:g}" for limit in x.healthy)
+        assert f"| `{x.metric}` | {low} to {high} |" in page, x.metric
 
 
 def test_a_curve_is_a_letter_a_value() -> None:

@@ -92,7 +92,9 @@ def make_store(folder: Path) -> Path:
         for i in range(3)
     )
     store.add_metrics("long-run", 7, 1_000_000, {"loss": 1.0}, {})
-    store.add_event("long-run", 7, "kl_blow_up", "KL blew up: 2 nats; try --set learner.learning_rate=1e-4 and read")
+    store.add_event(
+        "long-run", 7, "alarm:kl_blow_up", "KL blew up: 2 nats; try --set learner.learning_rate=1e-4 and read"
+    )
     store.add_event("b", 1, "resumed", "resumed with a=1")
     store.flush(force=True)
     (folder / "games.csv").write_text("seat0,seat1,winner,game_id\nx,bot:based,0,g\n")

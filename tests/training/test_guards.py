@@ -14,14 +14,14 @@ import pytest
 
 import league
 from league import config as settings
-from league.boards import alarms
 from league.envs import registry
 from league.envs.classic import matrix
 from league.errors import LeagueError
 from league.play.evaluation import Summary
 from league.snapshots.state import load_state
+from league.store.rows import ALARM, OVER
 from league.store.store import Store
-from league.training.guards import FEW, PATIENCE, WINDOW, Guards
+from league.training.guards import FEW, PATIENCE, WINDOW, Alarm, Guards
 from league.training.run import Report
 from league.types import MatchResult
 from tests.helpers.cases import cases
@@ -50,7 +50,7 @@ def kinds(guards: Guards, figures: Iterable[dict[str, float]], config: settings.
     said = []
     for i, figure in enumerate(figures):
         metrics = {**HEALTHY, "reward_per_step": 0.01 + 0.001 * (-1) ** i, **figure}
-        said.append([alarm.kind for alarm in guards.judge(config, metrics, [match()])])
+        said.append([alarm.kind for alarm in guards.judge(config, metrics, [match()]) if not alarm.is_over])
     return said
 
 
@@ -78,7 +78,8 @@ def test_a_sign_is_said_once_and_again_only_after_it_healed(kind: str) -> None:
     assert not any(kinds(guards, [figure] * (patience - 1) + [{}])), "too few"
     assert kinds(guards, [figure] * 30) == once(kind, patience, 30)
     assert not any(kinds(guards, [{}] * (patience - 1) + [figure] * 30)), "not healed for long enough"
-    assert not any(kinds(guards, [{}] * patience))
+    assert not any(kinds(guards, [{}] * (patience - 1)))
+    assert guards.judge(CONFIG, HEALTHY, [match()]) == [Alarm(kind, kind, is_over=True)]
     assert kinds(guards, [figure] * 30) == once(kind, patience, 30)
 
 
@@ -174,7 +175,7 @@ def test_a_game_of_another_scale_sets_its_own_limits() -> None:
         guards = Guards()
         alarms = [*guards.judge(chosen, HEALTHY, []), *guards.judge(chosen, HEALTHY, [])]
         alarms += guards.judge(chosen, HEALTHY, [match(payoff=(0.0, 0.0))] * 2)
-        assert sorted(alarm.kind for alarm in alarms) == sorted(found)
+        assert sorted(alarm.kind for alarm in alarms if not alarm.is_over) == sorted(found)
         late = guards.judge_evaluation(chosen, 5, "bot:random", 0.0, 30, "random")
         assert len(late) == bool(found)
 
@@ -231,8 +232,9 @@ def train(
 
 
 def stored(folder: Path) -> list[tuple[str, int]]:
-    """The events in the store: kind and update."""
-    return [(event.kind, event.update) for event in Store.open(folder / "league.duckdb").events("sick")]
+    """The events in the store, but for alarms that are over: kind (of an alarm its own) and update."""
+    events = Store.open(folder / "league.duckdb").events("sick")
+    return [(x.kind.removeprefix(ALARM), x.update) for x in events if not x.kind.startswith(OVER)]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +260,8 @@ def test_a_sick_run_is_said_and_written_down(sets: list[str], expected: set[str]
     assert expected <= set(kinds_stored) and len(alarms) >= len(kinds_stored)
     assert all(1 <= update <= 30 for _, update in events)
     store = Store.open(tmp_path / "league.duckdb")
-    assert {f"alarm at step {e.steps:,}: {e.message}" for e in store.events() if "silent" not in e.kind} <= set(alarms)
+    events = [e for e in store.events() if e.kind.startswith(ALARM) and "silent" not in e.kind]
+    assert {f"alarm at step {e.steps:,}: {e.message}" for e in events} <= set(alarms)
 
 
 def test_an_alarm_stops_the_run_where_that_is_set_and_it_goes_on_cured(tmp_path: Path) -> None:
@@ -467,11 +470,11 @@ def kinds_written() -> set[str]:
                 text = value.values[0] if isinstance(value, ast.JoinedStr) else value
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):
                     found.add(text.value.partition(":")[0])
-    return found - {"training", "evaluation"} | {alarms.EVENT}
+    return found - {"training", "evaluation"} | {"alarm", "over"}
 
 
 def test_every_kind_of_event_is_documented() -> None:
-    """docs/training.md has a row for each, and the store's alarms are the only ones called `alarm`."""
+    """docs/training.md has a row for each."""
     kinds = kinds_written()
     assert {"kl_blow_up", "silent_reward", "damage", "resumed", "reset", "probe", "not_finite", "alarm"} <= kinds
     table = (Path(__file__).parents[2] / "docs/training.md").read_text()

@@ -1,3 +1,10 @@
+-- name: alarm_training
+-- The alarms that training raised over a run's updates, and those that are over, oldest first.
+SELECT event.update, kind, message
+FROM event
+WHERE run = $run AND (starts_with(kind, 'alarm:') OR starts_with(kind, 'over:'))
+ORDER BY happened_at;
+
 -- name: alarm_forgetting
 -- What the snapshots of a run scored against one fixed opponent or (NULL) all: bots, and older snapshots of the run.
 WITH own AS (SELECT agent_id, min(step) AS step FROM snapshot WHERE run = $run GROUP BY agent_id),
