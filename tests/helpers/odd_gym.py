@@ -363,3 +363,13 @@ class Astray(Base):
 
     def see(self) -> Any:
         return np.array([self.x * 4, self.t / 4], np.float32)
+
+
+class Marathon(Base):
+    """Takes 400 steps."""
+
+    def see(self) -> Any:
+        return np.array([self.x, self.t / 400], np.float32)
+
+    def step(self, action: Any) -> Any:
+        return *super().step(action)[:2], self.t >= 400, False, {}
