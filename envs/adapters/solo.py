@@ -138,7 +138,8 @@ class Copy:
             self._legal = None
             return
         mask = mask_of(observation, info)
-        need_mask(mask, self.has_mask, self._facts.seen)
+        if mask is None:
+            need_mask(self.has_mask, self._facts.seen)
         self.has_mask = mask is not None
         self._legal = self._facts.acts.legal(mask)
 

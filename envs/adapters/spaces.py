@@ -241,10 +241,11 @@ class Acts:
 
     def _marked(self, mask: npt.NDArray[Any]) -> list[int]:
         """Where a mask is 1."""
-        marked = np.flatnonzero(mask)
-        if np.count_nonzero(mask == 1) != len(marked):
+        flat = mask.ravel()
+        ones: list[int] = (flat == 1).nonzero()[0].tolist()
+        if len(ones) != len(flat.nonzero()[0]):
             raise ReplyError(f"an {MASK} of other numbers than 0 and 1: {told(mask)}")
-        return marked.tolist()
+        return ones
 
     def _need_size(self, mask: npt.NDArray[Any], size: int) -> None:
         if mask.size != size:
@@ -263,15 +264,15 @@ def mask_of(observation: Any, info: Mapping[str, Any]) -> Any:
     return info.get(MASK)
 
 
-def need_mask(mask: Any, had_mask: bool, seen: Seen) -> None:
-    """Refuses a decision without a mask after one that had it: nobody could tell whether all is legal.
+def need_mask(had_mask: bool, seen: Seen) -> None:
+    """Refuses a decision without a mask where the one before had it, or the space has it: is all legal, or unknown?
 
     Raises:
-        ReplyError: it is one.
+        ReplyError: that is so.
     """
-    if mask is None and seen.has_mask:
+    if seen.has_mask:
         raise ReplyError(f"an observation without {MASK!r}, which is in observation_space")
-    if mask is None and had_mask:
+    if had_mask:
         raise ReplyError(f"no {MASK}, which the decision before had; give one of ones where all is legal")
 
 

@@ -110,6 +110,9 @@ class Table:
         self._steps = 0
         self.agents: tuple[Any, ...] = ()
         """What the environment calls the players in this match."""
+        self._names: frozenset[Any] = frozenset()
+        self._seen_ends: Any = None
+        """The agents and ends that `_need_ended` has last looked at."""
 
     @property
     def is_over(self) -> bool:
@@ -216,7 +219,8 @@ class Table:
         for player in self.to_act:
             mask = self._masks[player]
             try:
-                need_mask(mask, self._had_mask[player], self.facts.views.of(player))
+                if mask is None:
+                    need_mask(self._had_mask[player], self.facts.views.of(player))
                 self._legal[player] = self.facts.deeds.legal(player, mask)
             except ReplyError as error:
                 raise ReplyError(f"{error}{self._whose(player)}") from None
@@ -225,6 +229,10 @@ class Table:
     def _need_ended(self) -> None:
         """Refuses an agent that has left `agents` without an end, and notes who is left."""
         agents = listed(self._env)
+        ends = (*agents, *self.terminated, *self.truncated)
+        if ends == self._seen_ends:
+            return
+        self._seen_ends = ends
         for agent in agents:
             self._need_known(agent)
         for player in self._living:
@@ -237,6 +245,8 @@ class Table:
 
     def _need_agents_in(self, name: str, value: Any, players: tuple[int, ...]) -> Mapping[Any, Any]:
         """A dict by agent that has these players, and nobody but the players."""
+        if type(value) is dict and value.keys() == self._names:
+            return value  # of most steps
         given = by_agent(name, value)
         for player in players:
             if self.agents[player] not in given:
@@ -250,6 +260,7 @@ class Table:
 
     def _need_two(self) -> None:
         self.agents = agents_of(self._env)
+        self._names, self._seen_ends = frozenset(self.agents), None
         if len(self.agents) != SEATS:
             raise ReplyError(f"the agents {told(list(self.agents))}, which must be {SEATS}")
 
@@ -285,7 +296,8 @@ class InTurns(Table):
 
     def _look(self) -> None:
         env = self._env
-        present = tuple(player for player, agent in enumerate(self.agents) if agent in listed(env))
+        agents = listed(env)
+        present = tuple(player for player, agent in enumerate(self.agents) if agent in agents)
         _, terminated, truncated, infos = (
             self._need_agents_in(name, getattr(env, name, None), present) for name in OF_AGENTS
         )

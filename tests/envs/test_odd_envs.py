@@ -266,7 +266,7 @@ def test_looking_at_an_environment_changes_nothing(tmp_path: Path, monkeypatch: 
 def test_check_of_long_matches_is_bounded_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Matches of 400 steps: each step of a few runs is looked at, and comparisons end early."""
+    """Matches of 340 steps: each step of a few runs is looked at, and comparisons end early."""
     steps = 0
 
     def counted(self: Any, action: Any) -> Any:
@@ -281,7 +281,7 @@ def test_check_of_long_matches_is_bounded_and_says_so(
         main()
     shown = capsys.readouterr()
     assert not ended.value.code, shown.err
-    assert "matches take up to 400 steps: runs of 1,220 are played, and 1,000 of them compared" in shown.err
+    assert "matches take up to 340 steps: runs of 1,040 are played, and 1,000 of them compared" in shown.err
     assert "checking native bots" in shown.err
-    assert "in runs of 1,220 steps, of which 1,000 were compared, with matches of up to 400" in shown.out
-    assert steps < 450_000
+    assert "in runs of 1,040 steps, of which 1,000 were compared, with matches of up to 340" in shown.out
+    assert steps < 300_000
