@@ -27,6 +27,8 @@ from league.cli.options import (
 from league.printing import print_json, put, show
 
 PANEL = "Diagnose"
+BOT_MATCHES, BOT_STEPS = 40, 12_000
+"""Of `check`: matches of each bot, fewer where matches are so long that they had more steps together."""
 bench_app = group(PANEL, "bench", "Measure how fast the parts are; one JSON object each.")
 
 
@@ -104,18 +106,21 @@ def check(
 
     name = enter(game, output.say)
     options = load_settings(env=name, overrides=overrides or ())[0].env.options
-    found = check_game(name, options, seed=seed)
+    found = check_game(name, options, seed=seed, say=output.say)
     assert name is not None and found is not None, "a game is named, and a deep check says what it found"
     carried = registry.carried_bots(name)
+    matches = max(4, min(BOT_MATCHES, BOT_STEPS // found.longest))
     for title, own in {**{native: native for native in found.spec.bots}, **carried}.items():
         output.say(f"{name} keeps the contract; now bot {title}")
-        check_bot(name, own, options, seed=seed)
+        check_bot(name, own, options, matches=matches, seed=seed)
     checked = check_parts(name, bot, sampler, policy, overrides=overrides or (), seed=seed)
     if output.as_json:
         print_json(found)
         return
     bots = ", ".join((*found.spec.bots, *carried)) or "none"
-    show(f"{name}: keeps the contract, in runs of {found.steps:,} steps, with matches of up to {found.longest:,}")
+    compared = f" of which {found.compared:,} were compared," if found.compared < found.steps else ""
+    runs = f"in runs of {found.steps:,} steps,{compared} with matches of up to {found.longest:,}"
+    show(f"{name}: keeps the contract, {runs}")
     show(f"bots that play one match from one seed, in both seats: {bots}")
     for line in layout_lines(found.spec, found.layout):
         show(line)

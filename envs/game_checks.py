@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs import registry
-from league.envs.base import check_match_batch, check_state, watched
+from league.envs.base import BUDGET, check_match_batch, check_state, watched
 from league.envs.contract import HIDES, Watch, acting, check_arrays, check_spec, need, restore
 from league.envs.drawing import problem_of
 from league.envs.sources import line_of
@@ -37,7 +37,9 @@ class Checked:
     longest: int
     """Decisions of the longest match of random play that was seen."""
     steps: int
-    """Of each run that was compared with another."""
+    """Of a run."""
+    compared: int
+    """Of these, the ones of runs that were compared with others; matches of thousands of steps are not played whole."""
     layout: tuple[ObservationPart, ...]
     """The numbers that bots and networks see, part by part."""
     drawings: int
@@ -70,8 +72,12 @@ def check_quickly(name: str, options: Mapping[str, Any]) -> None:
 
 
 @settings_kept()
-def check_deeply(name: str, options: Mapping[str, Any], *, seed: int = 1) -> Checked:
+def check_deeply(
+    name: str, options: Mapping[str, Any], *, seed: int = 1, say: Callable[[str], None] = lambda line: None
+) -> Checked:
     """Plays a game in every way that the engine does, and compares the runs.
+
+    say: takes a line before each part of the check, where matches are long.
 
     Raises:
         ContractError: the first rule that the game breaks.
@@ -81,15 +87,23 @@ def check_deeply(name: str, options: Mapping[str, Any], *, seed: int = 1) -> Che
     spec = registry.spec(name, options)
     batch = _make(name, options, ROWS, spec)
     needed, longest = _length(batch, seed)
-    steps = 2 * needed + 20
+    is_long = needed > BUDGET
+    steps = needed + 20 if is_long else 2 * needed + 20
+    if is_long:
+        say(f"matches take up to {longest:,} steps: runs of {steps:,} are played, and {BUDGET:,} of them compared")
     check_match_batch(
-        lambda rows, threads: _make(name, options, rows, spec, threads), rows=ROWS, steps=steps, seed=seed
+        lambda rows, threads: _make(name, options, rows, spec, threads),
+        rows=ROWS,
+        steps=steps,
+        seed=seed,
+        say=say if is_long else lambda line: None,
     )
-    _check_illegal(_make(name, options, ROWS, spec), steps, seed)
+    _check_illegal(_make(name, options, ROWS, spec), min(steps, BUDGET), seed)
     _check_opponent_slice(batch, _make(name, options, ROWS, spec), min(steps, 200), seed)
     drawings = _check_drawing(name, _make(name, options, 1, spec), min(steps, DRAWN), seed)
     layout = registry.layout(name, options)
-    return Checked(name, registry.game_id(name, options), spec, longest, steps, layout, drawings)
+    compared = min(steps, BUDGET)
+    return Checked(name, registry.game_id(name, options), spec, longest, steps, compared, layout, drawings)
 
 
 def _check_identity(name: str, options: Mapping[str, Any]) -> GameSpec:

@@ -106,9 +106,18 @@ def _bits(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array.view(f"u{array.itemsize}")
 
 
-def is_equal(a: list[Step], b: list[Step]) -> bool:
-    """Whether two runs showed the same, bit for bit."""
-    return all(x[name].tobytes() == y[name].tobytes() for x, y in zip(a, b, strict=True) for name in x)
+def differs(one: MatchBatch, two: MatchBatch, seed: int, units: Units, others: Units) -> bool:
+    """Whether two batches of a game show something else somewhere, bit for bit, under `units` and under `others`."""
+    one.reset(seed)
+    two.reset(seed)
+    for unit, other in zip(units, others, strict=True):
+        for batch, given in ((one, unit), (two, other)):
+            act(batch, given)
+            batch.step()
+        ours, theirs = outputs(one), outputs(two)
+        if any(ours[name].tobytes() != theirs[name].tobytes() for name in ours):
+            return True
+    return False
 
 
 def shown_mask(batch: MatchBatch) -> npt.NDArray[Any]:

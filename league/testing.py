@@ -34,7 +34,12 @@ __all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_b
 
 
 def check_game(
-    game: object, options: Mapping[str, Any] | None = None, *, quick: bool = False, seed: int = 1
+    game: object,
+    options: Mapping[str, Any] | None = None,
+    *,
+    quick: bool = False,
+    seed: int = 1,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Checked | None:
     """Plays a game in every way that training does, and holds it to the contract of games.
 
@@ -43,6 +48,7 @@ def check_game(
         options: of the game, in place of those that training uses.
         quick: a few steps only, as before training.
         seed: of the matches and actions.
+        say: takes a line before each part of the check, where matches are long.
 
     Returns:
         What was played; None in the quick form.
@@ -55,7 +61,7 @@ def check_game(
     if quick:
         check_quickly(entered, chosen)
         return None
-    return check_deeply(entered, chosen, seed=seed)
+    return check_deeply(entered, chosen, seed=seed, say=say)
 
 
 def check_bot(

@@ -75,7 +75,10 @@ def need_line(code: int, err: str, *words: str) -> None:
 @needs_full
 @pytest.mark.parametrize(
     "words",
-    [["runs"], ["runs", "--json"], ["leaderboard"], ["payoff"], ["query", "SELECT 1"], ["alarms"], ["--help"]],
+    [
+        *(["runs"], ["runs", "--json"], ["leaderboard"], ["payoff"], ["query", "SELECT 1"], ["alarms"], ["--help"]),
+        *(["events", "--json"], ["settings"], ["doctor"], ["snapshots", "list"], ["imports", "list", "--json"]),
+    ],
     ids=" ".join,
 )
 def test_what_stdout_does_not_take_is_one_line(words: list[str], store: Path) -> None:

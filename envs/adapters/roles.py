@@ -67,6 +67,10 @@ class Views:
             np.concatenate([_places(part, shared[part.name]) for part in seen.layout]) for seen in self._seen
         )
 
+    def of(self, player: int) -> Seen:
+        """What an agent sees by itself."""
+        return self._seen[player]
+
     def flat(self, player: int, observation: Any) -> FloatArray:
         """(size,): an agent's observation.
 

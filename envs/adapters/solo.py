@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from league.envs.adapters.apart import BOTH, Apart, Drawn, silent
 from league.envs.adapters.replies import SOLO, begun, flag_of, giving, reward_of, stepped
-from league.envs.adapters.spaces import Acts, Seen, mask_of
+from league.envs.adapters.spaces import Acts, Seen, mask_of, need_mask
 from league.envs.choices import Choices
 from league.envs.match import Match
 from league.envs.row import RANDOM, MatchError, Rules
@@ -71,7 +71,7 @@ class Copy:
         self.total, self.length = 0.0, 0
         self.view: FloatArray = np.zeros(facts.seen.size, np.float32)
         self.has_mask = False
-        """Whether it tells what is legal now."""
+        """Whether the last decision of the episode had a mask; then all that follow have one."""
         self._legal: Any = None
 
     def begin(self, seed: int) -> None:
@@ -86,6 +86,7 @@ class Copy:
             reply = self._env.reset(seed=seed)
         self.is_over = self.is_cut = False
         self.total, self.length = 0.0, 0
+        self.has_mask = False
         with giving("reset"):
             self._see(*begun(reply, SOLO))
 
@@ -133,9 +134,14 @@ class Copy:
 
     def _see(self, observation: Any, info: Mapping[str, Any]) -> None:
         self.view = self._facts.seen.flat(observation)
+        if self.is_over:  # an episode's last info may lack the mask
+            self._legal = None
+            return
         mask = mask_of(observation, info)
+        if mask is None:
+            need_mask(self.has_mask, self._facts.seen)
         self.has_mask = mask is not None
-        self._legal = None if self.is_over else self._facts.acts.legal(mask)
+        self._legal = self._facts.acts.legal(mask)
 
 
 class Source(Protocol):

@@ -7,6 +7,7 @@ image become [0, 1]. Keys are 0 and 1, choices are tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,12 @@ WIDE = 1_000.0
 """Bounds beyond it are taken for none."""
 SQUASHED = 90.0
 """No finite float32 is squashed beyond it."""
+FAR = 3.0
+"""Of a number with bounds, which are scaled to -1 and 1: it may leave them by no more than the width between them."""
+MOST_NUMBERS = 2**22
+"""Of an observation: 16 MiB, a colour picture of 720 lines and more."""
+MOST_PARTS = 2**16
+"""Of an action."""
 MASK = "action_mask"
 """What libraries call the mask of legal actions, in a Dict of observations or in the infos."""
 MOST_CHANNELS = 4
@@ -52,16 +59,15 @@ class _Leaf:
     space: spaces.Space[Any]
     bounds: tuple[float, float]
     """The least and the greatest number that the space allows."""
+    limits: tuple[float, float]
+    """The least and the greatest number that is taken."""
+    is_whole: bool = False
+    """Whether the space has whole numbers alone."""
 
     @property
     def name(self) -> str:
         """What the part is called."""
         return ".".join(map(str, self.keys)) or WHOLE
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The least and the greatest number that is taken: numbers may leave the bounds of their space."""
-        return (-SQUASHED, SQUASHED) if self.kind == "numbers" else self.bounds
 
 
 class Seen:
@@ -75,6 +81,9 @@ class Seen:
     """
 
     def __init__(self, space: spaces.Space[Any]) -> None:
+        _need_space("observation_space", space, MOST_NUMBERS)
+        self.has_mask = isinstance(space, spaces.Dict) and MASK in space.spaces
+        """Whether each observation brings what is legal."""
         self._leaves = [leaf for leaf in _leaves(space, ()) if np.prod(leaf.shape)]
         sizes = [int(np.prod(leaf.shape)) for leaf in self._leaves]
         if not sizes:
@@ -104,7 +113,8 @@ class Seen:
         """An observation of the space, (size,).
 
         Raises:
-            ReplyError: it is not of the space: a part is missing or of another size, or a number is not finite.
+            ReplyError: it is not of the space: a part is missing or of another shape, or a number is not finite, not
+                whole or outside the bounds (of numbers: by more than `FAR`).
         """
         out = np.zeros(self.size, np.float32)
         start = 0
@@ -114,10 +124,10 @@ class Seen:
                 value = observation
                 for key in leaf.keys:
                     value = value[key]
-                values = leaf.read(_real(value))
-                fits = values.size == end - start
+                array = np.asarray(value)
+                fits = array.shape == leaf.space.shape and _is_read(array, leaf)
                 if fits:
-                    part[:] = values
+                    part[:] = leaf.read(array)
             except UNREADABLE:
                 fits = False
             low, high = leaf.limits
@@ -139,11 +149,13 @@ def range_of(layout: tuple[ObservationPart, ...]) -> tuple[float, float]:
     return (-SQUASHED, max([SQUASHED, *(part.count - 1.0 for part in layout)]))
 
 
-def _real(value: Any) -> Any:
-    """`value` itself, where it has real numbers."""
-    if np.asarray(value).dtype.kind not in REAL:
-        raise TypeError("no real numbers")
-    return value
+def _is_read(array: npt.NDArray[Any], leaf: _Leaf) -> bool:
+    """Whether an array has real numbers, and whole ones where the space has no others."""
+    kind = array.dtype.kind
+    if leaf.is_whole and kind in "fO":
+        numbers = array.astype(np.float64)
+        return bool((numbers == np.floor(numbers)).all())
+    return kind in REAL
 
 
 def _problem(leaf: _Leaf, observation: Any) -> str:
@@ -156,15 +168,20 @@ def _problem(leaf: _Leaf, observation: Any) -> str:
         return f"an observation without {leaf.name!r}: {told(observation)}"
     space = _told(leaf.space)
     try:
-        array = np.asarray(_real(value))
+        array = np.asarray(value)
+        if array.dtype.kind not in REAL:
+            raise TypeError("no real numbers")
         shape, numbers = array.shape, array.astype(np.float64)
     except UNREADABLE:
         return f"an observation{whose} that is no array of numbers, {told(value)}, where {space} is observation_space"
-    if shape != leaf.space.shape and (not leaf.space.shape or numbers.size != np.prod(leaf.space.shape)):
+    if shape != leaf.space.shape:
         return f"an observation{whose} of shape {shape}, not {leaf.space.shape} as {space}"
     if not np.isfinite(numbers).all():
         number = numbers[~np.isfinite(numbers)].ravel()[0]
         return f"an observation{whose} with {number} in it, which must be finite: {told(value)}"
+    if leaf.is_whole and (numbers != np.floor(numbers)).any():
+        number = numbers[numbers != np.floor(numbers)].ravel()[0]
+        return f"an observation{whose} with {number} in it, where {space} has whole numbers: {told(value)}"
     return f"an observation{whose} outside {space}: {told(value)}"
 
 
@@ -176,6 +193,7 @@ class Acts:
     """
 
     def __init__(self, space: spaces.Space[Any]) -> None:
+        _need_space("action_space", space, MOST_PARTS)
         self.spec, self.to_library = _action(space)
         self._space = space
         self._parts: dict[Any, Acts] = {}
@@ -209,17 +227,25 @@ class Acts:
             parts = [np.asarray(part) for part in mask] if is_split else self._split(np.asarray(mask))
             for part, size in zip(parts, self.spec.choices, strict=True):
                 self._need_size(part, size)
-            return [self._need_some(np.flatnonzero(part).tolist()) for part in parts]
+            return [self._need_some(self._marked(part)) for part in parts]
         if self.spec.kind == "box":
             raise ReplyError(f"an {MASK} of {_told(self._space)}, which takes none: all its numbers are legal")
         array = np.asarray(mask)
         self._need_size(array, len(self.spec.choices) if self.spec.kind == "multi_binary" else self.spec.choices[0])
-        legal = np.flatnonzero(array).tolist()
+        legal = self._marked(array)
         return legal if self.spec.kind == "multi_binary" else self._need_some(legal)
 
     def _split(self, mask: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         self._need_size(mask, sum(self.spec.choices))
         return self.spec.split(mask.ravel())
+
+    def _marked(self, mask: npt.NDArray[Any]) -> list[int]:
+        """Where a mask is 1."""
+        flat = mask.ravel()
+        ones: list[int] = (flat == 1).nonzero()[0].tolist()
+        if len(ones) != len(flat.nonzero()[0]):
+            raise ReplyError(f"an {MASK} of other numbers than 0 and 1: {told(mask)}")
+        return ones
 
     def _need_size(self, mask: npt.NDArray[Any], size: int) -> None:
         if mask.size != size:
@@ -238,6 +264,39 @@ def mask_of(observation: Any, info: Mapping[str, Any]) -> Any:
     return info.get(MASK)
 
 
+def need_mask(had_mask: bool, seen: Seen) -> None:
+    """Refuses a decision without a mask where the one before had it, or the space has it: is all legal, or unknown?
+
+    Raises:
+        ReplyError: that is so.
+    """
+    if seen.has_mask:
+        raise ReplyError(f"an observation without {MASK!r}, which is in observation_space")
+    if had_mask:
+        raise ReplyError(f"no {MASK}, which the decision before had; give one of ones where all is legal")
+
+
+def _need_space(name: str, space: Any, most: int) -> None:
+    """Refuses what is no space, and what has more than `most` numbers, before anything of their size is made.
+
+    Raises:
+        SpaceError: it is none, or too large.
+    """
+    if not isinstance(space, spaces.Space):
+        raise SpaceError(f"{name} is {told(space)}, which is no space of gymnasium.spaces")
+    size = _size(space)
+    if size > most:
+        raise SpaceError(f"{name} has {size:,} numbers, more than {most:,}: make it smaller")
+
+
+def _size(space: spaces.Space[Any]) -> int:
+    """Numbers of a space, of those of fixed size."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        inner: Any = space.spaces
+        return sum(map(_size, inner.values() if isinstance(inner, dict) else inner))
+    return math.prod(space.shape or ())
+
+
 def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
@@ -250,14 +309,18 @@ def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
         yield _box(space, keys)
     elif isinstance(space, spaces.Discrete):
         first = int(space.start)
-        yield _tokens(keys, (1,), int(space.n), lambda x: np.asarray(x - first if int(x) == x else np.nan), space)
+        yield _tokens(keys, (1,), int(space.n), lambda x: x.astype(np.int64) - first, space)
     elif isinstance(space, spaces.MultiDiscrete):
-        firsts = np.asarray(space.start).ravel()
-        size, count = int(space.nvec.size), int(space.nvec.max())
-        yield _tokens(keys, (size,), count, lambda x: np.asarray(x).reshape(size) - firsts, space)
+        firsts, counts = np.asarray(space.start, np.int64).ravel(), space.nvec.ravel()
+
+        def chosen(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            values = x.astype(np.int64).ravel() - firsts
+            return np.where(values < counts, values, -1)  # each has a count of its own; -1 is none
+
+        yield _tokens(keys, (int(counts.size),), int(counts.max()), chosen, space)
     elif isinstance(space, spaces.MultiBinary):
-        size = int(np.prod(space.shape))
-        yield _Leaf(keys, "numbers", (size,), 0, lambda x: np.asarray(x).ravel(), space, (0.0, 1.0))
+        size, keyed = int(np.prod(space.shape)), (0.0, 1.0)
+        yield _Leaf(keys, "numbers", (size,), 0, np.ravel, space, keyed, keyed, is_whole=True)
     else:
         raise SpaceError(
             f"the observation space has {_told(space)}, whose size is not fixed or which is none of Box, Discrete,"
@@ -268,11 +331,13 @@ def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
 def _tokens(keys: tuple[Any, ...], shape: tuple[int, ...], count: int, read: Read, space: spaces.Space[Any]) -> _Leaf:
     if count > 2**24:
         raise SpaceError(f"the observation space {_told(space)} has more than 2^24 choices")
-    return _Leaf(keys, "tokens", shape, count, read, space, (0.0, count - 1.0))
+    bounds = (0.0, count - 1.0)
+    return _Leaf(keys, "tokens", shape, count, read, space, bounds, bounds, is_whole=True)
 
 
 def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
     shape, low, high = space.shape, space.low.astype(np.float64), space.high.astype(np.float64)
+    is_whole = np.issubdtype(space.dtype, np.integer)
     is_grey = len(shape) == 2 and space.dtype == np.uint8
     if (len(shape) == 3 or is_grey) and (low >= -WIDE).all() and (high <= WIDE).all():
         shape = (*shape, 1) if is_grey else shape
@@ -280,28 +345,30 @@ def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
         least, most = float(low.min()), float(high.max())
         scale = 1.0 / max(most - least, 1e-9)
 
-        def picture(x: Any) -> npt.NDArray[Any]:
-            image = np.moveaxis(np.asarray(x), 0, -1) if is_first else np.asarray(x)
+        def picture(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            image = np.moveaxis(x, 0, -1) if is_first else x
             return (image.ravel() - least) * scale
 
         form = (*shape[1:], shape[0]) if is_first else shape
-        return _Leaf(keys, "image", form, 0, picture, space, (0.0, 1.0))
+        return _Leaf(keys, "image", form, 0, picture, space, (0.0, 1.0), (0.0, 1.0), is_whole)
     low, high = low.ravel(), high.ravel()
     is_bounded = (low >= -WIDE) & (high <= WIDE)
     low, high = np.where(is_bounded, low, -1.0), np.where(is_bounded, high, 1.0)
     width = np.where(high > low, high - low, 2.0)
     scales, shifts = 2.0 / width, -(high + low) / width
-    free = np.flatnonzero(~is_bounded)
+    free, bound = np.flatnonzero(~is_bounded), np.flatnonzero(is_bounded)
 
-    def numbers(x: Any) -> npt.NDArray[Any]:
-        values = np.asarray(x, np.float64).reshape(len(scales)) * scales + shifts
+    def numbers(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        values = x.astype(np.float64).ravel() * scales + shifts
         if len(free):
             loose = values[free]
             values[free] = np.sign(loose) * np.log1p(np.abs(loose))
+            if (np.abs(values[bound]) > FAR).any():
+                values[0] = np.nan  # beyond all limits; those of the part are wide
         return values
 
-    bounds = (-SQUASHED, SQUASHED) if len(free) else (-1.0, 1.0)
-    return _Leaf(keys, "numbers", (len(low),), 0, numbers, space, bounds)
+    bounds, limits = ((-SQUASHED, SQUASHED),) * 2 if len(free) else ((-1.0, 1.0), (-FAR, FAR))
+    return _Leaf(keys, "numbers", (len(low),), 0, numbers, space, bounds, limits, is_whole)
 
 
 def _action(space: spaces.Space[Any]) -> tuple[ActionSpec, Callable[[Any], Any]]:

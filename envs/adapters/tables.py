@@ -23,7 +23,7 @@ from league.envs.adapters.replies import (
     told,
 )
 from league.envs.adapters.roles import Deeds, Views
-from league.envs.adapters.spaces import mask_of
+from league.envs.adapters.spaces import mask_of, need_mask
 from league.envs.choices import Choices
 from league.types import SEATS, FloatArray
 
@@ -56,9 +56,28 @@ def agents_of(env: Any) -> tuple[Any, ...]:
     """The agents of an environment that was reset, in the order of `possible_agents`.
 
     Without these, or where the reset has called its agents otherwise, in that of `agents`.
+
+    Raises:
+        ReplyError: it has none.
     """
-    possible = tuple(getattr(env, "possible_agents", None) or ())
-    return possible if set(env.agents) <= set(possible) else tuple(env.agents)
+    agents = listed(env)
+    if not agents:
+        raise ReplyError("no agents: `agents` is empty")
+    possible = getattr(env, "possible_agents", None)
+    possible = tuple(possible) if isinstance(possible, list | tuple) else ()
+    return possible if set(agents) <= set(possible) else tuple(agents)
+
+
+def listed(env: Any) -> list[Any] | tuple[Any, ...]:
+    """Its `agents`.
+
+    Raises:
+        ReplyError: they are no list.
+    """
+    agents = getattr(env, "agents", None)
+    if isinstance(agents, list | tuple):
+        return agents
+    raise ReplyError(f"agents={told(agents)}, which must be a list")
 
 
 @dataclass
@@ -84,10 +103,16 @@ class Table:
         self._env = self._make()
         self._views: list[FloatArray] = []
         self._masks: list[Any] = [None] * SEATS
+        self._had_mask = [False] * SEATS
         self._legal: list[Any] = [None] * SEATS
+        self._living: tuple[int, ...] = ()
+        """The players that `agents` listed and that were not out."""
         self._steps = 0
         self.agents: tuple[Any, ...] = ()
         """What the environment calls the players in this match."""
+        self._names: frozenset[Any] = frozenset()
+        self._seen_ends: Any = None
+        """The agents and ends that `_need_ended` has last looked at."""
 
     @property
     def is_over(self) -> bool:
@@ -97,7 +122,7 @@ class Table:
     @property
     def has_mask(self) -> bool:
         """Whether it tells what is legal."""
-        return any(mask is not None for mask in self._masks)
+        return any(self._had_mask)
 
     @property
     def cuts(self) -> tuple[bool, bool]:
@@ -117,7 +142,7 @@ class Table:
         self._is_used, self.paid = True, [0.0] * SEATS
         self.terminated, self.truncated = [False] * SEATS, [False] * SEATS
         self._views = [np.zeros(self.facts.views.size, np.float32) for _ in PLAYERS]
-        self._masks, self._steps = [None] * SEATS, 0
+        self._masks, self._had_mask, self._living, self._steps = [None] * SEATS, [False] * SEATS, (), 0
         self._apart.seed(seed)
         with self._apart, giving("reset"):
             self._begin(seed)
@@ -192,16 +217,50 @@ class Table:
 
     def _read_masks(self) -> None:
         for player in self.to_act:
+            mask = self._masks[player]
             try:
-                self._legal[player] = self.facts.deeds.legal(player, self._masks[player])
+                if mask is None:
+                    need_mask(self._had_mask[player], self.facts.views.of(player))
+                self._legal[player] = self.facts.deeds.legal(player, mask)
             except ReplyError as error:
                 raise ReplyError(f"{error}{self._whose(player)}") from None
+            self._had_mask[player] = mask is not None
+
+    def _need_ended(self) -> None:
+        """Refuses an agent that has left `agents` without an end, and notes who is left."""
+        agents = listed(self._env)
+        ends = (*agents, *self.terminated, *self.truncated)
+        if ends == self._seen_ends:
+            return
+        self._seen_ends = ends
+        for agent in agents:
+            self._need_known(agent)
+        for player in self._living:
+            if self.agents[player] not in agents and not (self.terminated[player] or self.truncated[player]):
+                raise ReplyError(
+                    f"agents={told(agents)} without {self.agents[player]!r}, which was neither terminated nor truncated"
+                )
+        is_out = [self.terminated[player] or self.truncated[player] for player in PLAYERS]  # some still list these
+        self._living = tuple(p for p in PLAYERS if self.agents[p] in agents and not is_out[p])
+
+    def _need_agents_in(self, name: str, value: Any, players: tuple[int, ...]) -> Mapping[Any, Any]:
+        """A dict by agent that has these players, and nobody but the players."""
+        if type(value) is dict and value.keys() == self._names:
+            return value  # of most steps
+        given = by_agent(name, value)
+        for player in players:
+            if self.agents[player] not in given:
+                raise ReplyError(f"{name} without agent {self.agents[player]!r}, which is in `agents`")
+        for agent in given:
+            self._need_known(agent, f"{name} with ")
+        return given
 
     def _whose(self, player: int) -> str:
         return f" of agent {self.agents[player]!r}"
 
-    def _need_agents(self) -> None:
+    def _need_two(self) -> None:
         self.agents = agents_of(self._env)
+        self._names, self._seen_ends = frozenset(self.agents), None
         if len(self.agents) != SEATS:
             raise ReplyError(f"the agents {told(list(self.agents))}, which must be {SEATS}")
 
@@ -210,7 +269,7 @@ class Table:
             raise ReplyError(f"{whose}{agent!r}, which is none of {told(list(self.agents))}")
 
 
-OF_AGENTS = ("terminations", "truncations", "infos")
+OF_AGENTS = ("rewards", "terminations", "truncations", "infos")
 """What an AEC environment has by agent."""
 
 
@@ -225,7 +284,7 @@ class InTurns(Table):
 
     def _begin(self, seed: int) -> None:
         self._env.reset(seed=seed)
-        self._need_agents()
+        self._need_two()
         self._look()
         self._go_on()
 
@@ -237,29 +296,32 @@ class InTurns(Table):
 
     def _look(self) -> None:
         env = self._env
-        terminated, truncated, infos = (by_agent(name, getattr(env, name, None)) for name in OF_AGENTS)
+        agents = listed(env)
+        present = tuple(player for player, agent in enumerate(self.agents) if agent in agents)
+        _, terminated, truncated, infos = (
+            self._need_agents_in(name, getattr(env, name, None), present) for name in OF_AGENTS
+        )
         for player, agent in enumerate(self.agents):
-            if agent in env.agents:
-                self._see(player, env.observe(agent), infos.get(agent))
+            if player in present:
+                self._see(player, env.observe(agent), infos[agent])
             self._note_end(player, terminated.get(agent, False), truncated.get(agent, False))
 
     def _go_on(self) -> None:
         """Pays whose turn it is, and takes out who is out."""
         env = self._env
         for _ in range(DEAD_TURNS):
+            self._need_ended()
             if not env.agents:
                 self.to_act = ()
                 return
             self._need_known(env.agent_selection, "agent_selection=")
-            for name in OF_AGENTS:
-                if env.agent_selection not in getattr(env, name):
-                    raise ReplyError(f"{name} without agent {env.agent_selection!r}, which is in `agents`")
             player = self.agents.index(env.agent_selection)
             _, paid, terminated, truncated, _ = stepped(env.last(observe=False), LAST)
             self.paid[player] += reward_of(paid, self._whose(player))
             if not (terminated or truncated):
                 self.to_act = (player,)
                 return
+            self._note_end(player, terminated, truncated)
             env.step(None)
         raise ReplyError(f"{DEAD_TURNS} turns to agents that are terminated or truncated; take them out of `agents`")
 
@@ -269,26 +331,25 @@ class AtOnce(Table):
 
     def _begin(self, seed: int) -> None:
         observations, infos = begun(self._env.reset(seed=seed), PARALLEL)
-        self._need_agents()
+        self._need_two()
         self._look(observations, infos)
 
     def _step(self, actions: dict[int, Any]) -> None:
         given = {self.agents[player]: action for player, action in actions.items()}
         observations, *dicts, infos = stepped(self._env.step(given), PARALLEL)
-        rewards, terminated, truncated = (by_agent(*pair) for pair in zip(PARALLEL[1:4], dicts, strict=True))
+        rewards, terminated, truncated = (
+            self._need_agents_in(*pair, self._living) for pair in zip(PARALLEL[1:4], dicts, strict=True)
+        )
         for player, agent in enumerate(self.agents):
             self.paid[player] += reward_of(rewards.get(agent, 0.0), self._whose(player))
             self._note_end(player, terminated.get(agent, False), truncated.get(agent, False))
         self._look(observations, infos)
 
-    def _look(self, observations: Any, infos: Mapping[Any, Any]) -> None:
-        env, seen = self._env, by_agent(PARALLEL[0], observations)
-        for agent in env.agents:
-            self._need_known(agent)
-        is_out = [self.terminated[player] or self.truncated[player] for player in PLAYERS]  # some still list these
-        self.to_act = tuple(p for p in PLAYERS if self.agents[p] in env.agents and not is_out[p])
+    def _look(self, observations: Any, infos: Any) -> None:
+        self._need_ended()
+        self.to_act = self._living
+        seen = self._need_agents_in(PARALLEL[0], observations, self.to_act)
+        told_of = self._need_agents_in(PARALLEL[4], infos, self.to_act)
         for player, agent in enumerate(self.agents):
             if agent in seen:
-                self._see(player, seen[agent], infos.get(agent))
-            elif player in self.to_act:
-                raise ReplyError(f"observations without agent {agent!r}, which is in `agents`")
+                self._see(player, seen[agent], told_of.get(agent))

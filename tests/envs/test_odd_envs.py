@@ -57,6 +57,27 @@ def zoo(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> Any:
         (odd_gym.TextFlag, "step 1 gave terminated='no', which must be a bool"),
         (odd_gym.NothingLegal, r"step 6 gave an action_mask without a legal action of Discrete\(3\)"),
         (odd_gym.WrongMask, r"reset gave an action_mask of shape \(4,\), not \(3,\) as Discrete\(3\)"),
+        (odd_gym.OfAnotherForm, r"reset gave an observation of shape \(1, 2\), not \(2,\) as Box"),
+        (odd_gym.KeysOfAnotherForm, r"with 'k' of shape \(4,\), not \(2, 2\) as MultiBinary"),
+        (odd_gym.ChoicesOfAnotherForm, r"with '0' of shape \(2, 1\), not \(2,\) as MultiDiscrete"),
+        (odd_gym.KeyOfTwo, r"reset gave an observation outside MultiBinary\(2\): array\(\[0, 2\]\)"),
+        (odd_gym.KeyBelow, r"reset gave an observation outside MultiBinary\(2\): array\(\[ 0, -1\]\)"),
+        (odd_gym.HalfAKey, r"an observation with 0.5 in it, where MultiBinary\(2\) has whole numbers"),
+        (odd_gym.ChoiceOfAnother, r"step 6 gave an observation outside MultiDiscrete\(\[9 3\]\): array\(\[6, 5\]\)"),
+        (odd_gym.HalfAChoice, r"an observation with 0.5 in it, where MultiDiscrete\(\[9 3\]\) has whole numbers"),
+        (odd_gym.HalfANumber, r"an observation with 0.5 in it, where Box\(-9, 9, \(2,\), int64\) has whole numbers"),
+        (odd_gym.Below, r"step 6 gave an observation outside Box\(-1.0, 1.0, \(2,\), float32\): array\(\[-99"),
+        (odd_gym.BelowInPart, r"step 6 gave an observation outside Box\(.*: array\(\[-99"),
+        (odd_gym.LostMask, "step 4 gave no action_mask, which the decision before had"),
+        (odd_gym.SaidMask, "reset gave an observation without 'action_mask', which is in observation_space"),
+        (odd_gym.MaskOfLogits, r"reset gave an action_mask of other numbers than 0 and 1: array\(.*inf"),
+        (odd_gym.MaskOfTwo, "reset gave an action_mask of other numbers than 0 and 1: array"),
+        (odd_gym.NamedSpace, "observation_space is 'Box', which is no space of gymnasium.spaces"),
+        (odd_gym.CountedActions, "action_space is 3, which is no space of gymnasium.spaces"),
+        (odd_gym.ListedActions, r"action_space is \[0, 1\], which is no space of gymnasium.spaces"),
+        (odd_gym.Vast, "observation_space has 9,000,000 numbers, more than 4,194,304: make it smaller"),
+        (odd_gym.VastParts, "observation_space has 6,750,000 numbers, more than 4,194,304"),
+        (odd_gym.VastActions, "action_space has 1,000,000 numbers, more than 65,536"),
         (odd_gym.Raises, r"RuntimeError: simulator lost \(.*odd_gym.py, line \d+\)"),
     ],
 )
@@ -83,6 +104,30 @@ def test_what_gymnasium_does_not_allow_is_named(kind: type[Any], words: str) -> 
         (zoo_envs.Stranger, "step 1 gave agent_selection='nobody', which is none of"),
         (zoo_envs.Unended, "reset gave terminations without agent 'wide', which is in `agents`"),
         (zoo_envs.Uninformed, "reset gave infos=None, which must be a dict by agent"),
+        (zoo_envs.changed(0, {0: None}), "step 2 gave observations without agent 0, which is in `agents`"),
+        (zoo_envs.changed(1, {1: None}), "step 2 gave rewards without agent 1, which is in `agents`"),
+        (zoo_envs.changed(2, {0: None}), "step 2 gave terminations without agent 0, which is in `agents`"),
+        (zoo_envs.changed(3, {1: None}), "step 2 gave truncations without agent 1, which is in `agents`"),
+        (zoo_envs.changed(4, {1: None}), "step 2 gave infos without agent 1, which is in `agents`"),
+        (zoo_envs.changed(0, {"x": 0}), r"step 2 gave observations with 'x', which is none of \[0, 1\]"),
+        (zoo_envs.changed(1, {"x": 0.0}), r"step 2 gave rewards with 'x', which is none of \[0, 1\]"),
+        (
+            zoo_envs.changed(2, {"__all__": False}),
+            r"step 2 gave terminations with '__all__', which is none of \[0, 1\]",
+        ),
+        (zoo_envs.changed(3, {"__all__": False}), r"step 2 gave truncations with '__all__', which is none of \[0, 1\]"),
+        (zoo_envs.changed(4, {"common": {}}), r"step 2 gave infos with 'common', which is none of \[0, 1\]"),
+        (zoo_envs.Uncounted, "reset gave infos without agent 0, which is in `agents`"),
+        (zoo_envs.Gone, r"step 2 gave agents=\[0\] without 1, which was neither terminated nor truncated"),
+        (zoo_envs.GoneInTurns, r"step 4 gave agents=\[\] without 'wide', which was neither terminated nor truncated"),
+        (zoo_envs.Listless, "agents=None, which must be a list"),
+        (zoo_envs.Nobody, "no agents: `agents` is empty"),
+        (zoo_envs.Unpaid, "step 1 gave rewards without agent 'wide', which is in `agents`"),
+        (zoo_envs.FarOff, r"gave an observation outside Box\(-10.0, 10.0, \(2,\), float32\): .* of agent "),
+        (zoo_envs.FarOffInTurns, r"reset gave an observation with 'observation' outside Discrete\(20\): -1 of agent"),
+        (zoo_envs.FormOff, r"an observation with 'observation' of shape \(1,\), not \(\) as Discrete\(20\) of agent"),
+        (zoo_envs.LosesMask, "step 3 gave no action_mask, which the decision before had"),
+        (zoo_envs.Spaceless, "action_space is 3, which is no space of gymnasium.spaces"),
         (zoo_envs.Stuck, "step 2 gave an action_mask without a legal action of .* of agent '"),
     ],
 )
@@ -95,7 +140,15 @@ def test_what_pettingzoo_does_not_allow_is_named(kind: type[Any], words: str, mo
 
 @pytest.mark.parametrize(
     "kind",
-    [odd_gym.Ring, odd_gym.ZeroAtEnds, odd_gym.Reused, odd_gym.LateMask, odd_gym.MaskedParts, odd_gym.AllEmpty],
+    [
+        odd_gym.Ring,
+        odd_gym.ZeroAtEnds,
+        odd_gym.Reused,
+        odd_gym.LateMask,
+        odd_gym.MaskedParts,
+        odd_gym.AllEmpty,
+        odd_gym.Astray,
+    ],
 )
 def test_unusual_environments_keep_the_contract(kind: type[Any]) -> None:
     """An end that looks like the beginning, an array that is used again, a mask that comes late or in parts."""
@@ -208,3 +261,27 @@ def test_looking_at_an_environment_changes_nothing(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     enter(f"gymnasium:{HERE}Moves")
     assert Path.cwd() == tmp_path and torch.get_default_dtype() == torch.float32
+
+
+def test_check_of_long_matches_is_bounded_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Matches of 340 steps: each step of a few runs is looked at, and comparisons end early."""
+    steps = 0
+
+    def counted(self: Any, action: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return base_step(self, action)
+
+    base_step = odd_gym.Marathon.step
+    monkeypatch.setattr(odd_gym.Marathon, "step", counted)
+    monkeypatch.setattr(sys, "argv", ["league", "check", f"gymnasium:{HERE}Marathon"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    shown = capsys.readouterr()
+    assert not ended.value.code, shown.err
+    assert "matches take up to 340 steps: runs of 1,040 are played, and 1,000 of them compared" in shown.err
+    assert "checking native bots" in shown.err
+    assert "in runs of 1,040 steps, of which 1,000 were compared, with matches of up to 340" in shown.out
+    assert steps < 300_000

@@ -205,13 +205,13 @@ class Reused(Base):
 
 
 class LateMask(Base):
-    """Tells what is legal in odd steps alone."""
+    """Tells what is legal from the first step on, and no more as it ends."""
 
     def info(self) -> Any:
-        return {"action_mask": np.array([1, 1, 0], np.int8)} if self.t % 2 else {}
+        return {"action_mask": np.array([1, 1, 0], np.int8)} if 0 < self.t < 8 else {}
 
     def pay(self, action: Any) -> Any:
-        assert action != 2 or self.t % 2 == 1  # after an even step all is legal, and t has grown since
+        assert action != 2 or self.t == 1  # before the first step all is legal, and t has grown since
         return super().pay(action)
 
 
@@ -237,3 +237,139 @@ class AllEmpty(Base):
 
     def see(self) -> Any:
         return {"o": super().see(), "t": self.t, "no": np.zeros(0, np.float32)}
+
+
+# What has passed in silence
+
+
+class OfAnotherForm(Base):
+    def see(self) -> Any:
+        return super().see()[None]
+
+
+class KeysOfAnotherForm(Base):
+    observation_space = spaces.Dict({"k": spaces.MultiBinary((2, 2))})
+
+    def see(self) -> Any:
+        return {"k": np.full(4, self.t % 2)}
+
+
+class ChoicesOfAnotherForm(Base):
+    observation_space = spaces.Tuple((spaces.MultiDiscrete([9, 9]), spaces.Discrete(9)))
+
+    def see(self) -> Any:
+        return np.full((2, 1), self.t), self.t
+
+
+class KeyOfTwo(Base):
+    observation_space = spaces.MultiBinary(2)
+
+    def see(self) -> Any:
+        return np.array([self.t % 2, 2])
+
+
+class KeyBelow(KeyOfTwo):
+    def see(self) -> Any:
+        return np.array([self.t % 2, -1])
+
+
+class HalfAKey(KeyOfTwo):
+    def see(self) -> Any:
+        return np.array([self.t % 2, 0.5])
+
+
+class ChoiceOfAnother(Base):
+    """Its second choice is one that only its first has."""
+
+    observation_space = spaces.MultiDiscrete([9, 3])
+
+    def see(self) -> Any:
+        return np.array([self.t, 5 if self.t == 6 else 1])
+
+
+class HalfAChoice(ChoiceOfAnother):
+    def see(self) -> Any:
+        return np.array([self.t, 0.5])
+
+
+class HalfANumber(Base):
+    observation_space = spaces.Box(-9, 9, (2,), np.int64)
+
+    def see(self) -> Any:
+        return np.array([self.t, 0.5])
+
+
+class Below(Base):
+    def see(self) -> Any:
+        return np.array([-99 if self.t == 6 else self.x, 0], np.float32)
+
+
+class BelowInPart(Below):
+    observation_space = spaces.Box(np.array([-1, -np.inf], np.float32), np.array([1, np.inf], np.float32))
+
+
+class LostMask(Base):
+    def info(self) -> Any:
+        return {"action_mask": np.ones(3, np.int8)} if self.t < 4 else {}
+
+
+class SaidMask(Base):
+    observation_space = spaces.Dict({"o": spaces.Box(-1, 1, (2,)), "action_mask": spaces.MultiBinary(3)})
+
+    def see(self) -> Any:
+        return {"o": super().see()}
+
+
+class MaskOfLogits(Base):
+    def info(self) -> Any:
+        return {"action_mask": np.array([0, 0, -np.inf])}
+
+
+class MaskOfTwo(Base):
+    action_space = spaces.MultiDiscrete([3, 2])
+
+    def info(self) -> Any:
+        return {"action_mask": np.array([1, 1, 2, 1, 1])}
+
+
+class NamedSpace(Base):
+    observation_space = "Box"
+
+
+class CountedActions(Base):
+    action_space = 3
+
+
+class ListedActions(Base):
+    def __init__(self) -> None:
+        self.action_space = [0, 1]
+
+
+class Vast(Base):
+    observation_space = spaces.Box(0, 1, (3000, 3000), np.float16)
+
+
+class VastParts(Base):
+    part = spaces.Box(0, 1, (1500, 1500), np.float16)
+    observation_space = spaces.Dict({"a": part, "b": spaces.Tuple((part, part))})
+
+
+class VastActions(Base):
+    action_space = spaces.MultiBinary(10**6)
+
+
+class Astray(Base):
+    """Leaves its bounds a little, as numbers of a simulation do."""
+
+    def see(self) -> Any:
+        return np.array([self.x * 4, self.t / 4], np.float32)
+
+
+class Marathon(Base):
+    """Takes 340 steps."""
+
+    def see(self) -> Any:
+        return np.array([self.x, self.t / 340], np.float32)
+
+    def step(self, action: Any) -> Any:
+        return *super().step(action)[:2], self.t >= 340, False, {}

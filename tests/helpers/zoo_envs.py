@@ -86,7 +86,7 @@ class Payday(AECEnv[str, Any, Any]):
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
-        assert self.observe(agent)["action_mask"][action]
+        assert Payday.observe(self, agent)["action_mask"][action]
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
         for each in self.agents:
@@ -107,14 +107,14 @@ class Payday(AECEnv[str, Any, Any]):
 
 
 class Emptied(Uneven):
-    """Truncates one agent after four steps, says nothing of the other, and clears the list."""
+    """Truncates both agents after four steps, and clears the list."""
 
     def step(self, actions: dict[str, Any]) -> Any:
         """As `Uneven.step`."""
         seen, rewards, *_ = super().step(actions)
         self.agents = [] if self.steps == 4 else list(AGENTS)
         out = dict.fromkeys(AGENTS, False)
-        return seen, rewards, out, {"wide": self.steps == 4}, {agent: {} for agent in AGENTS}
+        return seen, rewards, out, dict.fromkeys(AGENTS, self.steps == 4), {agent: {} for agent in AGENTS}
 
 
 class StillListed(Uneven):
@@ -125,7 +125,13 @@ class StillListed(Uneven):
         seen, rewards, *_ = super().step(actions)
         self.agents = list(AGENTS)
         seen = self._see()
-        return seen, rewards, dict.fromkeys(AGENTS, False), dict.fromkeys(AGENTS, self.steps == 4), {}
+        return (
+            seen,
+            rewards,
+            dict.fromkeys(AGENTS, False),
+            dict.fromkeys(AGENTS, self.steps == 4),
+            {a: {} for a in AGENTS},
+        )
 
 
 class EmptiedInTurns(Payday):
@@ -325,6 +331,127 @@ class Stuck(Payday):
         """As `Payday.observe`."""
         seen = super().observe(agent)
         return {**seen, "action_mask": np.zeros(3, np.int8)} if self.turns == 2 else seen
+
+
+class Changed(Numbered):
+    """Gives one of the five dicts of a step otherwise: `OTHER`, its place, and how it differs."""
+
+    OTHER: tuple[int, dict[Any, Any]] = (0, {})
+
+    def step(self, actions: dict[Any, Any]) -> Any:
+        """As `Numbered.step`."""
+        given = list(super().step(actions))
+        place, change = self.OTHER
+        if self.steps == 2:
+            both = {**given[place], **change}
+            given[place] = {agent: x for agent, x in both.items() if x is not None}
+        return tuple(given)
+
+
+def changed(place: int, change: dict[Any, Any]) -> type[Changed]:
+    """`Changed` in one dict of the second step; None takes an agent out."""
+    return type("Changed", (Changed,), {"OTHER": (place, change)})
+
+
+class Uncounted(Numbered):
+    """Gives no infos at its reset."""
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """As `Numbered.reset`."""
+        return super().reset(seed)[0], {}
+
+
+class Gone(Numbered):
+    """Its second agent leaves after two steps, and nobody says why."""
+
+    def step(self, actions: dict[Any, Any]) -> Any:
+        """As `Numbered.step`."""
+        given = super().step(actions)
+        self.agents = self.agents[:1] if self.steps == 2 else self.agents
+        return given
+
+
+class GoneInTurns(Payday):
+    """Clears the list after four turns, and nobody says why."""
+
+    def step(self, action: Any) -> None:
+        """As `Payday.step`."""
+        self.made = dict.fromkeys(AGENTS, 0)
+        super().step(action)
+        if self.turns == 4:
+            self.agents = []
+
+
+class Listless(Numbered):
+    """Has no list of agents after its reset."""
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """As `Numbered.reset`."""
+        given = super().reset(seed)
+        self.agents: Any = None
+        return given
+
+
+class Nobody(Payday):
+    """Begins without agents."""
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        """As `Payday.reset`."""
+        super().reset(seed, options)
+        self.agents = []
+
+
+class Unpaid(Payday):
+    """Forgets whom it pays."""
+
+    def step(self, action: Any) -> None:
+        """As `Payday.step`."""
+        super().step(action)
+        self.rewards = {}
+
+
+class FarOff(Numbered):
+    """Leaves its bounds by far."""
+
+    def _see(self) -> Any:
+        return {agent: x * 99 for agent, x in super()._see().items()}
+
+
+class FarOffInTurns(Payday):
+    """Shows a number of turns that there is not."""
+
+    def observe(self, agent: str) -> Any:
+        """As `Payday.observe`."""
+        return {**super().observe(agent), "observation": -1}
+
+
+class FormOff(Payday):
+    """Shows its turns in a list."""
+
+    def observe(self, agent: str) -> Any:
+        """As `Payday.observe`."""
+        return {**super().observe(agent), "observation": [self.turns]}
+
+
+class LosesMask(Payday):
+    """Forgets to say what is legal from its third turn on, which its space does not promise."""
+
+    def observation_space(self, agent: str) -> Any:
+        """Turns made."""
+        return spaces.Dict({"observation": spaces.Discrete(20)})
+
+    def observe(self, agent: str) -> Any:
+        """As `Payday.observe`."""
+        seen = super().observe(agent)
+        return {"observation": self.turns} if self.turns >= 3 else seen
+
+
+class Spaceless(Numbered):
+    """Has no space of actions."""
+
+    def action_space(self, agent: Any) -> Any:
+        """A number."""
+        return 3
 
 
 def module(kind: type[Any]) -> ModuleType:
