@@ -1,8 +1,8 @@
 """Gymnasium's spaces as flat observations and actions of the engine.
 
-Numbers with finite bounds become [-1, 1]. Numbers without bounds, or whose bounds say nothing (`WIDE`), are squashed:
-sign(x) log(1 + |x|) (the symlog of Hafner et al. 2023, arXiv:2301.04104), near x itself where x is small. Bytes of an
-image become [0, 1]. Keys are 0 and 1, choices are tokens.
+Numbers with finite bounds become [-1, 1]. Numbers without bounds, or whose bounds say nothing (`WIDE`), stay as they
+are, and the spec marks them (`GameSpec.unbounded`). Bytes of an image become [0, 1]. Keys are 0 and 1, choices are
+tokens.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from gymnasium import spaces
 
 from league.envs.adapters.replies import ReplyError, told
 from league.types import ActionSpec, FloatArray, ObservationPart
+from league.types.spaces import slices_of
 
 WIDE = 1_000.0
 """Bounds beyond it are taken for none."""
-SQUASHED = 90.0
-"""No finite float32 is squashed beyond it."""
+LOOSE = 90.0
+"""Numbers may leave the bounds of their space so far, where these are scaled to 1."""
+MOST = 3e38
+"""The greatest number without bounds."""
 MASK = "action_mask"
 """What libraries call the mask of legal actions, in a Dict of observations or in the infos."""
 MOST_CHANNELS = 4
@@ -52,6 +55,8 @@ class _Leaf:
     space: spaces.Space[Any]
     bounds: tuple[float, float]
     """The least and the greatest number that the space allows."""
+    unbounded: tuple[int, ...] = ()
+    """Its numbers without bounds."""
 
     @property
     def name(self) -> str:
@@ -61,7 +66,9 @@ class _Leaf:
     @property
     def limits(self) -> tuple[float, float]:
         """The least and the greatest number that is taken: numbers may leave the bounds of their space."""
-        return (-SQUASHED, SQUASHED) if self.kind == "numbers" else self.bounds
+        if self.kind != "numbers":
+            return self.bounds
+        return (-MOST, MOST) if self.unbounded else (-LOOSE, LOOSE)
 
 
 class Seen:
@@ -89,11 +96,20 @@ class Seen:
             for leaf, start in zip(self._leaves, starts, strict=True)
         )
         """The parts of these numbers, with the bounds that the space gives."""
+        self.is_unbounded = np.zeros(self.size, np.bool_)
+        """(size,), which of these have none."""
+        for leaf, start in zip(self._leaves, starts, strict=True):
+            self.is_unbounded[[start + number for number in leaf.unbounded]] = True
 
     @property
     def parts(self) -> tuple[ObservationPart, ...]:
         """As a spec has them."""
         return spec_parts(self.layout)
+
+    @property
+    def unbounded(self) -> tuple[tuple[int, int], ...]:
+        """The numbers without bounds, as a spec has them."""
+        return slices_of(self.is_unbounded)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -114,7 +130,8 @@ class Seen:
                 value = observation
                 for key in leaf.keys:
                     value = value[key]
-                values = leaf.read(_real(value))
+                with np.errstate(over="ignore"):  # what float32 does not hold becomes infinite, and is refused
+                    values = leaf.read(_real(value)).astype(np.float32)
                 fits = values.size == end - start
                 if fits:
                     part[:] = values
@@ -136,7 +153,8 @@ def spec_parts(layout: tuple[ObservationPart, ...]) -> tuple[ObservationPart, ..
 
 def range_of(layout: tuple[ObservationPart, ...]) -> tuple[float, float]:
     """The least and the greatest number of a layout."""
-    return (-SQUASHED, max([SQUASHED, *(part.count - 1.0 for part in layout)]))
+    most = max([LOOSE, *(part.count - 1.0 if part.bounds is None else part.bounds[1] for part in layout)])
+    return (min([-LOOSE, *(part.bounds[0] for part in layout if part.bounds)]), most)
 
 
 def _real(value: Any) -> Any:
@@ -291,17 +309,13 @@ def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
     low, high = np.where(is_bounded, low, -1.0), np.where(is_bounded, high, 1.0)
     width = np.where(high > low, high - low, 2.0)
     scales, shifts = 2.0 / width, -(high + low) / width
-    free = np.flatnonzero(~is_bounded)
+    unbounded = tuple(np.flatnonzero(~is_bounded).tolist())
+    bounds = (-MOST, MOST) if unbounded else (-1.0, 1.0)
 
     def numbers(x: Any) -> npt.NDArray[Any]:
-        values = np.asarray(x, np.float64).ravel() * scales + shifts
-        if len(free):
-            loose = values[free]
-            values[free] = np.sign(loose) * np.log1p(np.abs(loose))
-        return values
+        return np.asarray(np.asarray(x, np.float64).ravel() * scales + shifts)
 
-    bounds = (-SQUASHED, SQUASHED) if len(free) else (-1.0, 1.0)
-    return _Leaf(keys, "numbers", (len(low),), 0, numbers, space, bounds)
+    return _Leaf(keys, "numbers", (len(low),), 0, numbers, space, bounds, unbounded)
 
 
 def _action(space: spaces.Space[Any]) -> tuple[ActionSpec, Callable[[Any], Any]]:

@@ -38,7 +38,7 @@ def made(game: str, seed: int = 1, *, minds: bool = False) -> tuple[Playback, Co
     nets = {}
     if minds:
         torch.manual_seed(0)
-        nets = {0: make_policy(config.load(env=game, overrides=SMALL), playback.spec)}
+        nets = {0: (make_policy(config.load(env=game, overrides=SMALL), playback.spec), 1.0)}
     return playback, course_of(playback, Minds(nets))
 
 
