@@ -23,7 +23,7 @@ class Standardiser(nn.Module):
     of stacked nets, as all layers of `league.policies.parts` do.
 
     Args:
-        slices: [start, stop) of the observation, each of numbers without bounds.
+        slices: [start, stop) of the observation, each of numbers without bounds; none: all stays as it is.
     """
 
     mean: Tensor
@@ -40,6 +40,8 @@ class Standardiser(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """obs (..., obs_size) -> the same shape; of stacked nets (rows, obs_size), as many rows a net."""
+        if not self._slices:
+            return obs
         mean, deviation = self.mean, self.deviation
         rows = obs
         if mean.dim() == 2:
@@ -56,6 +58,8 @@ class Standardiser(nn.Module):
     @torch.no_grad()
     def take(self, obs: Tensor) -> None:
         """Counts the observations (T, B, obs_size) of one more rollout in."""
+        if not self._slices:
+            return
         numbers = self._of(obs).flatten(0, -2)
         # Sums of many numbers need float64, which not every kind of device has.
         numbers = (numbers.cpu() if numbers.device.type == "mps" else numbers).double()

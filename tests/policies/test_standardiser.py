@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import league
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.policy_checks import check_policy
 from league.policies.stacked import StackedPolicy
 from league.policies.standardiser import CLIP, MEMORY, Standardiser
+from league.snapshots import io
 from league.snapshots.manifest import spec_from_json, spec_to_json
+from league.store.store import Store
 from league.types import ActionSpec, GameSpec, ObservationPart
+from tests.helpers.sizes import SMALL
 
 SIZES = {"encoder_layers": 1, "encoder_heads": 2, "encoder_width": 16, "encoder_feedforward": 16, "latents": 2}
 SIZES |= {"observation_width": 16, "lstm_size": 16, "head_sizes": (8,)}  # type: ignore[dict-item]
+ENV = "gymnasium:tests.helpers.gym_envs:Scaled-v0"
 TOKENS = ObservationPart("b", 3, (2,), "tokens", 90)
 
 
@@ -142,3 +148,21 @@ def test_slices_that_cannot_be_are_refused(unbounded: object) -> None:
     """Each is named."""
     with pytest.raises(ValueError, match="unbounded="):
         spec_of(unbounded=unbounded)
+
+
+def test_without_such_numbers_all_stays_as_it_is() -> None:
+    """So a network of one's own has the layer for any game."""
+    layer, x = Standardiser(()), seen(0, 3, 2)
+    layer.take(x)
+    assert torch.equal(layer(x), x)
+
+
+@pytest.mark.parametrize("example", ["mlp.py:MLP", "gru.py:GRU"])
+def test_a_network_of_ones_own_does_its_own(example: str, tmp_path: Path) -> None:
+    """The examples count what they see in a run, and their snapshots keep it."""
+    path = str(Path(__file__).parents[2] / "examples" / example)
+    sets = (*SMALL, "run.total_steps=256", "run.allow_short=true", "env.scale=100.0", "env.shift=7.0")
+    league.train("smoke", env=ENV, run="r", policy=path, overrides=sets, store=tmp_path / "s", device="cpu")
+    _, weights = io.load(tmp_path / Store.open(tmp_path / "s").snapshots("r")[-1].path)
+    assert weights["body.0.mean"].tolist() == pytest.approx([7.0, 7.0, 107.0], abs=20)
+    assert weights["body.0.deviation"].tolist() == pytest.approx([100.0, 100.0, 0.0], rel=0.2)
