@@ -425,7 +425,7 @@ def test_a_game_that_gives_no_number_stops_the_run(
     ("setting", "words"),
     cases(
         ("learner.learning_rate=1e30", ("is not finite", "lower learner.learning_rate=1e+30")),
-        ("rewards.payoff=3e38", ("not_finite: reward of row ", "weights in [rewards]")),
+        ("rewards.payoff=3e38 rewards.win=3e38", ("not_finite: reward of row ", "weights in [rewards]")),
     ),
 )
 def test_learning_that_overflows_stops_with_the_last_whole_state(
@@ -433,7 +433,7 @@ def test_learning_that_overflows_stops_with_the_last_whole_state(
 ) -> None:
     """The tensor and figures are named, the update is undone, and the saved run goes on with what may be set."""
     with pytest.raises(LeagueError) as caught:
-        train(tmp_path, setting)
+        train(tmp_path, *setting.split())
     line = str(caught.value)
     assert all(word in line for word in ("run=sick: stopped after step 0: not_finite", "; saved; ", *words)), line
     assert stored(tmp_path) == [("not_finite", 0)]
