@@ -171,3 +171,23 @@ def test_snapshots_and_exports_carry_both(tmp_path: Path) -> None:
     kept = agent.policy.state_dict()
     assert all(torch.equal(kept[name], torch.as_tensor(x)) for name, x in learner["policy"].items())
     assert kept["standardise.mean"].tolist()[:2] == pytest.approx([9.0, 9.0], abs=0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("env", "term", "steps"), [("leduc", "payoff", 20_000), ("gymnasium:CartPole-v1", "reward", 20_000)]
+)
+def test_learning_curves_are_those_of_any_scale_of_rewards(env: str, term: str, steps: int, tmp_path: Path) -> None:
+    """Rewards times 0.01, 1 and 100: by tenths of the run matches pay, in the game's units, the same within noise."""
+    curves, errors = [], []
+    for weight in (0.01, 1.0, 100.0):
+        sets = (f"run.total_steps={steps}", "run.evaluate_games=2", f"rewards.{term}={weight}")
+        call = {"run": "r", "overrides": sets, "store": tmp_path / f"{weight}" / "s", "device": "cpu", "fresh": True}
+        league.train("10m", env=env, **call)
+        played = Store.open(tmp_path / f"{weight}" / "s").matches("r", "training")
+        paid = np.array([m.rewards[term][m.agents.index("r")] for m in played])
+        parts = np.array_split(paid, 10)
+        curves.append([part.mean() for part in parts])
+        errors.append([part.std() / math.sqrt(len(part)) for part in parts])
+    assert np.ptp(curves, axis=0) == pytest.approx(0.0, abs=3.5 * math.sqrt(2) * np.max(errors))
+    assert np.mean(np.array(curves)[:, -1] - np.array(curves)[:, 0]) > 0.0
