@@ -51,8 +51,9 @@ class ReturnSize:
             .swapaxes(1, 2)
         )
         rows = reward.shape[-1]
-        is_known = self.credit is not None and self.credit.shape[1] == rows
-        credit: npt.NDArray[np.float64] = self.credit.numpy().copy() if is_known else np.zeros((2, rows))
+        credit: npt.NDArray[np.float64] = np.zeros((2, rows))
+        if self.credit is not None and self.credit.shape[1] == rows:
+            credit = self.credit.numpy().copy()
         decay, gained = np.array([[gamma], [gamma**2]]), 0.0
         for paid, end, first in zip(*(x.reshape(-1, rows) for x in (reward, ends, is_first)), strict=True):
             credit *= decay * (1 - first)
