@@ -71,8 +71,8 @@ class Architecture:
                 " slice or public_actions=True"
             )
         seen = (spec.obs_size, spec.opponent_slice, spec.action)
-        parts = {"observation": spec.observation, "unbounded": spec.unbounded or ()}
-        return cls(*seen, history_tokens=history_tokens, **parts, **sizes)
+        own = {"history_tokens": history_tokens, **sizes}
+        return cls(*seen, observation=spec.observation, unbounded=spec.unbounded or (), **own)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict for the manifest."""
