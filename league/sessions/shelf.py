@@ -253,7 +253,7 @@ class FileShelf:
         counters, like = state["counters"], read_manifest(snapshots_of(self.folder)[-1])
         now = {"step": counters["steps"], "update": counters["update"], "parent": counters["newest"] or None}
         now |= {"fingerprint": self.row.fingerprint, "config": settings.to_json(self.config)}
-        now["return_size"] = ReturnSize(**state["learner"]["returns"]).size
+        now["return_size"] = ReturnSize(**state["learner"].get("returns", {})).size
         about = About(**{name: getattr(like, name) for name in About.model_fields} | now)
         frozen = snapshot_files.freeze(state["learner"]["policy"], about)
         self.drop_stopped()
