@@ -12,7 +12,7 @@ train: $(VENV)/.built
 	$(BIN)/league train --stage $(STAGE)
 
 test: build
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal --durations=30
 
 slow: build
 	$(BIN)/python -m pytest -q -m slow

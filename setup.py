@@ -34,6 +34,10 @@ class build_ext(_build_ext):
     an error.
     """
 
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or True  # as many compilers as cores
+
     def build_extensions(self):
         if not self._compiles("#include <Python.h>\nint main(void){return 0;}\n", []):
             print(

@@ -92,7 +92,7 @@ SICK: dict[str, tuple[str, ...]] = {
     "wrong-outcome": ("rewards.knock_out=-2.0", "rewards.win=-1.0"),
     "wrong-sign": ("rewards.damage_dealt=-2.0",),
     "coward": ("rewards.damage_taken=-20.0",),
-    "frozen-pool": ("pool.snapshot_every=100_000_000", "pool.snapshot_every_until=0"),
+    "frozen-pool": ("pool.snapshot_every=100_000_000",),
     "tiny-lstm": ("agent.lstm_size=4", "agent.observation_width=8", "agent.head_sizes=[4]"),
     "clip-x10": ("learner.clip=0.9", "learner.epochs=10"),
     "blind-critic": ("learner.value_coefficient=0.0",),

@@ -101,7 +101,7 @@ def outcomes(agent: Agent, seat: int) -> dict[str, int]:
 
 def every(steps: int) -> tuple[str, ...]:
     """Settings that take a snapshot each so many steps."""
-    return tuple(f"pool.snapshot_every{when}={steps}" for when in ("", "_until", "_after"))
+    return tuple(f"pool.snapshot_every{when}={steps}" for when in ("", "_after"))
 
 
 TMAZE = Trial(

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 import league
+from benchmarks.learning import every
 from league import config as settings
 from league.envs import registry
 from league.maths.behaviour import behaviour
@@ -41,7 +42,6 @@ COMMON = (
     "pool.sampler=nash",
     "pool.epsilon=0.0",
     "pool.live_nets=16",
-    "pool.snapshot_every_until=1_000_000_000",
     "learner.segments=1",
     "learner.epochs=4",
     "learner.minibatches=4",
@@ -51,13 +51,13 @@ MATRIX = (
     "env.rows=128",
     "learner.rollout_steps=8",
     "pool.payoff_games=128",
-    "pool.snapshot_every=4096",
+    *every(4_096),
 )
 KUHN = (
     "env.rows=256",
     "learner.rollout_steps=16",
     "pool.payoff_games=256",
-    "pool.snapshot_every=16384",
+    *every(16_384),
     "run.total_steps=409600",
     "learner.learning_rate=3e-3",
     "learner.entropy_coefficient=0.1",
@@ -94,7 +94,7 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
         "leduc",
         (
             *KUHN,
-            "pool.snapshot_every=131072",
+            *every(131_072),
             "pool.payoff_games=512",
             "run.total_steps=5242880",
         ),

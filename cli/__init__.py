@@ -71,7 +71,7 @@ def _call() -> int:
         raise UsageError(f"{message}; see `{context.command_path if context else 'league'} --help`") from None
     except SystemExit as error:
         is_completion = "_LEAGUE_COMPLETE" in os.environ  # a shell is answered by leaving
-        if is_completion or isinstance(error.__context__, BrokenPipeError):  # or whoever read has enough
+        if is_completion or isinstance(error.__context__, BrokenPipeError):  # or the reader has closed the pipe
             raise
         raise LeagueError(
             f"a library that was called ends the process, {described(error)}; mend what calls it"

@@ -37,7 +37,7 @@ def subcommand(
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        group.command(name, rich_help_panel=panel)(settings_kept()(code_told()(_unbundled(function))))
+        group.command(name, rich_help_panel=panel)(code_told()(settings_kept()(_unbundled(function))))
         return function
 
     return register

@@ -12,12 +12,12 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from league.errors import as_known
+from league.signals import StepKept
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,11 +64,14 @@ class Check:
 
 def checks() -> Iterator[Check]:
     """Makes the checks, one after the other, on one thread; nothing is left on the disk."""
+    import torch
+
     made: tuple[tuple[str, Callable[[], tuple[Outcome, str]]], ...] = (
         *(("ratings", _ratings), ("equilibria", _equilibria), ("advantages", _advantages)),
         *(("games", _games), ("network", _network), ("kernels", _kernels), ("learning", _learning)),
     )
-    with _one_thread():
+    with StepKept():
+        torch.set_num_threads(1)
         for name, check in made:
             started = time.perf_counter()
             try:
@@ -90,18 +93,6 @@ def form() -> str:
     minor = ".".join(torch.__version__.split(".")[:2])
     products = products_of(torch.device("cpu"), "float32", has_tiles(), is_compiled=switch.IS_ON)
     return f"torch {minor}, {products}, {switch.VENDOR or 'other'} {torch.backends.cpu.get_cpu_capability()}"
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _ratings() -> tuple[Outcome, str]:
@@ -261,12 +252,12 @@ def _learning() -> tuple[Outcome, str]:
 
         def train(run: str, steps: int) -> str:
             sets = [*SETTINGS, f"run.total_steps={steps}"]
-            return league.train("smoke", env="brawl", run=run, seed=1, overrides=sets, store=store).newest
+            return league.train("smoke", env="brawl", run=run, seed=1, overrides=sets, store=store, watcher=()).newest
 
         whole = train("whole", STEPS)
         train("half", STEPS // 2)
-        further = league.resume("half", overrides=[f"run.total_steps={STEPS}"], store=store).newest
-        back = league.rewind("whole", STEPS // 2, name="back", store=store).newest
+        further = league.resume("half", overrides=[f"run.total_steps={STEPS}"], store=store, watcher=()).newest
+        back = league.rewind("whole", STEPS // 2, name="back", store=store, watcher=()).newest
         agent = league.load("whole", store=store)
         agent.reset(seed=1)
     for what, newest in (("resumed", further), ("that went back", back)):

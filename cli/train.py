@@ -241,7 +241,7 @@ def _finish(result: TrainResult | LeagueResult | Exploit, output: Training, watc
     """What is printed of a training that has ended: where it stands, and what can be done next."""
     from league.printing.answers import endings, print_ending
 
-    for line in endings(result, output.store):
+    for line in endings(result, output.store) if watcher.verbosity else ():
         output.say(line)
     if output.as_json:
         print_json(result)

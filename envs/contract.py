@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from league.errors import ContractError
+from league.errors import ContractError, words_of
 from league.types import DRAW, SEATS, BoolArray, FloatArray, GameSpec, MatchBatch, Turns, result_dtype
 from league.types.spaces import parts_within
 
@@ -148,8 +148,7 @@ def restore(batch: MatchBatch, state: bytes) -> None:
     try:
         batch.set_state(state)
     except ValueError as error:
-        words = " ".join(str(error).split())
-        raise ContractError(f"set_state() refuses what get_state() gave: {words}; {HIDES}") from None
+        raise ContractError(f"set_state() refuses what get_state() gave: {words_of(error)}; {HIDES}") from None
 
 
 class Watch:

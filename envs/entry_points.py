@@ -35,7 +35,8 @@ def load(group: str, name: str) -> Offered | None:
     """What is offered under `name`, imported; None where nothing is.
 
     Raises:
-        ConfigError: two distributions offer it, or it cannot be imported.
+        CodeError: it raises something as it is imported.
+        ConfigError: two distributions offer it.
     """
     found = {(point.value, _distribution(point)): point for point in _points(group) if point.name == name}
     if not found:

@@ -13,7 +13,7 @@ from league.envs.adapters import scheme_of
 from league.envs.contract import check_shapes
 from league.envs.options import explain, resolve
 from league.envs.sources import HOW, failing
-from league.errors import ConfigError, ContractError, nearest, users_line
+from league.errors import CodeError, ConfigError, ContractError, nearest, users_line
 from league.types import GameSpec, MatchBatch
 
 PARTS = ("Options", "spec", "make")
@@ -46,7 +46,7 @@ def as_game(found: Any, where: str) -> Game:
     where: how errors call it.
 
     Raises:
-        ConfigError: it is none of these.
+        CodeError, ConfigError: its code raises something, or it is none of these.
     """
     give = getattr(found, "as_game", None)
     with failing(where):
@@ -97,6 +97,7 @@ def spec_of(game: Game, where: str) -> GameSpec:
     """The game's spec under its own defaults.
 
     Raises:
+        CodeError: its code raises something.
         ConfigError: its options or its spec cannot be.
     """
     if not (inspect.isclass(game.Options) and issubclass(game.Options, BaseModel)):
@@ -109,8 +110,8 @@ def spec_of(game: Game, where: str) -> GameSpec:
         line = explain(where, game.Options, {}, errors)
         cause = errors.errors()[0].get("ctx", {}).get("error")
         own = users_line(cause) if isinstance(cause, BaseException) else ""
-        place = f" ({own}); mend it" if own else ""
-        raise ConfigError(f"env={where}: the defaults of its Options do not hold: {line}{place}") from None
+        told = f"env={where}: the defaults of its Options do not hold: {line}"
+        raise (CodeError(f"{told} ({own}); mend it") if own else ConfigError(told)) from None
     except ConfigError as error:
         raise ConfigError(f"env={where}: the defaults of its Options do not hold: {error}") from None
     with failing(where):
@@ -124,7 +125,7 @@ def checked(game: Game, where: str) -> GameSpec:
     """The game's spec, once a batch of one match fits it.
 
     Raises:
-        ConfigError: something does not fit.
+        CodeError, ConfigError: its code raises something, or something does not fit.
     """
     spec = spec_of(game, where)
     if not isinstance(spec.name, str) or not NAME.fullmatch(spec.name):

@@ -15,7 +15,7 @@ from league.envs.contract import HIDES, Watch, acting, check_arrays, check_spec,
 from league.envs.drawing import problem_of
 from league.envs.sources import line_of
 from league.envs.traces import act, shown_mask, units_of
-from league.errors import ContractError
+from league.errors import ContractError, described
 from league.signals import settings_kept
 from league.types import SEATS, GameSpec, MatchBatch, ObservationPart
 
@@ -167,10 +167,9 @@ def _check_illegal(batch: MatchBatch, steps: int, seed: int) -> None:
             if not illegal:
                 raise
             row, seat = illegal[0]
-            text = " ".join(str(error).split())
             raise ContractError(
                 f"row {row}, seat {seat}: step() refuses an action that the mask forbids, {batch.actions[row, seat]}"
-                f" ({type(error).__name__}: {text}); play a legal one instead, since players of Gymnasium send such"
+                f" ({described(error)}); play a legal one instead, since players of Gymnasium send such"
             ) from None
         watch.after()
 

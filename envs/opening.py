@@ -19,7 +19,8 @@ def open_game(found: Located, check: Callable[[str], None] = lambda name: None) 
     check: as for `league.envs.registry.adopt`.
 
     Raises:
-        ConfigError: it cannot be imported, is no game, or another one has its name.
+        CodeError: its code raises something.
+        ConfigError: it is no game, or another one has its name.
     """
     where = found.source.address
     if found.kind == "scheme":

@@ -423,7 +423,7 @@ def _guarded(name: str, call: Callable[[Game], Value]) -> Value:
     """What a game's own code gives. A game from elsewhere that fails is one line; one of ours is a bug.
 
     Raises:
-        ConfigError: it fails, or its spec cannot be.
+        CodeError: it fails.
     """
     game = _game(name)
     if name in _OURS:

@@ -39,7 +39,7 @@ BOTH = (0, 1)
 BEGIN, ADVANCE, SHOW, ASK = range(4)
 """What of a match is called; `ASK` a bot of seat 0, and the next number one of seat 1."""
 CALLS, GLOBALS = 8, 16
-"""Streams of seeds: so many a decision, from this one on."""
+"""Streams of seeds: how many there are per decision, and the first one."""
 
 
 class MatchError(GuardError):
@@ -129,7 +129,7 @@ class Row:
                 match.play(actions[0])
         except LeagueError as error:
             where = users_line(error)
-            raise self.error(None, f"{error}{f' ({where})' if where else ''}") from None
+            raise self.error(None, f"{error}{f' ({where})' if where else ''}") from error
         except BaseException as error:
             with suppress(TypeError):  # its own code has made something else of its notes
                 error.add_note(self.place(None))

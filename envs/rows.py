@@ -35,7 +35,7 @@ ENDLESS = 10_000
 MAGIC = b"pyrows1\n"
 NOTHING = Found()
 TRIED, MOST_TRIED = 32, 128
-"""Decisions that show what a game uses: at least so many, and at most where no match ends."""
+"""Decisions that show what a game uses: the least, and the most where no match ends."""
 
 
 class RowBatch:
@@ -57,8 +57,9 @@ class RowBatch:
 
     def __init__(self, make: Callable[[], Match], rows: int, identity: str, found: Found = NOTHING) -> None:
         self._make, self._around = make, Around(found)
-        matches = [make() for _ in range(rows)]
-        self._rules = replace(matches[0].rules(), draws=found.draws)
+        with StepKept():
+            matches = [make() for _ in range(rows)]
+            self._rules = replace(matches[0].rules(), draws=found.draws)
         self._rows = [Row(self._rules, each, number) for number, each in enumerate(matches)]
         self.spec: GameSpec = self._rules.spec
         self.num_rows = rows
@@ -186,7 +187,7 @@ class RowBatch:
                 if len(row.log) > length:
                     self._rows[number] = row.played(self._make(), row.seed, row.log[:length])
                     self._rows[number].generators = row.generators
-            raise ValueError(f"a match of the state cannot be played again: {error}") from None
+            raise ValueError(f"a match of the state cannot be played again: {error}") from error
         self._rows = [row for row, _ in found]
         self.controllers[:] = controllers
         for row, generators in found:

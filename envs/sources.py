@@ -31,9 +31,9 @@ import numpy as np
 
 from league.envs.adapters import SCHEMES, file_of, library_version, module_of
 from league.envs.surroundings import alike
-from league.errors import ConfigError, LeagueError, described, is_signal, note_user_code, plain
+from league.errors import CodeError, ConfigError, LeagueError, described, is_signal, note_user_code, plain, users_line
 from league.schema import read_file
-from league.signals import settings_kept
+from league.signals import StepKept, settings_kept
 from league.types import Source
 
 MAX_LETTERS = 4_096
@@ -210,7 +210,8 @@ def load(found: Located) -> ModuleType:
     that it comes last.
 
     Raises:
-        ConfigError: it cannot be imported; the line has its own exception, with file and line.
+        CodeError: it raises something as it is imported.
+        ConfigError: another file's module has the name of one that it imports.
     """
     assert found.path is not None
     if found.kind == "module":
@@ -220,7 +221,7 @@ def load(found: Located) -> ModuleType:
         root = str(found.path.parents[found.place.count(".") + (found.path.name == "__init__.py")])
         if root not in sys.path:
             sys.path.append(root)  # last: it hides nothing
-        with failing(found.source.address, found.what.setting):
+        with failing(found.source.address, found.what.setting), StepKept():
             package = found.place.rpartition(".")[0]
             parent = import_module(package) if package else None
             if found.path.suffix != ".py":
@@ -234,7 +235,7 @@ def load(found: Located) -> ModuleType:
     name = f"league_game_{re.sub(r'[^A-Za-z0-9_]', '_', found.path.stem)}_{found.source.sha256[:12]}_{mark}"
     if name in sys.modules:
         return sys.modules[name]
-    with failing(found.source.address, found.what.setting), _siblings(found.path.parent):
+    with _siblings(found.path.parent), failing(found.source.address, found.what.setting), StepKept():
         module = _run(name, found)
     try:
         _need_own_siblings(found)
@@ -256,15 +257,15 @@ def failing(where: str, setting: str = "env", *, may_draw: bool = False) -> Iter
         may_draw: keep the draws from the global generators, as for a network's first weights.
 
     Raises:
-        ConfigError: with the exception and where it was raised.
+        CodeError: with the exception and where it was raised.
     """
     try:
         with settings_kept(), nullcontext() if may_draw else _draws_kept(), redirect_stdout(sys.stderr):
             yield
     except BaseException as error:
-        if isinstance(error, LeagueError) or is_signal(error):
+        if is_signal(error) or (isinstance(error, LeagueError) and not users_line(error)):
             raise
-        raise ConfigError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
+        raise CodeError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
 
 
 class _Bytes(SourceLoader):
@@ -429,12 +430,14 @@ def _version_of(module: str) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Where it was raised, in a bracket: the line of a file that cannot be read as Python, else the innermost frame.
+    """Where it was raised, in brackets: the line that is no Python, else a user's innermost line, else the innermost.
 
     Frames of importing and of the adapters do not count.
     """
-    if isinstance(error, SyntaxError) and error.filename:
+    if isinstance(error, SyntaxError) and error.filename and os.path.exists(error.filename):
         return f" ({error.filename}, line {error.lineno})"
+    if own := users_line(error):
+        return f" ({own})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_inner(frame.filename)]
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from league.signals import Interrupted
-
 _ROOM, _RIGHTS = "make room there, then try again", "see to its rights, or pass another path"
 _HANDLES, _DISK = "close files or raise `ulimit -n`, then try again", "see to its disk, then try again"
 _ANOTHER = "pass another path"
@@ -37,6 +35,14 @@ CODE_FAILED = "code_failed"
 _user_modules: set[str] = set()
 _user_folders: set[str] = set()
 """Where code of users is: modules, packages, and folders of files."""
+
+
+class Interrupted(BaseException):
+    """A signal told the command to end. No KeyboardInterrupt, of which Typer would make an exit code of 1."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 class LeagueError(Exception):
@@ -96,7 +102,7 @@ def brief(text: str) -> str:
 
 
 class CodeError(GuardError):
-    """Code of a user (a game, a bot, a sampler, a network, a drawing) raised something, whatever it was."""
+    """Code of a user (a game, a bot, a sampler, a network, a drawing) raised an exception of any class."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, CODE_FAILED)
@@ -112,7 +118,7 @@ def note_user_code(module: str = "", folder: Path | None = None) -> None:
 
 @contextmanager
 def code_told(what: str = "", advice: str = "mend it") -> Iterator[None]:
-    """Makes a `CodeError` of whatever code of a user raises within, also of what ends a process elsewhere.
+    """Makes a `CodeError` of each exception that a user's code raises within, also of `SystemExit` and its like.
 
     Where an error arose decides, not its class: it is a user's where the engine has called into code of a user on the
     way to it. A signal remains a signal.
@@ -139,15 +145,15 @@ def as_users(error: BaseException, what: str = "", advice: str = "mend it") -> L
     what, advice: as for `code_told`.
     """
     known = error if isinstance(error, LeagueError) else None
-    if isinstance(error, GuardError) or is_signal(error):
+    if is_signal(error):
         return known
-    where = users_line(error)
+    where = users_line(error) or ("" if known else _causes_line(error))
     if not where and (known or not what):
         return known
     if not where and (frames := traceback.extract_tb(error.__traceback__)):
         where = f"{frames[-1].filename}, line {frames[-1].lineno}"
-    places = [place for place in (where, *_notes(error)) if place]
     words = words_of(known) if known else described(error)
+    places = [place for place in (where, *_notes(error)) if place and place not in words]
     shown = f" ({'; '.join(places)})" if places else ""
     return CodeError(f"{f'{what}: ' if what else ''}{words}{shown}; {advice}")
 
@@ -175,9 +181,15 @@ def _notes(error: BaseException) -> list[str]:
 
 
 def is_signal(error: BaseException) -> bool:
-    """Whether a signal was received; a KeyboardInterrupt is one only where nothing else handles SIGINT."""
+    """Whether a signal was received; a KeyboardInterrupt is one only where nothing else handles SIGINT.
+
+    An `Interrupted` is one where league has raised it.
+    """
+    if isinstance(error, Interrupted):
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        return str(frame.f_globals.get("__name__", "")).startswith("league.")
     if not isinstance(error, KeyboardInterrupt):
-        return isinstance(error, Interrupted)
+        return False
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -189,12 +201,22 @@ def users_line(error: BaseException) -> str:
         name, file = str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename
         if name.partition(".")[0] == "league":
             is_called = True
-        elif is_called and _is_users(name, file):
+        elif is_called and is_users(name, file):
             found = f"{file}, line {line}"
     return found
 
 
-def _is_users(module: str, file: str) -> bool:
+def _causes_line(error: BaseException) -> str:
+    """The line of a user's code at which what caused an error arose; empty where there is none."""
+    while (cause := error.__cause__) is not None:
+        if line := users_line(cause):
+            return line
+        error = cause
+    return ""
+
+
+def is_users(module: str, file: str) -> bool:
+    """Whether a module, by its name or its file, is code of a user."""
     if module in _user_modules or module.partition(".")[0] in _user_modules:
         return True
     return any(

@@ -3,33 +3,41 @@ away), how it starts another Python process, and how its settings outlive code o
 
 from __future__ import annotations
 
+import builtins
 import locale
 import os
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from league.errors import CodeError, Interrupted, LeagueError, described, is_users, users_line
+
+MOST_NAMED = 3
+"""Settings that an error names."""
+Setting = tuple[str, Callable[[], Any], Callable[[Any], object]]
+"""The name of a setting of the process, what gives it, and what sets it, which returns False where all was well."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 SHOW_CURSOR = b"\x1b[?25h\r\n"
 """A progress bar hides it."""
 BROKEN_OFF = "interrupted; what was stored before is kept"
 _innermost: list[int] = []
 """The signals that the innermost `on_signal` has received."""
-
-
-class Interrupted(BaseException):
-    """A signal told the command to end. No KeyboardInterrupt, of which Typer would make an exit code of 1."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
+OF_SYS = ("argv", "unraisablehook", "displayhook")
+STREAMS = ("stdin", "stdout", "stderr")
+NEEDED = {
+    *("sys.setrecursionlimit", "sys.modules", "sys.path, its finders or hooks", "the working folder"),
+    *("torch.set_default_dtype", "torch.set_default_device"),
+}
+"""What all Python code relies on, and league never sets; as the built-in functions."""
+_MODULES, _BUILTINS, _ENVIRON = sys.modules, vars(builtins), os.environ
+_HANDLED = (*ENDING, *(getattr(signal, name) for name in ("SIGPIPE", "SIGCHLD") if hasattr(signal, name)))
 
 
 def received() -> tuple[int, ...]:
@@ -111,73 +119,220 @@ def interrupt(number: int) -> None:
 
 @contextmanager
 def settings_kept() -> Iterator[None]:
-    """Within it code of users may change settings of the process; at its end they are as they were.
+    """Within it code of users may change settings of the process; at its end they are as before.
 
-    These are those of `StepKept` and the handlers of ending signals, stdout and stderr, the environment, the locale,
-    warnings, and NumPy's errors. Takes some 0.1 ms.
+    These are those of `StepKept`, of `sys` and of the descriptors 0 to 2, the handlers of signals, the environment,
+    the locale, warnings, and NumPy's errors. What code adds to where modules are looked for stays. Takes some 0.3 ms.
+
+    Raises:
+        CodeError: an error that arose in no code of a user, though such code changed what all Python code needs.
     """
-    before = [(get, get(), put_back) for get, put_back in _settings()]
+    before = [(setting, setting[1]()) for setting in _settings()]
     try:
-        with StepKept():
+        with _descriptors_kept(), StepKept():
             yield
+    except BaseException as error:
+        _blame(_put_back(before), error)
+        raise
+    else:
+        _put_back(before)
+
+
+@contextmanager
+def _descriptors_kept() -> Iterator[None]:
+    """What code does to the files behind stdin, stdout and stderr, or to the streams over them, is undone."""
+    copies = {}
+    for number in range(3):
+        with suppress(OSError):  # it is closed, or there is no room
+            copies[number] = os.dup(number)
+    try:
+        yield
     finally:
-        for get, then, put_back in before:
-            if get() != then:
-                put_back(then)
+        for number, copy in copies.items():
+            with suppress(OSError):
+                if not _is_file(number, os.fstat(copy)):
+                    os.dup2(copy, number)
+                os.close(copy)
 
 
-def _settings() -> list[tuple[Callable[[], Any], Callable[[Any], object]]]:
-    """What gives each of these settings, and what sets it."""
-    found: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
-        (lambda: (sys.stdout, sys.stderr), _set_streams),
-        (lambda: dict(os.environ), _set_environment),
-        (partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
-        (lambda: list(warnings.filters), _set_filters),
+def _is_file(number: int, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.fstat(number), file)
+    except OSError:
+        return False
+
+
+def _put_back(before: Iterable[tuple[Setting, Any]]) -> list[str]:
+    """Puts back what has changed; returns its names."""
+    return [name for (name, get, put_back), then in before if get() != then and put_back(then) is not False]
+
+
+def _blame(changed: list[str], error: BaseException) -> None:
+    """Raises a `CodeError` where an error that is nobody's follows from what code of users has changed."""
+    changed = [name for name in changed if name in NEEDED or name.startswith("builtins.")]
+    if changed and not isinstance(error, LeagueError) and not users_line(error):
+        what = " and ".join(changed[:MOST_NAMED])
+        raise CodeError(f"your code changed {what}, after which {described(error)}; leave {what} as it is") from error
+
+
+def _settings() -> list[Setting]:
+    """The name of each of these settings, what gives it, and what sets it."""
+    found: list[Setting] = [
+        ("sys.modules", _MODULES.copy, _set_modules),
+        *((f"sys.{name}", partial(_of, sys, name), partial(setattr, sys, name)) for name in OF_SYS),
+        *((f"sys.{name}", partial(_stream, name), partial(_set_stream, name)) for name in STREAMS),
+        ("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
+        ("os.umask", _umask, os.umask),
+        ("os.environ", lambda: (os.environ, dict(_ENVIRON)), _set_environment),
+        ("locale", partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
+        ("warnings.filters", lambda: list(warnings.filters), _set_filters),
     ]
-    numpy: Any = sys.modules.get("numpy")
+    numpy: Any = _MODULES.get("numpy")
     if hasattr(numpy, "geterr"):  # it may be half imported
-        found.append((numpy.geterr, lambda kinds: numpy.seterr(**kinds)))
+        found.append(("numpy.seterr", numpy.geterr, lambda kinds: numpy.seterr(**kinds)))
     if threading.current_thread() is threading.main_thread():
-        found += [(partial(signal.getsignal, number), partial(_handle, number)) for number in ENDING]
+        found += [(number.name, partial(signal.getsignal, number), partial(_handle, number)) for number in _HANDLED]
     return found
 
 
 class StepKept:
-    """The same around one step of play: the working folder, and torch's default type and device, threads, gradients and
-    products. Takes a few microseconds."""
+    """The same around one step of play: the working folder, built-in functions, the recursion limit, where modules are
+    looked for, and torch's default type and device, threads, gradients and products. Takes some 10 microseconds.
 
-    __slots__ = ("_before", "_torch")
+    A process that code of a user has forked ends here: it would go on with the run as the first one does.
+
+    Raises:
+        CodeError: as of `settings_kept`; and torch's inference mode was entered and not left.
+    """
+
+    __slots__ = ("_before", "_builtins", "_limit", "_process", "_settings")
 
     def __enter__(self) -> None:
-        torch: Any = sys.modules.get("torch")
-        self._torch = torch if hasattr(torch, "set_float32_matmul_precision") else None
-        self._before = self._now()
+        self._process, self._limit, self._builtins = os.getpid(), sys.getrecursionlimit(), _BUILTINS.copy()
+        with_torch = hasattr(_MODULES.get("torch"), "set_float32_matmul_precision")  # or it is half imported
+        self._settings = _of_a_step(with_torch)
+        self._before = [get() for _, get, _ in self._settings]
 
-    def __exit__(self, *error: object) -> None:
-        if (now := self._now()) == self._before:
-            return
-        torch = self._torch
-        changes: list[Callable[[Any], object]] = [_set_folder]
-        if torch is not None:
-            changes += [torch.set_default_dtype, torch.set_default_device, torch.set_num_threads]
-            changes += [torch.set_grad_enabled, torch.set_float32_matmul_precision, torch.use_deterministic_algorithms]
-        for change, then, is_now in zip(changes, self._before, now, strict=True):
-            if then != is_now:
-                change(then)
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if os.getpid() != self._process:
+            os._exit(0)
+        changed = []
+        if sys.getrecursionlimit() != self._limit:  # first: calls may need it
+            sys.setrecursionlimit(self._limit)
+            changed.append("sys.setrecursionlimit")
+        if self._builtins != _BUILTINS:
+            changed += [f"builtins.{x}" for x, then in self._builtins.items() if _BUILTINS.get(x) is not then]
+            _BUILTINS.update(self._builtins)
+        if getattr(sys, "modules", None) is not _MODULES:
+            sys.modules = _MODULES
+            changed.append("sys.modules")
+        if [get() for _, get, _ in self._settings] != self._before:
+            changed += _put_back(zip(self._settings, self._before, strict=True))
+        if error is not None and changed:
+            _blame(changed, error)
 
-    def _now(self) -> tuple[Any, ...]:
-        torch = self._torch
-        if torch is None:
-            return (_folder(),)
-        return (
-            _folder(),
-            torch.get_default_dtype(),
-            getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None),  # its getter makes a tensor
-            torch.get_num_threads(),
-            torch.is_grad_enabled(),
-            torch.get_float32_matmul_precision(),
-            torch.are_deterministic_algorithms_enabled(),
-        )
+
+@cache
+def _of_a_step(with_torch: bool) -> list[Setting]:
+    """The settings that `StepKept` compares, but for those of Python itself."""
+    found: list[Setting] = [("the working folder", _folder, _set_folder)]
+    found += [("sys.path, its finders or hooks", _places, _set_places), ("hooks of exceptions", _hooks, _set_hooks)]
+    if with_torch:
+        torch: Any = _MODULES["torch"]
+        found += [
+            ("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype),
+            ("torch.set_default_device", _device, torch.set_default_device),
+            ("torch.set_num_threads", torch.get_num_threads, torch.set_num_threads),
+            ("torch.set_grad_enabled", torch.is_grad_enabled, torch.set_grad_enabled),
+            (
+                "torch.set_float32_matmul_precision",
+                torch.get_float32_matmul_precision,
+                torch.set_float32_matmul_precision,
+            ),
+            (
+                "torch.use_deterministic_algorithms",
+                torch.are_deterministic_algorithms_enabled,
+                torch.use_deterministic_algorithms,
+            ),
+            ("torch.inference_mode", torch.is_inference_mode_enabled, _refuse_inference),  # last: it raises
+        ]
+    return found
+
+
+def _device() -> Any:
+    return getattr(_MODULES.get("torch.utils._device"), "CURRENT_DEVICE", None)  # torch's getter makes a tensor
+
+
+def _refuse_inference(then: bool) -> None:
+    """Nothing but who has entered torch's inference mode can leave it."""
+    raise CodeError(
+        "your code entered torch.inference_mode and did not leave it; use it as `with torch.inference_mode()`"
+    )
+
+
+def _stream(name: str) -> tuple[Any, bool]:
+    stream = getattr(sys, name, None)
+    try:
+        return stream, not getattr(stream, "closed", False)
+    except ValueError:  # its buffer was detached
+        return stream, False
+
+
+def _set_stream(name: str, then: tuple[Any, bool]) -> None:
+    """Puts back a stream; one that was closed is opened again where it is one of the process."""
+    setattr(sys, name, then[0])
+    number = STREAMS.index(name)
+    if then[1] and _stream(name) != then:
+        with suppress(OSError):
+            stream = open(number, "w" if number else "r", closefd=False, errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, stream)
+
+
+def _of(module: Any, name: str) -> Any:
+    value = getattr(module, name, None)
+    return list(value) if isinstance(value, list) else value
+
+
+def _places() -> tuple[Any, ...] | None:
+    """Where modules are looked for; None where it is nothing that Python takes."""
+    try:
+        return [*sys.path], [*sys.meta_path], [*sys.path_hooks]
+    except (AttributeError, TypeError):
+        return None
+
+
+def _set_places(then: tuple[Any, ...] | None) -> bool:
+    """Puts back what is missing of these places, before what was added; returns whether something was."""
+    is_changed = False
+    for name, places in zip(("path", "meta_path", "path_hooks"), then or (), strict=False):
+        now = _of(sys, name) if isinstance(_of(sys, name), list) else []
+        if any(place not in now for place in places):
+            setattr(sys, name, [*places, *(place for place in now if place not in places)])
+            is_changed = True
+    return is_changed
+
+
+def _hooks() -> tuple[Any, ...]:
+    return getattr(sys, "excepthook", None), getattr(threading, "excepthook", None)
+
+
+def _set_hooks(then: tuple[Any, ...]) -> None:
+    sys.excepthook, threading.excepthook = then
+
+
+def _set_modules(modules: dict[str, Any]) -> bool:
+    """Puts back modules that were loaded, but for users' own; returns whether there are such."""
+    lost = {name: module for name, module in modules.items() if _MODULES.get(name) is not module}
+    lost = {name: module for name, module in lost.items() if not is_users(name, getattr(module, "__file__", "") or "")}
+    sys.modules = _MODULES
+    _MODULES.update(lost)
+    return bool(lost)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)  # the system tells it only as it changes
+    os.umask(mask)
+    return mask
 
 
 def _folder() -> str:
@@ -192,13 +347,10 @@ def _set_folder(folder: str) -> None:
         os.chdir(folder)
 
 
-def _set_streams(streams: tuple[Any, Any]) -> None:
-    sys.stdout, sys.stderr = streams
-
-
-def _set_environment(values: dict[str, str]) -> None:
+def _set_environment(then: tuple[Any, dict[str, str]]) -> None:
+    os.environ = _ENVIRON  # noqa: B003
     os.environ.clear()
-    os.environ.update(values)
+    os.environ.update(then[1])
 
 
 def _set_filters(filters: list[Any]) -> None:
@@ -214,7 +366,7 @@ def _handle(number: int, handler: Any) -> None:
 def python(code: str, *words: object) -> list[str]:
     """The command line of another Python, which runs `code`; its imports find what those of this process find.
 
-    The current folder comes last there: a file of it that is called `json.py` or `league.py` hides no other module.
+    The current folder comes last there: a file `json.py` or `league.py` in it hides no other module.
     The path is set before `code` imports anything.
 
     words: what `sys.argv[1:]` is in it.

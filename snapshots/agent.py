@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +18,7 @@ from torch import nn
 from league.errors import LeagueError, SnapshotError, UsageError, one_line, plain
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.schema import MAX_HISTORY, MAX_LAYERS, MAX_SEED, MAX_THREADS, check_number
+from league.signals import StepKept
 from league.snapshots.io import Frozen, load
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
 from league.types import ActionSpec, GameSpec, Policy
@@ -33,7 +34,7 @@ _ARCHITECTURE = TypeAdapter(Architecture)
 def load_fit(source: str | Path | Frozen) -> tuple[Manifest, dict[str, torch.Tensor]]:
     """`league.snapshots.io.load`, once weights, architecture and game are known to fit each other.
 
-    Of a policy of one's own, whose code is not run, the weights are not compared with a network.
+    The code of a custom policy is not run, so its weights are not compared with a network.
 
     Raises:
         SnapshotError: as `load_policy`.
@@ -280,7 +281,8 @@ class Agent:
         legal = _legal(mask, len(seen), spec.action)
         which = self._rows_of(rows, len(seen))
         device = self._device
-        with torch.no_grad(), _threads(self._threads):
+        with torch.no_grad(), StepKept():
+            torch.set_num_threads(self._threads)
             action, log_prob, _ = self.policy.step(
                 seen.to(device),
                 self._state,
@@ -315,7 +317,8 @@ class Agent:
         """
         seen = self._seen(obs)
         which = self._rows_of(rows, len(seen))
-        with _threads(self._threads):
+        with StepKept():
+            torch.set_num_threads(self._threads)
             self.policy.watch(seen.to(self._device), self._state, rows=which)
 
     def _seen(self, obs: npt.ArrayLike) -> torch.Tensor:
@@ -354,17 +357,6 @@ class Agent:
             self._state = self._state.join([self.policy.initial_state(new)])
             self._num_rows += new
         return which.astype(np.int64)
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    """Within it torch computes with so many threads; it has as many as before then."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _rows(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, width: int) -> npt.NDArray[Any]:

@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,15 @@ def exact_products() -> None:
     import torch  # here, since the number of threads above must be set before
 
     torch.set_float32_matmul_precision("highest")
+
+
+@pytest.fixture(autouse=True)
+def no_user_code() -> Iterator[None]:
+    """A game that a test has loaded from this package or folder does not make all tests code of a user."""
+    yield
+    if errors := sys.modules.get("league.errors"):
+        errors._user_modules.discard("tests")
+        errors._user_folders -= {folder for folder in errors._user_folders if __file__.startswith(folder)}
 
 
 @pytest.fixture

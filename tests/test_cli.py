@@ -152,18 +152,9 @@ def test_train_tells_on_stderr_and_prints_one_document(call: Call, tmp_path: Pat
 
 
 def test_verbosity_is_a_setting(call: Call, tmp_path: Path) -> None:
-    """run.verbosity=0 says nothing on the way, 2 gives every update a line."""
+    """run.verbosity=0 writes errors alone, as --quiet does, 2 gives every update a line."""
     silent = call(*TRAIN, "--set", "run.verbosity=0", cwd=tmp_path)
-    begins = [
-        "matrix-1: finished at step 512",
-        "no verdict: ",
-        "readings: ",
-        "next: league leaderboard",
-        "next: league r",
-    ]
-    lines = silent.err.splitlines()
-    assert len(lines) == len(begins), silent.err
-    assert all(line.startswith(begin) for line, begin in zip(lines, begins, strict=True)), silent.err
+    assert (silent.code, silent.out, silent.err) == (0, "", "")
     chatty = call(*TRAIN, "--set", "run.verbosity=2", cwd=tmp_path)
     assert chatty.err.count(" of 512, ") == 4
     assert re.search(r"won +.*biased \d+%.*\nlearning  entropy 1\.\d\d, KL -?0\.\d{4}, clipped \d+%", chatty.err)
@@ -1074,7 +1065,7 @@ def test_a_wrong_call_is_one_line(arguments: list[str], call: Call, tmp_path: Pa
 
 DUO = """
 turn_steps = 256
-config.pool = { snapshot_every = 128, snapshot_every_until = 0, snapshot_every_after = 128 }
+config.pool = { snapshot_every = 128, snapshot_every_after = 128 }
 learners.main.role = "main"
 learners.rival.role = "league_exploiter"
 """

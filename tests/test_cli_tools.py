@@ -256,6 +256,14 @@ def test_games_known_hashes_are_those_of_the_slow_twins(monkeypatch: pytest.Monk
     }
 
 
+def test_selftest_shows_no_training(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """The progress of the runs that it trains is not shown."""
+    monkeypatch.setattr(selftest, "STEPS", 512)
+    monkeypatch.setattr(selftest, "SETTINGS", (*selftest.SETTINGS, "run.allow_short=true"))
+    assert selftest._learning()[0] == "other bits"
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.slow
 def test_selftest_passes(call: Call) -> None:
     """All of it, the runs that are stopped, extended and gone back in too."""

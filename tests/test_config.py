@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from league import config as config_module
 from league.config import LATER, SOURCE, agents, fingerprint, from_json, load, presets, stages, to_json, with_options
@@ -429,23 +431,35 @@ def test_run_ends_at_the_first_update_boundary_at_or_past_the_stage() -> None:
 
 
 def test_snapshot_schedule_is_shared_and_thins_out() -> None:
-    """Marks lie every 5,000 steps up to 50,000 and every 100,000 later, whatever the stage."""
+    """Marks lie every 5,000 steps up to 40,000, then four in a doubling of the steps, then every 100,000 steps."""
     config = load(overrides=["learner.segments=1"])
-    assert [num_snapshot_marks(config, upto) for upto in (4_999, 5_000, 50_000, 99_999, 300_000)] == [0, 1, 10, 10, 13]
-    marks = (*range(5_000, 50_001, 5_000), 100_000, 200_000, 300_000)
-    assert list(snapshot_updates(config, 300_000)) == [-(-mark // 2_048) for mark in marks]
-    assert [next_snapshot_mark(config, steps) for steps in (0, 4_999, 5_000, 50_000, 99_999, 100_000)] == [
-        5_000,
-        5_000,
-        10_000,
-        100_000,
-        100_000,
-        200_000,
-    ]
-    dense = load(overrides=("pool.snapshot_every=1",))
+    marks = [*range(5_000, 40_001, 5_000), *range(50_000, 80_001, 10_000), *range(100_000, 160_001, 20_000)]
+    marks += [*range(200_000, 320_001, 40_000), *range(400_000, 640_001, 80_000), *range(700_000, 2_000_001, 100_000)]
+    assert list(snapshot_updates(config, 2_000_000)) == [-(-mark // 2_048) for mark in marks]
+    assert len([mark for mark in marks if mark <= 200_000]) == 17, "a curve"
+    for steps in (0, 4_999, 5_000, 7_048, 40_000, 61_000, 639_999, 640_000, 1_999_999):
+        assert next_snapshot_mark(config, steps) == min(mark for mark in marks if mark > steps)
+        assert num_snapshot_marks(config, steps) == sum(mark <= steps for mark in marks)
+
+
+@given(st.integers(1, 10_000), st.integers(1, 10_000), st.integers(0, 100_000))
+def test_snapshot_marks_are_as_counted(first: int, most: int, upto: int) -> None:
+    """Their number is that of marks passed one after the other; no gap is wider than `snapshot_every_after`."""
+    config = load(overrides=[f"pool.snapshot_every={first}", f"pool.snapshot_every_after={most}"])
+    marks = [0]
+    while len(marks) < 100 and (mark := next_snapshot_mark(config, marks[-1])) <= upto:
+        assert 0 < mark - marks[-1] <= most
+        assert next_snapshot_mark(config, mark - 1) == mark
+        marks.append(mark)
+    assert num_snapshot_marks(config, marks[-1]) == len(marks) - 1
+
+
+def test_snapshots_of_an_update_and_even_ones() -> None:
+    """Many marks in one update make one snapshot; where both settings are equal, marks are even."""
+    dense = load(overrides=("pool.snapshot_every=1", "pool.snapshot_every_after=1"))
     assert list(snapshot_updates(dense, 20_000)) == list(range(1, 11)), "one an update, however many marks it passes"
-    uneven = load(overrides=("pool.snapshot_every_until=52000", "pool.snapshot_every_after=1000"))
-    assert next_snapshot_mark(uneven, 50_000) == 53_000
+    even = load(overrides=("pool.snapshot_every=1000", "pool.snapshot_every_after=1000"))
+    assert next_snapshot_mark(even, 52_000) == 53_000 and num_snapshot_marks(even, 53_000) == 53
 
 
 def test_rewards_are_checked_against_the_game() -> None:

@@ -15,7 +15,7 @@ from league.sessions.targets import layer_of
 from league.signals import python
 from league.snapshots import io as snapshot_files
 from league.store.store import Store
-from tests.helpers.games import new_user
+from tests.helpers.games import SUMS, SUMS_SETS, new_user
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAGUE = Path(sys.executable).with_name("league")
@@ -23,28 +23,6 @@ NAMES = (
     *("league", "json", "duckdb", "torch", "numpy", "sitecustomize", "usercustomize", "socket", "ctypes", "codecs"),
     *("typing", "pathlib", "subprocess", "faulthandler", "pydantic", "safetensors", "decimal", "datetime", "cli"),
 )
-SETS = (
-    *("env.rows=4", "learner.minibatches=1", "learner.rollout_steps=8", "pool.live_nets=1", "run.total_steps=64"),
-    *("run.allow_short=true", "agent.lstm_size=8", "run.evaluate_games=2"),
-)
-GAME = """
-from league.envs import Match
-
-
-class Sums(Match):
-    obs_size, action, max_steps = 1, 2, 4
-
-    def reset(self, rng):
-        self.steps = 0
-
-    def observe(self, seat):
-        return [self.steps / 4]
-
-    def step(self, actions):
-        self.steps += 1
-        if self.steps == 3:
-            self.end(0)
-"""
 
 
 @pytest.fixture
@@ -80,10 +58,10 @@ def test_a_query_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) 
 
 
 def test_a_worker_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) -> None:
-    """Worker processes import the game's file and league, whatever lies where the command was called."""
+    """Worker processes import the game's file and league, and no module of the folder the command was called in."""
     (tmp_path / "game").mkdir()
-    (tmp_path / "game" / "sums.py").write_text(GAME)
-    words = [word for setting in (*SETS, "env.workers=2") for word in ("--set", setting)]
+    (tmp_path / "game" / "sums.py").write_text(SUMS)
+    words = [word for setting in (*SUMS_SETS, "env.workers=2") for word in ("--set", setting)]
     done = league(
         *("train", "--stage", "smoke", "--env", tmp_path / "game" / "sums.py", "--store", tmp_path / "s.duckdb"),
         *(*words, "--quiet", "--json"),
@@ -111,10 +89,15 @@ def test_a_folder_that_came_first_comes_last(first: str, trap: Path, monkeypatch
 
 def stranger(tmp_path: Path) -> tuple[Path, Path]:
     """A store with a run of two workers, and an exported folder of its agent that claims much more."""
-    (tmp_path / "sums.py").write_text(GAME)
+    (tmp_path / "sums.py").write_text(SUMS)
     store = tmp_path / "own" / "s.duckdb"
     trained = train(
-        "smoke", env=str(tmp_path / "sums.py"), overrides=[*SETS, "env.workers=2"], store=store, run="r", device="cpu"
+        "smoke",
+        env=str(tmp_path / "sums.py"),
+        overrides=[*SUMS_SETS, "env.workers=2"],
+        store=store,
+        run="r",
+        device="cpu",
     )
     folder = tmp_path / "given"
     manifest = export(trained.run, folder, store=store).model_dump(mode="json")
@@ -145,7 +128,7 @@ def test_a_strangers_agent_sets_only_what_it_plays(tmp_path: Path, monkeypatch: 
         assert mine["learner"]["epochs"] == 64
         assert set(layer_of(find_agent(None, str(folder)), manifest)) == {"agent", "env"}
         done = exploit(
-            *(str(folder), 64), games=2, overrides=[*SETS, "run.total_steps=64"], store=tmp_path / "x.duckdb"
+            *(str(folder), 64), games=2, overrides=[*SUMS_SETS, "run.total_steps=64"], store=tmp_path / "x.duckdb"
         )
         config = json.loads(Store.open(tmp_path / "x.duckdb").find_run(done.run).config)
         assert (config["env"]["workers"], config["env"]["rows"], config["learner"]["device"]) == (0, 4, "auto")

@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,10 @@ from typing import Any
 import pytest
 
 import league
+from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.sizes import SMALL
 
-LEAGUE = Path(sys.executable).with_name("league")
 SECONDS = 300
 
 
@@ -98,9 +96,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def call(*words: object, cwd: Path) -> tuple[int, str]:
     """Exit code and the last line on stderr, of the command as a user calls it; it must end soon."""
-    done = subprocess.run(
-        [LEAGUE, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL
-    )
+    done = processes.run(*words, cwd=cwd, timeout=SECONDS)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, (done.stderr.splitlines() or [""])[-1]
 
@@ -138,7 +134,7 @@ def test_the_engine_refuses_every_broken_agent(what: str, agent: Path, tmp_path:
 @pytest.mark.parametrize("kind", cases("a pipe", slow=["a socket", "a folder", "a loop", "a device"]))
 @pytest.mark.parametrize("name", ["run.json", "lock", "state/state.json", "manifest.json", "weights.safetensors"])
 def test_nothing_in_a_runs_folder_keeps_a_command_waiting(kind: str, name: str, agent: Path, tmp_path: Path) -> None:
-    """`runs`, `doctor`, `resume` and `snapshots list` end soon, whatever lies in the place of a file."""
+    """`runs`, `doctor`, `resume` and `snapshots list` end soon where a pipe, device or folder stands for a file."""
     for path in agent.parent.iterdir():
         if path.name != "good":
             (shutil.copytree if path.is_dir() else shutil.copy2)(path, tmp_path / path.name)

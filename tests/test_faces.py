@@ -103,7 +103,7 @@ def test_make_needs_no_import_with_the_module_before_the_id() -> None:
     assert done.stdout == "Box(-1.0, 1.0, (64,), float32)\n", done.stderr
 
 
-@pytest.mark.parametrize("arguments", [{}, {"seat": 1}, {"seat": "random", "opponent": "random"}])
+@pytest.mark.parametrize("arguments", cases({"seat": "random", "opponent": "random"}, slow=[{}, {"seat": 1}]))
 @pytest.mark.parametrize("game", GAMES)
 def test_vector_and_single_environments_play_the_same(game: str, arguments: dict[str, Any]) -> None:
     """The native batch gives what Gymnasium's own vector of single environments gives, infos of ended rows included."""
@@ -251,7 +251,7 @@ def agent(game: str) -> Agent:
     return Greedy(policy.requires_grad_(False).eval(), None)  # type: ignore[arg-type]  # play reads no manifest
 
 
-@pytest.mark.parametrize("game", cases(*AT_ONCE, slow=["cards"]))
+@pytest.mark.parametrize("game", cases("brawl", slow=GAMES))
 def test_agent_forgets_each_row_where_its_match_ends(game: str) -> None:
     """An agent as the opponent plays N rows at once as N copies of it would, match after match."""
     opponent = agent(game)

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ ROOMS = {
 signals, types."""
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
     """Module name -> syntax tree, of everything that is installed."""
     paths = {}
@@ -46,6 +48,7 @@ def modules() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text()) for path, name in paths.items()}
 
 
+@cache
 def imported(tree: ast.Module) -> set[str]:
     """The modules of ours that a module imports anywhere but under `if TYPE_CHECKING`."""
     found: set[str] = set()

@@ -87,7 +87,7 @@ def test_no_setting_takes_whatever_number(value: object) -> None:
 
 def test_what_small_numbers_make_together_is_bounded() -> None:
     """Snapshots of a long run are counted without listing them, and minibatches without trying each number."""
-    sets = ["pool.snapshot_every=1", "run.total_steps=1_000_000_000_000", "pool.snapshot_every_until=1_000_000_000_000"]
+    sets = ["pool.snapshot_every=1", "run.total_steps=1_000_000_000_000", "pool.snapshot_every_after=1"]
     assert "more than 10,000 snapshots" in refusal(lambda: updates.check(config.load(overrides=sets)), ConfigError)
     sets = ["learner.minibatches=1_000_000"]
     assert "set learner.minibatches=64" in refusal(lambda: updates.check(config.load(overrides=sets)), ConfigError)

@@ -15,26 +15,18 @@ from typing import Any
 
 import pytest
 
-from league import errors
 from league.arena.watching import watch
 from league.errors import MAX_MESSAGE, LeagueError, UsageError, as_known
 from league.faces import live
 from league.store import apart
-from league.store.store import Store
-from tests.helpers.stores import make_agent, make_match, make_run
+from tests.helpers.stores import store_of_match
 from tests.test_streams import called, need_line, streams
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a match of two agents, one of whose names has an escape, a line feed and a letter of Chinese."""
-    store = Store.create(tmp_path_factory.mktemp("outside") / "s.duckdb")
-    store.begin_run(make_run())
-    for name in ("import:\x1b[31m李\nerror: x", "bot:based"):
-        store.add_agent(make_agent(name, name=name.removeprefix("import:")))
-    store.add_matches([make_match(kind="evaluation", agents=("import:\x1b[31m李\nerror: x", "bot:based"))])
-    store.flush(force=True)
-    return store.path
+    return store_of_match(tmp_path_factory.mktemp("outside") / "s.duckdb", "import:\x1b[31m李\nerror: x")
 
 
 LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -73,7 +65,7 @@ def _read(terminal: int) -> bytes:
 
 @pytest.mark.parametrize("format", ["csv", "jsonl", "md", "table"])
 def test_no_query_commands_a_terminal(format: str, store: Path) -> None:
-    """Whatever the format, a terminal gets no escape, in a cell or a column's name, and no line of a name's own."""
+    """In every format a terminal gets no escape, in a cell or a column's name, and no line of a name's own."""
     sql = 'SELECT agent_id AS "\x1b[2J", 1 AS n FROM agent ORDER BY ALL'
     shown = on_a_terminal("query", sql, "--format", format, "--store", store, "--quiet")
     assert "\x1b[31m" not in shown and "\x1b[2J" not in shown and "bot:based" in shown, shown
@@ -101,7 +93,7 @@ def test_words_are_utf8_in_every_locale(store: Path) -> None:
 
 @pytest.mark.parametrize("kind", [LeagueError, UsageError])
 def test_a_long_message_is_cut(kind: type[LeagueError]) -> None:
-    """Whatever an error quotes, its text is short, with its beginning and its next step."""
+    """An error with a long quotation is short, with its beginning and its next step."""
     text = str(kind(f"m.json: bad value {'x' * 70_000}; correct it"))
     assert len(text) < MAX_MESSAGE + 60 and text.startswith("m.json: bad") and text.endswith("; correct it")
     assert "letters left out" in text and str(kind("short")) == "short"
@@ -130,14 +122,12 @@ def test_watching_without_stdout_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_thread_that_the_system_does_not_make_is_one_line(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command says what is missing, whichever thread it was; other runtime errors stay bugs."""
+    """The command says that no thread could be started, in any library; other runtime errors stay bugs."""
 
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        for known in ("_user_modules", "_user_folders"):  # other tests may have loaded a game of this package
-            patch.setattr(errors, known, set())
         patch.setattr(threading.Thread, "start", refuse)
         code, _, err = called("query", "SELECT 1", "--store", store)
     need_line(code, err, "no more threads", "ulimit -u")
@@ -165,7 +155,7 @@ BROKEN = [
 
 
 def test_a_broken_request_is_one_line_at_most(store: Path, tmp_path: Path) -> None:
-    """Whatever a client sends, the server says one line of it at most, and goes on."""
+    """The server says at most one line of a broken request, and goes on."""
     command = [sys.executable, "-c", "from league.cli import main; main()", "serve", "--port", "0", "--store", store]
     with (tmp_path / "out").open("wb") as out, subprocess.Popen([*map(str, command)], stdout=out, stderr=out) as server:
         try:

@@ -24,8 +24,7 @@ from league.cli import main
 from league.errors import LeagueError, UsageError, as_known, one_line
 from league.store.files import check_new, new_file
 from league.store.formats import FORMATS, name_problem
-from league.store.store import Store
-from tests.helpers.stores import make_agent, make_match, make_run
+from tests.helpers.stores import store_of_match
 from tests.test_imports import modules
 
 FULL = Path("/dev/full")
@@ -35,13 +34,7 @@ needs_full = pytest.mark.skipif(not FULL.exists(), reason="the system has no /de
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a match of two agents, one of whose names no old encoding has."""
-    store = Store.create(tmp_path_factory.mktemp("streams") / "s.duckdb")
-    store.begin_run(make_run())
-    for name in ("import:日本", "bot:based"):
-        store.add_agent(make_agent(name, name=name.removeprefix("import:")))
-    store.add_matches([make_match(kind="evaluation", agents=("import:日本", "bot:based"))])
-    store.flush(force=True)
-    return store.path
+    return store_of_match(tmp_path_factory.mktemp("streams") / "s.duckdb", "import:日本")
 
 
 @contextmanager

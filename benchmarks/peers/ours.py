@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 import league
+from benchmarks.learning import every
 from benchmarks.peers.game import BOT, EMBEDDING, HEADS, Size, Speed, rate
 from league.arena.networks import make_policy
 from league.sessions.settling import settle
@@ -64,8 +65,7 @@ def measure(size: Size, *, threads: int, seconds: float, precision: str = "float
     overrides = [
         f'pool.mix={{"bot:{BOT}" = 1.0}}',
         "pool.live_nets=1",
-        "pool.snapshot_every_until=0",
-        f"pool.snapshot_every_after={PERIOD * count}",
+        *every(PERIOD * count),
         f"env.rows={size.rows}",
         f"env.threads={threads}",
         f"env.ticks_per_step={size.ticks}",

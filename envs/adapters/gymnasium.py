@@ -22,7 +22,7 @@ from pydantic import Field
 from league.envs.adapters import file_of, own_maker
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
-from league.envs.adapters.probing import examined, has_box2d, reason
+from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.solo import REWARD, WORLD, Copy, Facts, MaskedSoloMatch, SoloMatch
 from league.envs.adapters.spaces import Acts, Seen
 from league.envs.match import Match, MatchGame
@@ -119,7 +119,7 @@ class _Environment:
             facts = Facts(make, seen, acts, choices_of(acts.spec), limit, self._spec.reward_threshold, rate)
             return facts, lambda: Copy(facts), remembers
 
-        return examined(self._where, look, "let it draw from self.np_random alone", _given(changed))
+        return examined(self._where, look, "let it draw from self.np_random alone", {**self._keywords, **changed})
 
 
 def _spec(where: str, name: str, module: ModuleType | None) -> EnvSpec:
@@ -157,7 +157,7 @@ def _import(where: str, module: str) -> ModuleType:
     try:
         return import_module(module)
     except Exception as error:
-        raise ConfigError(f"env={where}: {module} cannot be imported: {reason(error)}") from error
+        raise failed(where, error) from error
 
 
 def _creator(where: str, spec: EnvSpec) -> Any:
@@ -168,7 +168,7 @@ def _creator(where: str, spec: EnvSpec) -> Any:
         with silent():
             return load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
     except Exception as error:
-        raise ConfigError(f"env={where}: {reason(error)}") from error
+        raise failed(where, error) from error
 
 
 def _without_checks(env: Any) -> Any:
@@ -176,8 +176,3 @@ def _without_checks(env: Any) -> Any:
     while type(env) in (OrderEnforcing, TimeLimit):
         env = env.env
     return env
-
-
-def _given(changed: Mapping[str, Any]) -> str:
-    told = ", ".join(f"env.{word}={value!r}" for word, value in changed.items())
-    return f" (with {told})" if told else ""

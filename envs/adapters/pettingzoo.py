@@ -28,14 +28,14 @@ from pydantic import Field
 from league.envs.adapters import file_of, own_maker
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
-from league.envs.adapters.probing import examined, has_box2d, reason
+from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.roles import Deeds, Views
 from league.envs.adapters.spaces import Acts, Seen, range_of, spec_parts
 from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table, agents_of
 from league.envs.match import Match, MatchGame
 from league.envs.mixtures import choices_of
 from league.envs.row import MatchError, Rules
-from league.errors import ConfigError, nearest
+from league.errors import ConfigError, described, nearest
 from league.types import SEATS, FloatArray, Utility
 
 REWARD = "reward"
@@ -123,8 +123,7 @@ class ZooMatch(Match):
             self._stage = table, self._seed, len(self._log)
             picture = table.render()
         except Exception as error:
-            words = " ".join(str(error).split())
-            raise MatchError(f"{self.name} cannot be drawn: {type(error).__name__}: {words}") from error
+            raise MatchError(f"{self.name} cannot be drawn: {described(error)}") from error
         if picture.ndim != 3 or picture.shape[-1] != 3:
             raise MatchError(f"{self.name} cannot be drawn: its picture has the shape {picture.shape}")
         return picture
@@ -265,7 +264,7 @@ class _Environment:
             facts = self._facts_of(env, make)
             return facts, lambda: _table(facts), has_box2d(env)
 
-        return examined(self._where, look, "let it draw from what reset(seed) seeds alone")
+        return examined(self._where, look, "let it draw from what reset(seed) seeds alone", keywords)
 
     def _facts_of(self, env: Any, make: Any) -> Facts:
         agents = agents_of(env)
@@ -333,7 +332,7 @@ def _module(where: str, name: str) -> ModuleType:
         with silent():
             return import_module(path)
     except Exception as error:  # whatever its own code raises
-        raise ConfigError(f"env={where}: {reason(error)}") from error
+        raise failed(where, error) from error
 
 
 def _known() -> dict[str, str]:

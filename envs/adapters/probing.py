@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -13,7 +13,7 @@ from league.envs.adapters.apart import Drawn
 from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import SpaceError
 from league.envs.sources import line_of
-from league.errors import ConfigError, LeagueError
+from league.errors import CodeError, ConfigError, LeagueError, described
 
 FactsOf = TypeVar("FactsOf", bound=Any)
 STEPS = 256
@@ -105,7 +105,10 @@ def probe(make: Callable[[], Played]) -> Found:
 
 
 def examined(
-    where: str, look: Callable[[], tuple[FactsOf, Callable[[], Played], bool]], hint: str, given: str = ""
+    where: str,
+    look: Callable[[], tuple[FactsOf, Callable[[], Played], bool]],
+    hint: str,
+    given: Mapping[str, Any],
 ) -> FactsOf:
     """The facts of an environment, completed with what a trial of it shows.
 
@@ -113,22 +116,23 @@ def examined(
         where: how errors call it.
         look: gives the facts, what makes a copy by them, and whether each episode needs a new environment.
         hint: what would make it deterministic.
-        given: what its user has set, for errors of its own.
+        given: the keywords that are set, for errors of its own.
 
     Raises:
-        ConfigError: its own code fails, its spaces cannot be, or it is not deterministic.
+        CodeError: its own code fails.
+        ConfigError: its spaces cannot be, or it is not deterministic.
     """
     try:
         facts, make, remembers = look()
         found = probe(make)
     except ReplyError as error:
-        raise ConfigError(f"env={where}: {error}; mend the environment, or wrap it{given}") from None
+        raise ConfigError(f"env={where}: {error}; mend the environment, or wrap it{_with(given)}") from None
     except LeagueError:
         raise
     except SpaceError as error:
         raise ConfigError(f"env={where}: {error}; take another environment, or wrap it") from None
     except Exception as error:  # whatever its own code raises
-        raise ConfigError(f"env={where}: {reason(error)}{given}{line_of(error)}") from error
+        raise failed(where, error, given) from error
     if found.problem:
         raise ConfigError(f"env={where}: {found.problem}, so a match could not be played again; {hint}")
     remembers = found.remembers or remembers
@@ -143,13 +147,23 @@ def has_box2d(env: Any) -> bool:
     return any(type(world).__module__.startswith("Box2D") for world in worlds)
 
 
+def failed(where: str, error: Exception, given: Mapping[str, Any] | None = None) -> LeagueError:
+    """What an environment's code raised: a setting's error if something is not installed or keywords are given."""
+    kind = ConfigError if given or isinstance(error, ModuleNotFoundError) else CodeError
+    return kind(f"env={where}: {reason(error)}{_with(given)}{line_of(error)}")
+
+
+def _with(given: Mapping[str, Any] | None) -> str:
+    told = ", ".join(f"env.{word}={value!r}" for word, value in (given or {}).items())
+    return f" (with {told})" if told else ""
+
+
 def reason(error: Exception) -> str:
     """What a library's own code raised, on a line; of what is missing, what to install."""
-    words = " ".join(str(error).split())
     if isinstance(error, ModuleNotFoundError) and error.name:
         top = error.name.partition(".")[0]
         return f"{top} is not installed; pip install {BROUGHT_BY.get(top, f'what brings {top}')}"
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+    return described(error)
 
 
 def _plays_again(one: Played, opening: list[npt.NDArray[Any]]) -> bool:

@@ -21,6 +21,7 @@ from league.envs.adapters.spaces import Acts, Seen, mask_of
 from league.envs.choices import Choices
 from league.envs.match import Match
 from league.envs.row import RANDOM, MatchError, Rules
+from league.errors import described
 from league.types import SEATS, FloatArray
 
 WORLD = "world"
@@ -276,8 +277,7 @@ class SoloMatch(Match):
             self._stage[seat] = copy, self._seed, len(log)
             picture = copy.render()
         except Exception as error:  # libraries have errors of their own for what is not installed
-            words = " ".join(str(error).split())
-            raise MatchError(f"{self.name} cannot be drawn: {type(error).__name__}: {words}") from error
+            raise MatchError(f"{self.name} cannot be drawn: {described(error)}") from error
         if picture.ndim != 3 or picture.shape[-1] != 3:
             raise MatchError(f"{self.name} cannot be drawn: its picture has the shape {picture.shape}")
         return picture

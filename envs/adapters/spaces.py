@@ -272,7 +272,7 @@ def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
     elif isinstance(space, spaces.MultiDiscrete):
         firsts = np.asarray(space.start).ravel()
         size, count = int(space.nvec.size), int(space.nvec.max())
-        yield _tokens(keys, (size,), count, lambda x: np.asarray(x).ravel() - firsts, space)
+        yield _tokens(keys, (size,), count, lambda x: np.asarray(x).reshape(size) - firsts, space)
     elif isinstance(space, spaces.MultiBinary):
         size = int(np.prod(space.shape))
         yield _Leaf(keys, "numbers", (size,), 0, lambda x: np.asarray(x).ravel(), space, (0.0, 1.0))
@@ -313,7 +313,7 @@ def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
     bounds = (-MOST, MOST) if unbounded else (-1.0, 1.0)
 
     def numbers(x: Any) -> npt.NDArray[Any]:
-        return np.asarray(np.asarray(x, np.float64).ravel() * scales + shifts)
+        return np.asarray(np.asarray(x, np.float64).reshape(len(scales)) * scales + shifts)
 
     return _Leaf(keys, "numbers", (len(low),), 0, numbers, space, bounds, unbounded)
 

@@ -204,9 +204,13 @@ class Table:
         if len(self.agents) != SEATS:
             raise ReplyError(f"the agents {told(list(self.agents))}, which must be {SEATS}")
 
-    def _need_known(self, agent: Any) -> None:
+    def _need_known(self, agent: Any, whose: str = "an agent ") -> None:
         if agent not in self.agents:
-            raise ReplyError(f"an agent {agent!r}, which is none of {told(list(self.agents))}")
+            raise ReplyError(f"{whose}{agent!r}, which is none of {told(list(self.agents))}")
+
+
+OF_AGENTS = ("terminations", "truncations", "infos")
+"""What an AEC environment has by agent."""
 
 
 class InTurns(Table):
@@ -232,11 +236,11 @@ class InTurns(Table):
 
     def _look(self) -> None:
         env = self._env
+        terminated, truncated, infos = (by_agent(name, getattr(env, name, None)) for name in OF_AGENTS)
         for player, agent in enumerate(self.agents):
             if agent in env.agents:
-                self._see(player, env.observe(agent), by_agent("infos", env.infos).get(agent))
-            terminated, truncated = env.terminations.get(agent, False), env.truncations.get(agent, False)
-            self._note_end(player, terminated, truncated)
+                self._see(player, env.observe(agent), infos.get(agent))
+            self._note_end(player, terminated.get(agent, False), truncated.get(agent, False))
 
     def _go_on(self) -> None:
         """Pays whose turn it is, and takes out who is out."""
@@ -245,7 +249,10 @@ class InTurns(Table):
             if not env.agents:
                 self.to_act = ()
                 return
-            self._need_known(env.agent_selection)
+            self._need_known(env.agent_selection, "agent_selection=")
+            for name in OF_AGENTS:
+                if env.agent_selection not in getattr(env, name):
+                    raise ReplyError(f"{name} without agent {env.agent_selection!r}, which is in `agents`")
             player = self.agents.index(env.agent_selection)
             _, paid, terminated, truncated, _ = stepped(env.last(observe=False), LAST)
             self.paid[player] += reward_of(paid, self._whose(player))

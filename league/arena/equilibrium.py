@@ -53,7 +53,7 @@ def nashconv(
         agent: its name (`league.arena.agents.find_agent`).
         env, policy: as for `league.evaluate`.
         store: the DuckDB file.
-        say: is told where the game is not what the agent began with.
+        say: receives a line where the game has changed since the agent was trained.
 
     Raises:
         UsageError: no such agent, a bot, which tells no probabilities, or a game without a tree.

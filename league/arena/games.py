@@ -39,7 +39,8 @@ def enter(env: object, say: Say | None = None) -> str | None:
         say: is told where it cannot be remembered.
 
     Raises:
-        ConfigError: there is no such game, it cannot be imported, or it is none.
+        CodeError: its code raises something.
+        ConfigError: there is no such game, or it is none.
     """
     if env is None:
         return None

@@ -109,7 +109,7 @@ class GateTest:
         """The test of a game.
 
         Raises:
-            UsageError: an option of the other kind, no bound of payoffs, or what the tests refuse.
+            UsageError: an option of the other kind, an unknown bound of payoffs, or a test with impossible values.
         """
         utility = spec.utility
         others = ("payoff0", "payoff1", "payoff_bound") if utility is None else ("elo0", "elo1", "elo_model")
@@ -121,7 +121,7 @@ class GateTest:
         if utility is None:
             points = 0.0 if self.elo0 is None else self.elo0, 35.0 if self.elo1 is None else self.elo1
             return Sprt(*points, self.alpha, self.beta, self.elo_model or "logistic")  # type: ignore[arg-type]
-        bound = self.payoff_bound or utility.bound
+        bound = utility.bound if self.payoff_bound is None else self.payoff_bound
         if bound is None:
             raise UsageError(
                 f"payoff_bound: {spec.name} does not say how much a match can pay, which the test needs; pass"
@@ -178,7 +178,7 @@ def gate(
 
     Raises:
         UsageError: as `league.arena.agents.evaluate`; or without B, an A that is no run's snapshot, or is the champion;
-            or a test of the other kind of game.
+            or a test of the other kind of game, or a match that pays more than the test's bound.
         StoreError, SnapshotError: as `league.arena.agents.evaluate`.
     """
     check_games(max_games, "max_games")
@@ -274,9 +274,9 @@ class _Trial:
             advance("games", 2 * int(self.pairs.sum()), max_games)
             results = play_meeting(meeting, games, seed=int(drawn >> 1), run=row.gate, update=batch, greedy=is_greedy)
             with put_off():  # what is stored is what is counted
+                self.llr = _evidence(test, [*self.games, *results], first.agent_id)
                 self.games += results
                 self.pairs += pair_counts(_pairs(results, first.agent_id))
-                self.llr = _evidence(test, self.games, first.agent_id)
                 if store is not None:
                     store.add_matches(results)
                     store.flush()
@@ -424,5 +424,4 @@ def _evidence(test: Sprt | MeanTest, results: Sequence[MatchResult], agent_id: s
     """What a test decides by, after these games."""
     if isinstance(test, Sprt):
         return test.llr(pair_counts(_pairs(results, agent_id)))
-    paid = [[game.payoff_of(agent_id) or 0.0 for game in pair] for pair in _paired(results)]
-    return test.evidence([sum(pair) / SEATS for pair in paid])
+    return test.evidence([[game.payoff_of(agent_id) or 0.0 for game in pair] for pair in _paired(results)])

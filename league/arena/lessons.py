@@ -9,7 +9,7 @@ from typing import Any
 from league.config.models import Config, LessonConfig, Option
 from league.envs import registry
 from league.envs.game_checks import check_quickly
-from league.errors import ConfigError, ContractError
+from league.errors import CodeError, ConfigError, ContractError
 from league.types import GameSpec
 
 ALIKE = (
@@ -91,6 +91,6 @@ def _named(lesson: LessonConfig) -> Iterator[None]:
     where = f"env.curriculum, from={lesson.begins} with {words(lesson.options)}"
     try:
         yield
-    except (ConfigError, ContractError) as error:
+    except (CodeError, ConfigError, ContractError) as error:
         problem = str(error).partition("; change it with --set")[0]
         raise type(error)(f"{where}: {problem}") from None

@@ -83,7 +83,8 @@ def enter(bots: object = None, sampler: object = None, policy: object = None, sa
         say: is told where something cannot be remembered.
 
     Raises:
-        ConfigError: there is no such part, it cannot be imported, or it is none.
+        CodeError: its code raises something.
+        ConfigError: there is no such part, or it is none.
     """
     things_given: dict[Kind, object] = {"bot": bots, "sampler": sampler, "policy": policy}
     parts: list[Part] = []

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 from league.acts import act
 from league.arena.games import find_again
 from league.envs import registry
-from league.errors import LeagueError, UsageError, one_line
+from league.errors import LeagueError, UsageError, as_users, one_line, users_line
 from league.play.evaluation import MAX_STEPS
 from league.play.recording import FORMAT, Tape, body_hash, unpack
 from league.schema import FrozenModel, open_regular, read_file
@@ -242,6 +242,7 @@ class Playback:
         """Plays the match: yields before each step what is decided in it, and at the end compares how it ended.
 
         Raises:
+            CodeError: the game's own code raises something.
             LeagueError: the game plays another match: it ends otherwise, or takes an action of the file for none.
         """
         replay = self.replay
@@ -251,7 +252,8 @@ class Playback:
             batch.reset(np.array([replay.seed], np.uint64))
             yield from self._steps(batch)
         except (ValueError, IndexError) as error:
-            raise self._other(" ".join(str(error).split())) from None
+            own = as_users(error) if users_line(error) else None
+            raise own or self._other(" ".join(str(error).split())) from error
         finally:
             if isinstance(batch, Closing):
                 batch.close()

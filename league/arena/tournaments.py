@@ -27,14 +27,14 @@ from league.arena.agents import (
 from league.arena.parts import enter as enter_parts
 from league.boards import plots
 from league.boards.rating import rate_counts
-from league.errors import DEFAULT_STORE, UsageError, nearest
+from league.errors import DEFAULT_STORE, Interrupted, UsageError, nearest
 from league.maths.davidson import Ints
 from league.maths.pairs import PairSums, Played
 from league.maths.ratings import Difference, PairCounts, Ratings, Unit
 from league.maths.record import Record
 from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
 from league.play.evaluation import check_games, clustered, distinct
-from league.signals import Interrupted, put_off, settings_kept
+from league.signals import put_off, settings_kept
 from league.store.rows import GameRow, Sampling, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, SEATS, MatchResult

@@ -11,10 +11,10 @@ from pathlib import Path
 from league.arena import film, pages, replays, terminal
 from league.arena.agents import Meeting, check_seed, find_agent, meet, store_for
 from league.arena.bouts import Bout, play_out
-from league.arena.frames import course_of
+from league.arena.frames import Course, course_of
 from league.arena.minds import Minds, minds_of
 from league.arena.parts import enter as enter_parts
-from league.arena.replays import Playback
+from league.arena.replays import Playback, Replay
 from league.errors import DEFAULT_STORE, UsageError
 from league.store.store import Store
 from league.types import SEATS
@@ -101,8 +101,7 @@ def watch(
         film.check(path, seconds, start)
     check_seed(seed)
     match = _found(a, against, Wishes(seed, greedy, kept, env, bots, policy, device, store, say))
-    replay, playback = match.playback.replay, match.playback
-    dt = playback.seconds_per_step
+    replay, dt = match.playback.replay, match.playback.seconds_per_step
     whole, skipped = replay.steps * dt, round(start / dt)
     if skipped >= replay.steps:
         raise UsageError(f"start={start:g}: the match has {whole:.1f} seconds; pass an earlier --start")
@@ -111,36 +110,39 @@ def watch(
     if path is not None and path.suffix == replays.SUFFIX:
         replays.save(match.text, path)
         return Film(str(path), *replay.names, shown, 0, whole, whole, winner)
-    if path is None:
-        course = course_of(playback, None, None if seconds is None else skipped + max(1, round(seconds / dt)))
-        course.skip(skipped)
-        terminal.play(replay, course, boxes=boxes)
-        return Film(
-            "",
-            *replay.names,
-            shown,
-            len(course.frames),
-            (skipped + len(course.frames)) * dt,
-            whole,
-            winner,
-            skipped * dt,
-        )
-    is_page, title = path.suffix == ".html", f"{replay.names[0]} against {replay.names[1]}"
-    limit = seconds if seconds is not None or is_page else film.MAX_SECONDS
-    most = None if limit is None else skipped + max(1, round(limit / dt))
-    how = {"size": film.SIZES.get(path.suffix, film.SIZES[".gif"]), "show_boxes": boxes, "names": replay.names}
-    course = course_of(playback, match.minds() if is_page else None, most, how)
+    is_film = path is not None and path.suffix != ".html"
+    limit = film.MAX_SECONDS if seconds is None and is_film else seconds
+    course = _course(match, path, None if limit is None else skipped + max(1, round(limit / dt)), boxes)
     course.skip(skipped)
-    end, start = (skipped + len(course.frames)) * dt, skipped * dt
-    if is_page:
+    end = (skipped + len(course.frames)) * dt
+    frames = _show(replay, course, path, boxes)
+    return Film("" if path is None else str(path), *replay.names, shown, frames, end, whole, winner, skipped * dt)
+
+
+def _course(match: Match, path: Path | None, most: int | None, boxes: bool) -> Course:
+    """The first `most` moments of a match, with what its nets made of them where a page shows it."""
+    if path is None:
+        return course_of(match.playback, None, most)
+    size, names = film.SIZES.get(path.suffix, film.SIZES[".gif"]), match.playback.replay.names
+    how = {"size": size, "show_boxes": boxes, "names": names}
+    return course_of(match.playback, match.minds() if path.suffix == ".html" else None, most, how)
+
+
+def _show(replay: Replay, course: Course, path: Path | None, boxes: bool) -> int:
+    """Draws a match in the terminal, or as a page, a film or its last picture in a file; returns how many pictures."""
+    if path is None:
+        terminal.play(replay, course, boxes=boxes)
+        return len(course.frames)
+    if path.suffix == ".html":
+        title = f"{replay.names[0]} against {replay.names[1]}"
         pages.save(pages.document(replay, course, boxes=boxes), title, path)
-        return Film(str(path), *replay.names, shown, len(course.frames), end, whole, winner, start)
+        return len(course.frames)
     if path.suffix == ".png":
         course.frames = course.frames[-1:]
     strip = film.Strip(course, film.SIZES[path.suffix], boxes=boxes, names=replay.names)
     pictures = [strip[0]] if path.suffix == ".png" else strip
     film.save(pictures, path, strip.seconds)
-    return Film(str(path), *replay.names, shown, len(pictures), end, whole, winner, start)
+    return len(pictures)
 
 
 @dataclass(frozen=True)

@@ -251,9 +251,9 @@ def leaderboard(
 ) -> Leaderboard:
     """Ranks the agents of every game in the store, of one run's game, or of one game.
 
-    Ratings are those of `league.boards.rating.rate`. With `run`, only that run's snapshots, the bots and whoever its
-    snapshots met are shown, and only that run as a learner; the ratings are the same. What is new goes into the table
-    `rating`, for queries, if nobody else has the store at this moment.
+    Ratings are those of `league.boards.rating.rate`. With `run`, only that run's snapshots, their opponents and
+    the bots are shown, and only that run as a learner; the ratings are the same. New ratings go into the table
+    `rating`, for queries, unless another process has the store open.
 
     Args:
         store: the match store.

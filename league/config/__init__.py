@@ -37,7 +37,7 @@ MAX_TOML_BYTES = 2**20
 Layer = dict[str, dict[str, Any]]
 ROLE = "role"
 """The section of a league's roles, which `league.pool.roles` checks and a league's rows keep."""
-BITS = 7
+BITS = 9
 """Raised by each change of what the same config and seed play or learn, bit for bit on a CPU (CONTRIBUTING.md). It is
 written into states and snapshots, and is no part of the fingerprint."""
 OWN_LENGTH = " steps"
@@ -251,7 +251,7 @@ def stage_called(stage: str, config: Config) -> str:
 
 
 def longer_stages(stage: str, steps: int) -> list[str]:
-    """The stages that carry on a finished run that is called so (`stage_called`) and has made so many steps."""
+    """The stages that carry on a finished run of `steps` steps, by the name of its stage (`stage_called`)."""
     table = read_toml(SOURCE, "the hyperparameter source")["stage"]
     is_own = stage.endswith(OWN_LENGTH)
     return [

@@ -217,11 +217,9 @@ class PoolConfig(Section):
     live_nets: Annotated[int, Field(ge=1, le=MAX_LIVE_NETS)]
     """K: frozen nets that rows draw among at one time."""
     snapshot_every: Count
-    """Steps between snapshots, up to snapshot_every_until."""
-    snapshot_every_until: Natural
-    """Steps; beyond these, snapshot_every_after holds."""
+    """Steps between snapshots at first; later four of them a doubling of the steps, up to snapshot_every_after."""
     snapshot_every_after: Count
-    """Steps between snapshots later on."""
+    """The most steps between snapshots."""
 
     @model_validator(mode="after")
     def _shares_sum_to_one(self) -> PoolConfig:

@@ -61,24 +61,28 @@ def num_updates(config: Config) -> int:
 
 
 def next_snapshot_mark(config: Config, steps: int) -> int:
-    """The first mark of the snapshot schedule after `steps`.
+    """The first mark of the snapshot schedule after `steps`: a multiple of the gap that holds there.
 
-    Marks are the multiples of `snapshot_every` up to `snapshot_every_until`, then those of `snapshot_every_after`.
+    The gap is `snapshot_every` at first, and from 8, 16, 32, ... of it on 2, 4, 8, ... times as wide, so that every
+    doubling of the steps has four marks, up to `snapshot_every_after`.
     """
-    pool = config.pool
-    mark = (steps // pool.snapshot_every + 1) * pool.snapshot_every
-    if mark <= pool.snapshot_every_until:
-        return mark
-    start = max(steps, pool.snapshot_every_until)
-    return (start // pool.snapshot_every_after + 1) * pool.snapshot_every_after
+    gap = _gap(config, steps)
+    return (steps // gap + 1) * gap
+
+
+def _gap(config: Config, steps: int) -> int:
+    """Steps between two marks at `steps`."""
+    first, most = config.pool.snapshot_every, config.pool.snapshot_every_after
+    return min(first << max(0, (steps // (4 * first)).bit_length() - 1), most)
 
 
 def num_snapshot_marks(config: Config, upto: int) -> int:
     """How many marks the snapshot schedule has in (0, `upto`]."""
-    pool = config.pool
-    early = min(upto, pool.snapshot_every_until)
-    late = max(0, upto // pool.snapshot_every_after - pool.snapshot_every_until // pool.snapshot_every_after)
-    return early // pool.snapshot_every + late
+    marks = steps = 0
+    while _gap(config, steps) < config.pool.snapshot_every_after and next_snapshot_mark(config, steps) <= upto:
+        marks, steps = marks + 1, next_snapshot_mark(config, steps)
+    gap = _gap(config, steps)
+    return marks + max(0, upto // gap - steps // gap)
 
 
 def snapshot_updates(config: Config, upto: int) -> Iterator[int]:

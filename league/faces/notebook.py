@@ -176,7 +176,7 @@ def in_notebook() -> bool:
 def shown(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` with its progress shown: in a notebook below the cell, else that of a training on stderr.
 
-    A `watcher` that is given is the only one; `watcher=()` shows nothing, and on stderr `run.verbosity=0` neither.
+    A `watcher` that is given is the only one; `watcher=()` shows nothing; nor does `run.verbosity=0` on stderr.
     """
     watches = "watcher" in signature(function).parameters
 

@@ -96,12 +96,12 @@ def finite(games: Games, told: Games) -> tuple[Ints, Bools, Games]:
     American Mathematical Monthly 64:28). An agent alone is rated against nobody.
 
     Args:
-        games: all games, of which chains say who is above whom.
+        games: all games; chains of them order the agents.
         told: those that tell strengths (`informative`).
 
     Returns:
         (N,) the signs of infinite ratings: against the most such agents of a linked group, or where there are none
-        against everybody; (N,) whether an agent has a finite rating; the games among those that have one. Of games
+        against all; (N,) whether an agent has a finite rating; the games among those that have one. Of games
         between two such sets of agents the favourite won all, and in the limit they tell nothing more.
     """
     n, graph = games.num_agents, _scored(games)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from league.errors import UsageError
+from league.types import SEATS
 
 ALPHA = 0.05
 """Of an interval: how often it misses the mean, at most."""
@@ -97,10 +98,11 @@ class MeanTest:
     """The test of H0, a match pays A at most `payoff0`, against H1, it pays A at least `payoff1`, in the game's units.
 
     alpha: the most often that H1 is accepted where H0 holds, however often the test is looked at; beta: the most often
-    that H0 is accepted where H1 holds. bound: of a payoff's size.
+    that H0 is accepted where H1 holds. bound: the most that a match can pay or cost.
 
     Raises:
-        UsageError: the payoffs are not in order or beyond the bound, or an error is not between 0 and 1/2.
+        UsageError: the bound is no finite number above 0, the payoffs are not in order or beyond it, or an error is
+            not between 0 and 1/2.
     """
 
     payoff0: float
@@ -113,6 +115,11 @@ class MeanTest:
         for name, error in (("alpha", self.alpha), ("beta", self.beta)):
             if not 0.0 < error < 0.5:
                 raise UsageError(f"{name}={error:g}: the share of wrong answers, above 0 and below 0.5; try 0.05")
+        if not 0.0 < self.bound < math.inf:
+            raise UsageError(
+                f"payoff_bound={self.bound:g}: the most that a match can pay is a finite number above 0; pass"
+                f" --payoff-bound X, the largest payoff of a match"
+            )
         if not -self.bound <= self.payoff0 < self.payoff1 <= self.bound:
             raise UsageError(
                 f"payoff0={self.payoff0:g}, payoff1={self.payoff1:g}: payoff0 must be below payoff1, both within the"
@@ -129,12 +136,21 @@ class MeanTest:
         """At this evidence or above, H1 is accepted."""
         return -math.log(self.alpha)
 
-    def evidence(self, pairs: Sequence[float]) -> float:
+    def evidence(self, payoffs: npt.ArrayLike) -> float:
         """The logarithm of what betting against H0 has grown to, or minus that of betting against H1, if it is more.
 
-        pairs: A's mean payoff in each pair of games, in the order of play.
+        payoffs: (P, 2), A's in the two games of each pair, in the order of play.
+
+        Raises:
+            UsageError: a match paid more than the bound, on which the probabilities of errors rest.
         """
-        values = 0.5 + np.asarray(pairs, np.float64) / (2.0 * self.bound)
+        paid = np.asarray(payoffs, np.float64).reshape(-1, SEATS)
+        if (most := float(np.abs(paid).max(initial=0.0))) > self.bound:
+            raise UsageError(
+                f"payoff_bound={self.bound:g}: a match paid {most:g}; the test needs the most that a match can pay;"
+                f" pass --payoff-bound {most:g} or more"
+            )
+        values = 0.5 + paid.mean(axis=1) / (2.0 * self.bound)
         low, high = (0.5 + payoff / (2.0 * self.bound) for payoff in (self.payoff0, self.payoff1))
         above, below = _grown(values, low), _grown(1.0 - values, 1.0 - high)
         return above if above >= below else -below

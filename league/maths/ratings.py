@@ -1,4 +1,4 @@
-"""Who is how strong: Elo as a moving display, Bradley-Terry with its uncertainty for agents that do not change, and of
+"""Ratings: Elo as a moving display, Bradley-Terry with its uncertainty for agents that do not change, and of
 games with a utility what agents are paid (`payoffs.py`).
 
 The first two use Elo's scale: a difference of `d` points means odds of 10 ** (d / 400) of a win against a loss, and
@@ -159,8 +159,8 @@ class Ratings:
     infinite: agents whose rating is not finite, which only a prior without draws leaves; they are in no array.
     undetermined: which of the first seat's advantage and the weight of draws have no finite estimate, likewise.
     unit: `elo`, Bradley-Terry's model of wins, draws and losses; `payoff`, a match's payoff in the units of the game's
-    utility, by least squares: then all that is said to be in Elo points is in these, and scores of pairs are payoffs.
-    effect: the design effect of games in pairs (`PairSums.effect`): so many games of a pair tell as much as one alone.
+    utility, by least squares: then these units stand for Elo points, and scores of pairs are payoffs.
+    effect: the design effect of games in pairs (`PairSums.effect`): the games in pairs that tell as much as one alone.
     """
 
     agents: tuple[str, ...]
@@ -179,7 +179,7 @@ class Ratings:
     pairs: Pairs
     model: Posterior
     prior: Prior
-    infinite: tuple[Infinite, ...]
+    infinite: tuple[Infinite, ...] = ()
     undetermined: tuple[Parameter, ...] = ()
     unit: Unit = "elo"
     effect: float = 1.0
@@ -386,7 +386,7 @@ def bradley_terry(
         prior: what is believed before any game. With `draws` 0, agents whose rating is then infinite are only named.
     """
     rated, games = _indexed(counts, lineage, agents)
-    won, drawn, lost = (_per_agent(games, *x) for x in _seen_from_both(games))
+    record = _record(games)
     effect = 1.0 if counts.sums is None else counts.sums.effect
     games = replace(games, wins=games.wins / effect, draws=games.draws / effect, losses=games.losses / effect)
     infinite: tuple[Infinite, ...] = ()
@@ -396,35 +396,14 @@ def bradley_terry(
         sign, is_finite, games = finite(games, told)
         infinite = tuple(Infinite(rated[i], int(sign[i])) for i in np.flatnonzero(~is_finite))
         rated = tuple(rated[i] for i in np.flatnonzero(is_finite))
-        won, drawn, lost = won[is_finite], drawn[is_finite], lost[is_finite]
+        won, drawn, lost = record
+        record = won[is_finite], drawn[is_finite], lost[is_finite]
     model = fit(games, prior)
-    held = rated.index(anchor) if anchor in rated else None
-    group = _ranked_groups(games, held)
-    rating, deviation = _anchored(model, group, held, anchor_rating, ELO_SCALE)
-    seat, half = model.seat * ELO_SCALE, Z95 * math.sqrt(model.joint.others[0, 0]) * ELO_SCALE
     dispersion, freedom, pairs = _surprises(games, model)
-    pairs = replace(pairs, games=np.rint(pairs.games * effect))
-    return Ratings(
-        agents=rated,
-        rating=rating,
-        lower=rating - Z95 * deviation,
-        upper=rating + Z95 * deviation,
-        wins=won,
-        draws=drawn,
-        losses=lost,
-        group=group,
-        anchors=tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group))),
-        anchor_rating=anchor_rating,
-        seat=Difference(seat, seat - half, seat + half) if games.seated.any() else None,
-        dispersion=dispersion,
-        freedom=freedom,
-        pairs=pairs,
-        model=model,
-        prior=prior,
-        infinite=infinite,
-        undetermined=undetermined,
-        effect=effect,
-    )
+    surprises = dispersion, freedom, replace(pairs, games=np.rint(pairs.games * effect))
+    is_seated = bool(games.seated.any())
+    found = _ratings(rated, games, record, model, surprises, (anchor, anchor_rating), is_seated, prior, "elo")
+    return replace(found, infinite=infinite, undetermined=undetermined, effect=effect)
 
 
 def payoff_ratings(
@@ -437,33 +416,58 @@ def payoff_ratings(
         anchor, anchor_rating, agents: as of `bradley_terry`, in the units of the game's utility.
     """
     rated, games = _indexed(counts, (), agents)
-    won, drawn, lost = (_per_agent(games, *x) for x in _seen_from_both(games))
+    record = _record(games)
     sums = counts.sums or PairSums.of(())
     model, ends, variance, mean = payoffs.fit(sums, rated)
-    held = rated.index(anchor) if anchor in rated else None
+    surprises = _payoff_surprises(model, ends, variance, mean, sums, rated)
+    is_seated, prior = bool(sums.column("pairs").any()), Prior(draws=0.0, lineage=0.0)
+    return _ratings(rated, games, record, model, surprises, (anchor, anchor_rating), is_seated, prior, "payoff")
+
+
+def _ratings(
+    agents: tuple[str, ...],
+    games: Games,
+    record: tuple[Ints, Ints, Ints],
+    model: Posterior,
+    surprises: tuple[float | None, float, Pairs],
+    anchored: tuple[str | None, float],
+    is_seated: bool,
+    prior: Prior,
+    unit: Unit,
+) -> Ratings:
+    """The ratings and intervals of N agents with these strengths.
+
+    record: wins, draws and losses, (N,) each. surprises: dispersion, freedom and pairs. anchored: the anchor and its
+    rating. is_seated: whether the first seat's advantage is known.
+    """
+    scale = ELO_SCALE if unit == "elo" else 1.0
+    anchor, anchor_rating = anchored
+    held = agents.index(anchor) if anchor in agents else None
     group = _ranked_groups(games, held)
-    rating, deviation = _anchored(model, group, held, anchor_rating, 1.0)
-    half = Z95 * math.sqrt(model.joint.others[0, 0])
-    dispersion, freedom, pairs = _payoff_surprises(model, ends, variance, mean, sums, rated)
+    rating, deviation = _anchored(model, group, held, anchor_rating, scale)
+    seat, half = model.seat * scale, Z95 * math.sqrt(model.joint.others[0, 0]) * scale
+    anchors = tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group)))
+    span = Difference(seat, seat - half, seat + half) if is_seated else None
+    wins, draws, losses = record
+    dispersion, freedom, pairs = surprises
     return Ratings(
-        agents=rated,
+        agents=agents,
         rating=rating,
         lower=rating - Z95 * deviation,
         upper=rating + Z95 * deviation,
-        wins=won,
-        draws=drawn,
-        losses=lost,
+        wins=wins,
+        draws=draws,
+        losses=losses,
         group=group,
-        anchors=tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group))),
+        anchors=anchors,
         anchor_rating=anchor_rating,
-        seat=Difference(model.seat, model.seat - half, model.seat + half) if sums.column("pairs").any() else None,
+        seat=span,
         dispersion=dispersion,
         freedom=freedom,
         pairs=pairs,
         model=model,
-        prior=Prior(draws=0.0, lineage=0.0),
-        infinite=(),
-        unit="payoff",
+        prior=prior,
+        unit=unit,
     )
 
 
@@ -526,9 +530,13 @@ def _indexed(
     )
 
 
-def _seen_from_both(games: Games) -> list[tuple[Floats, Floats]]:
-    """Wins, draws and losses of the first agent of each pair, and of the second."""
-    return [(games.wins, games.losses), (games.draws, games.draws), (games.losses, games.wins)]
+def _record(games: Games) -> tuple[Ints, Ints, Ints]:
+    """Wins, draws and losses of each agent, (N,) each."""
+    return (
+        _per_agent(games, games.wins, games.losses),
+        _per_agent(games, games.draws, games.draws),
+        _per_agent(games, games.losses, games.wins),
+    )
 
 
 def _per_agent(games: Games, first: Floats, second: Floats) -> Ints:

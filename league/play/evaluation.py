@@ -88,7 +88,7 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Count:
-    """What the progress of matches counts from: so many games and steps were played before, of `total` games."""
+    """What the progress of matches counts from: `done` of `total` games and `steps` steps were played before."""
 
     total: int
     name: str = "matches"
@@ -163,10 +163,7 @@ def play(
     for pairing in pairings:
         check_games(pairing.games)
     plan = _Plan(pairings)
-    entropy = [word for pairing in pairings for word in (pairing.seed & 0xFFFFFFFF, pairing.seed >> 32)]
-    drawn = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
-    generator = torch.Generator(_device_of(pairings)).manual_seed(drawn)
-    results: list[MatchResult] = []
+    generator = _generator(pairings)
     count = count or Count(total=int(plan.quota.sum()))
     spent = 0
     advance(count.name, count.done, count.total, count.steps)
@@ -177,13 +174,10 @@ def play(
             batch.controllers[row] = [bot_id(batch, agent) for agent in agents]
         batch.reset(plan.seeds)
         seats = _Seats(batch)
-        recorder = Recorder(batch, plan.first_rows(recording.matches))
-        played, steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
-        sums = np.zeros(batch.reward_terms.shape, np.float64)
-        courses = _Courses(batch, plan.agents, greedy=greedy)
+        matches = _Matches(batch, plan, origin, update, recording, greedy=greedy)
         calls = _Calls(generator, greedy, make_stack, make_graphs(generator) if make_graphs else None)
         families = _families(pairings, plan, view, calls)
-        while (playing := played < plan.quota).any():
+        while (playing := matches.played < plan.quota).any():
             spent += int(playing.sum())
             if limit is not None and spent > limit:
                 return []
@@ -197,46 +191,76 @@ def play(
             if fault is not None:
                 row, seat, problem = fault
                 raise SnapshotError(_refused(pairings, plan.agents[row][seat], problem))
-            recorder.before()
-            seats.step()
-            recorder.after()
-            courses.take()
-            steps += 1
-            _need_ends(batch, steps, playing)
-            sums += batch.reward_terms
+            matches.step(seats, playing)
             watching = seats.watching()
             if watching.any():
                 view.pull()
                 for family in families:
                     family.watch(watching)
-            ended = np.flatnonzero((batch.terminated | batch.truncated) & playing)
-            for row in ended.tolist():
-                result = match_result(
-                    batch,
-                    row,
-                    sums[row],
-                    **asdict(origin),
-                    kind="evaluation",
-                    update=update,
-                    ordinal=int(played[row]),
-                    agents=plan.agents[row],
-                    steps=int(steps[row]),
-                    sampling="greedy" if greedy else "sample",
-                    course=courses.of(row),
-                )
-                tape = recorder.finish(row)
-                if tape is not None:
-                    text = tape.written(recording.game, result, plan.names(row))
-                    result = replace(result, replay=text)
-                results.append(result)
-            advance(count.name, count.done + len(results), count.total, count.steps + spent)
-            played[ended] += 1
-            steps[ended] = 0
-            sums[ended] = 0
-            courses.clear(ended)
+            ended = matches.finish(playing)
+            advance(count.name, count.done + len(matches.results), count.total, count.steps + spent)
             for family in families:
                 family.clear(ended)
-    return sorted(results, key=lambda result: (result.row, result.ordinal))
+    return sorted(matches.results, key=lambda result: (result.row, result.ordinal))
+
+
+def _generator(pairings: Sequence[Pairing]) -> torch.Generator:
+    """What all nets draw from, by the seeds of all pairings."""
+    entropy = [word for pairing in pairings for word in (pairing.seed & 0xFFFFFFFF, pairing.seed >> 32)]
+    drawn = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
+    return torch.Generator(_device_of(pairings)).manual_seed(drawn)
+
+
+class _Matches:
+    """The match of each row so far, and the results of those that ended."""
+
+    def __init__(
+        self, batch: MatchBatch, plan: _Plan, origin: Origin, update: int, recording: Recording, *, greedy: bool
+    ) -> None:
+        self._batch, self._plan, self._game = batch, plan, recording.game
+        self._written = {**asdict(origin), "update": update, "sampling": "greedy" if greedy else "sample"}
+        self._recorder = Recorder(batch, plan.first_rows(recording.matches))
+        self._courses = _Courses(batch, plan.agents, greedy=greedy)
+        self.played, self._steps = np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.int64)
+        self._sums = np.zeros(batch.reward_terms.shape, np.float64)
+        self.results: list[MatchResult] = []
+
+    def step(self, seats: _Seats, playing: BoolArray) -> None:
+        """Plays the actions that are set."""
+        self._recorder.before()
+        seats.step()
+        self._recorder.after()
+        self._courses.take()
+        self._steps += 1
+        _need_ends(self._batch, self._steps, playing)
+        self._sums += self._batch.reward_terms
+
+    def finish(self, playing: BoolArray) -> npt.NDArray[np.int64]:
+        """Adds the results of the matches that ended; returns their rows."""
+        ended = np.flatnonzero((self._batch.terminated | self._batch.truncated) & playing)
+        self.results += [self._result(row) for row in ended.tolist()]
+        self.played[ended] += 1
+        self._steps[ended] = 0
+        self._sums[ended] = 0
+        self._courses.clear(ended)
+        return ended
+
+    def _result(self, row: int) -> MatchResult:
+        result = match_result(
+            self._batch,
+            row,
+            self._sums[row],
+            **self._written,
+            kind="evaluation",
+            ordinal=int(self.played[row]),
+            agents=self._plan.agents[row],
+            steps=int(self._steps[row]),
+            course=self._courses.of(row),
+        )
+        tape = self._recorder.finish(row)
+        if tape is None:
+            return result
+        return replace(result, replay=tape.written(self._game, result, self._plan.names(row)))
 
 
 class _Courses:
@@ -540,7 +564,7 @@ def summarise(results: Sequence[MatchResult], agent_id: str, bound: float | None
 
 
 def clustered(result: MatchResult) -> tuple[str, str, int]:
-    """What the games of two agents and one seed share, whoever sat where."""
+    """What the games of two agents and one seed share, in both seatings."""
     return min(result.agents), max(result.agents), result.seed
 
 

@@ -36,7 +36,7 @@ class StrictMasks:
 
     Args:
         batch: what is played.
-        make: a batch of the same game and options with so many rows, for this check alone.
+        make: makes a batch of the same game and options with the given number of rows, for this check alone.
         num_lanes: that share the time.
     """
 

@@ -157,7 +157,7 @@ class Results:
         """The inverse of `state_dict`."""
         self._own = {agent: list(counts) for agent, counts in state["own"].items()}
         self._fixed = {(a, b): list(counts) for a, b, *counts in state["fixed"]}
-        self._largest = state.get("largest", 0.0)  # 0 where no match paid
+        self._largest = state["largest"]
         self.measured = {agent: dict(margins) for agent, margins in state["measured"].items()}
 
 

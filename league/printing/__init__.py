@@ -131,7 +131,7 @@ def put(text: str) -> None:
 def say(message: str, quiet: bool = False) -> None:
     """Talk on stderr, unless `quiet`; where nobody takes it the command goes on."""
     if not quiet and sys.stderr is not None:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # ValueError: code of a user has closed it
             print(one_line(brief(message)), file=sys.stderr, flush=True)
 
 

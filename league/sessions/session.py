@@ -28,7 +28,7 @@ from league.boards.verdict import judge
 from league.config.models import Config
 from league.device import describe_device, has_bf16, products_of
 from league.envs import registry
-from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
+from league.errors import DEFAULT_STORE, Interrupted, SnapshotError, StoreError, UsageError
 from league.play.opponents import num_slots_for
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
@@ -37,7 +37,7 @@ from league.sessions.folders import check_folder, instead, need_folder
 from league.sessions.recovery import counters_of, forget_after, recovered_state
 from league.sessions.shelf import FileShelf
 from league.sessions.steady import Steady
-from league.signals import Interrupted, on_signal, received
+from league.signals import on_signal, received
 from league.snapshots import io as snapshot_files
 from league.store.locks import alone
 from league.store.rows import GameRow, RunRow, RunStatus
@@ -280,7 +280,7 @@ class Session:
         if (now.config, now.fingerprint, now.stage) != (plan.found.config, plan.found.fingerprint, plan.found.stage):
             raise UsageError(f"run={name}: another process has just changed its settings; call again to go on")
         for snapshot in [row for row in self._store.snapshots(name) if row.pruned_at is None][-1:]:
-            with suppress(SnapshotError):  # what is damaged is told where it is needed
+            with suppress(SnapshotError):  # damage is reported where the file is needed
                 need_agreement(snapshot_files.load(self._store.path.parent / snapshot.path)[0])
         game, game_id = plan.config.env.name, registry.game_id(plan.config.env.name, plan.config.env.options)
         if game_id != now.game_id:

@@ -21,7 +21,7 @@ from league.arena.parts import thing_of
 from league.config.models import Config, mix_members
 from league.envs import registry
 from league.envs.mixtures import choices_of
-from league.errors import SnapshotError, StoreError, command
+from league.errors import Interrupted, SnapshotError, StoreError, command
 from league.play.bots import BotPolicy
 from league.pool.league_pool import Member, own_snapshots
 from league.sessions.failures import write_evidence
@@ -37,7 +37,7 @@ from league.sessions.folders import (
 )
 from league.sessions.guests import folder_of as guest_folder
 from league.sessions.guests import keep, names
-from league.signals import Interrupted, received
+from league.signals import received
 from league.snapshots import io as snapshot_files
 from league.snapshots.io import Frozen
 from league.snapshots.kept import keep_newest
@@ -253,7 +253,7 @@ class FileShelf:
         counters, like = state["counters"], read_manifest(snapshots_of(self.folder)[-1])
         now = {"step": counters["steps"], "update": counters["update"], "parent": counters["newest"] or None}
         now |= {"fingerprint": self.row.fingerprint, "config": settings.to_json(self.config)}
-        now["return_size"] = ReturnSize(**state["learner"].get("returns", {})).size
+        now["return_size"] = ReturnSize(**state["learner"]["returns"]).size
         about = About(**{name: getattr(like, name) for name in About.model_fields} | now)
         frozen = snapshot_files.freeze(state["learner"]["policy"], about)
         self.drop_stopped()

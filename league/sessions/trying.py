@@ -32,14 +32,14 @@ TRIED_ROWS, TRIED_STEPS = 2, 5
 def try_parts(
     config: Config, spec: GameSpec, *, rows: int = TRIED_ROWS, steps: int = TRIED_STEPS, seed: int = 0
 ) -> None:
-    """Tries the samplers, the bots and the policy of one's own that a run's settings name.
+    """Tries the custom samplers, bots and policy that a run's settings name.
 
     rows, steps, seed: of what the policy is tried on.
 
     Raises:
         ContractError: one breaks a rule.
-        GuardError: a bot or a sampler fails.
-        ConfigError: the policy cannot be made.
+        CodeError: one raises something.
+        ConfigError: what makes the policy gives no network.
     """
     for name in sorted({config.pool.sampler, config.pool.group_sampler} - set(OURS)):
         for num_members in TRIED_MEMBERS:

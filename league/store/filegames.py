@@ -22,7 +22,7 @@ RESULTS: dict[str, int | None] = {
 }
 """Word -> seat, DRAW or None (no result)."""
 UNKNOWN_AGENT = "?"
-"""PGN's player whose name nobody knows, who is no agent."""
+"""PGN's name of an unknown player, who is no agent."""
 UNREADABLE = "cannot be read"
 """Why a bad game is left out."""
 MAX_COUNT = 2**63 - 1

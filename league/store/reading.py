@@ -152,7 +152,7 @@ class Reader:
         Games between two bots count for either sampling. A game that was played before is counted once: without
         sampling, one of the same seats and seed; with it, one that is also at the same place of an evaluation and took
         the same course, so that an evaluation repeated with its seed adds nothing. Games without sampling that all went
-        alike, whatever their seed, are one game for each seating. An imported file in which one seat won all of at
+        alike, of any seeds, are one game for each seating. An imported file in which one seat won all of at
         least `LEAST_LISTED` decided matches names winners first: its pairs are apart, and `unseated`.
         """
         values = {"game_id": game_id, "kind": kind, "run": run, "sampling": sampling, "least": LEAST_LISTED}

@@ -137,8 +137,8 @@ def _play(
 
 
 def _chosen(wanted: Mapping[str, int], given: Mapping[str, int], num_pairs: int) -> dict[str, int]:
-    """Who plays how many of the next pairs: each in turn is of the opponent with the smallest share of its own, of the
-    first in `wanted` where several have that."""
+    """Opponent -> its number of the next pairs: each goes to the opponent with the smallest share of its own, of
+    several to the first in `wanted`."""
     left = {agent: pairs - given[agent] for agent, pairs in wanted.items() if pairs > given[agent]}
     if num_pairs >= sum(left.values()):
         return left

@@ -299,8 +299,8 @@ class Learner:
         groups = self.optimizer.state_dict()["param_groups"]
         moments = {int(index): values for index, values in state["optimizer"].items()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        self._steered = state.get("rate_share", 1.0)  # states of before have none
-        self.returns = ReturnSize(**state.get("returns", {}))
+        self._steered = state["rate_share"]
+        self.returns = ReturnSize(**state["returns"])
         self._set_rate()
         self._rng.bit_generator.state = state["rng"]
 

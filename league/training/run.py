@@ -205,7 +205,7 @@ class Lesson:
     number: int
     """Counted from 1; 0 is the run's own game, before the first lesson."""
     begins: int
-    """At the first update boundary at or past so many steps (`Counters.steps_learned`)."""
+    """At the first update boundary at or past `steps` steps (`Counters.steps_learned`)."""
     game_id: str
     """Of the game under the lesson's options, which match rows have."""
     make_batch: Callable[[int], MatchBatch]

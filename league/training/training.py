@@ -17,14 +17,14 @@ from league.acts import act
 from league.config.models import Config
 from league.config.updates import next_snapshot_mark, smaller
 from league.device import is_out_of_memory, prepare_training
-from league.errors import GuardError, LeagueError, code_told
+from league.errors import GuardError, Interrupted, LeagueError, code_told
 from league.play import randomness
 from league.play.evaluation import Summary
 from league.play.graphs import StepGraphs
 from league.play.moving import seed_after
 from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.payoff_games import measure_payoffs
-from league.signals import Interrupted, received, settings_kept
+from league.signals import received, settings_kept
 from league.training.compiling import compiled
 from league.training.evaluating import evaluate
 from league.training.guards import Alarm
@@ -105,8 +105,7 @@ class Training:
                 self._has_matches = restore(
                     run, state, self.learner, self.pool, self.collector, seeded, begins=not is_next
                 )
-                if watched := state.pop("watched", None):  # states of before have none
-                    self._restore_watched(watched)
+                self._restore_watched(state.pop("watched"))
             self._follow_schedules()
             run.begin()
             self._has_begun = True

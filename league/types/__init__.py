@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Utility:
-    """What a game pays, where that is more than who wins.
+    """What a match pays, in games where that is more than the win.
 
     A match's payoff is half of what a seat was paid above the other: in a zero-sum game what it was paid.
 

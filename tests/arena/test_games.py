@@ -26,7 +26,7 @@ from league.config import updates
 from league.envs import adapters, entry_points, registry
 from league.envs.classic import matrix
 from league.envs.sources import parse
-from league.errors import ConfigError, LeagueError, UsageError
+from league.errors import CodeError, ConfigError, LeagueError, UsageError
 from league.sessions.settling import check_settings, settle
 from league.types import ActionSpec, GameSpec, Source
 from tests.helpers.games import forget, new_user, times_run, write_game
@@ -402,6 +402,9 @@ BROKEN: dict[str, tuple[str, str]] = {
     "option": ("DEFAULTS = {'env': {'round': 3}}\n", r"env\.round=3 is not an option of duel; did you mean `rounds`"),
     "env name": ("DEFAULTS = {'env': {'name': 'kuhn'}}\n", r"a game's name is that of its spec"),
 }
+CODE_FAILS = {"syntax", "raises", "lacks", "exits", "lines", "bad spec", "box", "half ticks", "text", "names"}
+CODE_FAILS |= {"make fails", "null"}
+"""Kinds whose code raises something; all but `null` have a line."""
 
 
 @pytest.mark.parametrize("kind", BROKEN)
@@ -410,8 +413,10 @@ def test_a_broken_game_is_one_line(kind: str, capsys: pytest.CaptureFixture[str]
     more, words = BROKEN[kind]
     path = write_game(Path("game.py"))
     path.write_text("\n".join([*path.read_text().rstrip("\n").split("\n"), *[""] * 40][:39]) + "\n" + more)
-    message = refusal(lambda: games.enter("game.py"))
-    assert re.search(words, message) and "game.py" in message
+    fails = kind in CODE_FAILS
+    message = refusal(lambda: games.enter("game.py"), CodeError if fails else ConfigError)
+    place = r"game\.py, line 4\d" if fails and kind != "null" else r"game\.py"
+    assert re.search(words, message) and re.search(place, message)
     assert "duel" not in registry.games() and not consent.named()
     write_game(path)
     assert games.enter("game.py") == "duel"
@@ -434,12 +439,14 @@ def spec(options):
     write_game(Path("game.py"), more)
     name = games.enter("game.py")
     overrides = ["env.ticks_per_step=1.5"]
-    assert "ticks_per_step=1.5 must be whole numbers" in refusal(lambda: settle("smoke", "fast", name, None, overrides))
+    assert "ticks_per_step=1.5 must be whole numbers" in refusal(
+        lambda: settle("smoke", "fast", name, None, overrides), CodeError
+    )
     game = registry._games["duel"]
     forget()
     monkeypatch.setattr(registry, "_games", dict(registry._games))
     registry.register("duel", game)
-    assert "ticks_per_step=1.5 must be" in refusal(lambda: settle("smoke", "fast", "duel", None, overrides))
+    assert "ticks_per_step=1.5 must be" in refusal(lambda: settle("smoke", "fast", "duel", None, overrides), CodeError)
 
 
 def test_an_address_is_given_by_env_alone() -> None:
@@ -551,7 +558,7 @@ def test_an_installed_game_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch)
         told = games.find_again("duel", replace(source, version="1.4"), "run r")
         assert told == "game duel: duel is of version 1.5, and was of 1.4"
         assert "calls itself 'right'" in refusal(lambda: registry.spec("wrong", {}))
-        assert "No module named 'not_here_x'" in refusal(lambda: registry.spec("gone", {}))
+        assert "No module named 'not_here_x'" in refusal(lambda: registry.spec("gone", {}), CodeError)
         shutil_copy = site.with_name("site2")
         shutil_copy.mkdir()
         other = shutil_copy / "duels2-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""Games with a payoff: whatever judges agents judges by what they are paid. Known values of Kuhn and Leduc poker."""
+"""Games with a payoff: evaluations, ratings, gates and samplers score by it. Known values of Kuhn and Leduc poker."""
 
 from __future__ import annotations
 
@@ -113,6 +113,19 @@ def test_gates_refuse_the_other_kind_of_test(user: Path) -> None:
     with pytest.raises(UsageError, match="pass --payoff-bound X"):
         GateTest().of(unknown)
     assert GateTest(payoff_bound=4.0).of(unknown).upper == pytest.approx(np.log(20.0))
+    for game in (spec, unknown):
+        for bound in (0.0, -4.0):
+            with pytest.raises(UsageError, match=f"payoff_bound={bound:g}: .* above 0"):
+                GateTest(payoff_bound=bound).of(game)
+
+
+def test_a_gate_ends_at_a_payoff_beyond_its_bound(user: Path) -> None:
+    """A deal of Kuhn pays up to 2 chips; the store has the gate as broken off, with no game that it does not have."""
+    store = made(user / "s.duckdb")
+    with pytest.raises(UsageError, match="payoff_bound=1: a match paid 2"):
+        league.gate("bot:nash", "bot:call", env="kuhn", device="cpu", test=GateTest(payoff_bound=1.0), store=store)
+    (row,) = Store.read_only(store).gates()
+    assert (row.decision, row.games) == ("broken off", 0)
 
 
 def result(payoff: float | None, winner: int, **more: Any) -> MatchResult:
@@ -123,7 +136,7 @@ def result(payoff: float | None, winner: int, **more: Any) -> MatchResult:
 
 
 def test_samplers_see_what_is_paid() -> None:
-    """PFSP's win-rate is the mean payoff on the scale of the largest so far: who wins many small hands is no winner."""
+    """PFSP's win-rate is the mean payoff on the scale of the largest so far: a large loss outweighs many wins."""
     results = Results(1e9, 1)
     for _ in range(3):
         results.add(result(1.0, 0), "me", "me0")

@@ -229,7 +229,7 @@ def test_two_lucky_games_are_no_evidence(store: Store) -> None:
     "how", [{}, {"sampling": "greedy"}, {"prior": 0.0}, {"is_brief": True}], ids=["usual", "greedy", "ml", "brief"]
 )
 def test_a_board_marks_the_best_of_each_run(store: Store, how: dict[str, Any], title: str) -> None:
-    """Whatever games and prior a board rates by, it marks RUN@best of each run, and no other snapshot."""
+    """With any games and prior, a board marks RUN@best of each run, and no other snapshot."""
     begin(store, "r")
     begin(store, "s")
     for run in ("r", "s"):

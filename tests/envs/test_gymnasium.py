@@ -13,9 +13,10 @@ import pytest
 import league
 from league.envs import registry
 from league.envs.adapters import gymnasium as adapter
+from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import Acts, Seen, SpaceError
 from league.envs.base import check_match_batch
-from league.errors import ConfigError
+from league.errors import CodeError, ConfigError
 from league.types import DRAW, Turns
 from tests.helpers.cases import cases
 from tests.helpers.sizes import TINY
@@ -320,7 +321,7 @@ def test_actions_that_cannot_be_are_named(space: Any) -> None:
     [
         ("CartPol-v1", "did you mean `CartPole-v1`"),
         ("CartPole-v9", "Environment version `v9` .* did you mean `CartPole-v1`"),
-        ("nobody:X-v0", "nobody cannot be imported: nobody is not installed"),
+        ("nobody:X-v0", "nobody is not installed; pip install"),
         ("Nowhere/Pong-v5", "Namespace Nowhere not found"),
         ("CartPole-v1(3)", r"\(keyword=value, ...\)"),
         (HERE + "Entropy-v0", "did you mean `Walk"),
@@ -332,7 +333,7 @@ def test_actions_that_cannot_be_are_named(space: Any) -> None:
 )
 def test_what_cannot_be_played_is_one_line(rest: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:
     """With the next step, and the library writes nothing of its own."""
-    with pytest.raises(ConfigError, match=words) as caught:
+    with pytest.raises(CodeError if rest.endswith("Broken-v0") else ConfigError, match=words) as caught:
         adapter.open(rest)
     assert "\n" not in str(caught.value) and capfd.readouterr() == ("", "")
 
@@ -373,3 +374,21 @@ def test_pictures_show_the_copies_side_by_side() -> None:
         env.step(step % 2)
     picture = draw(batch, 0)
     assert np.array_equal(picture[:, picture.shape[1] // 2 :], env.render())
+
+
+@pytest.mark.parametrize(
+    ("space", "given"),
+    [
+        (library.spaces.Box(-1, 1, (2,)), [0.5]),
+        (library.spaces.Box(-1, 1, (2,)), 0.5),
+        (library.spaces.Box(-np.inf, np.inf, (2, 3)), [0.5]),
+        (library.spaces.MultiDiscrete([3, 3]), [1]),
+        (library.spaces.MultiDiscrete([3, 3]), 1),
+        (library.spaces.MultiBinary(2), [1]),
+        (library.spaces.Box(0, 255, (8, 8, 3), np.uint8), 7),
+    ],
+)
+def test_an_observation_of_too_few_numbers_is_refused(space: library.spaces.Space[Any], given: Any) -> None:
+    """One number is not taken for all of them."""
+    with pytest.raises(ReplyError, match=rf"an observation of shape \(1?,?\), not \({space.shape[0]},"):
+        Seen(space).flat(np.array(given, space.dtype))

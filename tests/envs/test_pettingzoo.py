@@ -184,7 +184,7 @@ def test_a_long_match_is_cut() -> None:
 
 
 def cut_by_agent(name: str, max_steps: int) -> dict[str, bool]:
-    """Whether each agent is told that it was truncated, in a match of `max_steps` decisions."""
+    """Whether each agent was truncated, in a match of `max_steps` decisions."""
     batch = batch_of(name, 1, max_steps=max_steps)
     batch.reset(0)
     match = batch.matches[0]

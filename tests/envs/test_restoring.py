@@ -14,7 +14,7 @@ PLACE = r"row \d+.*, seat \d, step \d+.*: (obs|final_obs|reward_terms|mask)\[\d+
 
 
 class Throws(Match):
-    """Rock, paper, scissors, so many throws a match; both see the last two."""
+    """Rock, paper, scissors, several throws a match; both see the last two."""
 
     name, action, obs_size, opponent_slice = "throws", 3, 6, (3, 6)
     end_reasons = ("won", "even")
@@ -101,7 +101,7 @@ def game_with(length: int, **body: Any) -> str:
     [(counting, 2), (counting, 3), (counting, 12), (own_rng, 5), (grudge, 3), (grudge, 7), (grudge, 12)],
 )
 def test_a_player_whose_memory_is_lost_is_named(player: Any, length: int) -> None:
-    """Whatever the length of a match: by its name and seat, with row, step and column, in a second."""
+    """In matches of any length: by its name and seat, with row, step and column, in a second."""
     name = game_with(length, players={player.__name__: player})
     with pytest.raises(ContractError) as caught:
         check_game(name, {"length": length})

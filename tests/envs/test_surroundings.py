@@ -12,7 +12,7 @@ import pytest
 import league
 from league.envs import Match, registry
 from league.envs.traces import is_equal, play, units_of
-from league.errors import ConfigError, LeagueError
+from league.errors import CodeError, LeagueError
 from league.testing import check_game
 from tests.helpers.games import forget, new_user
 from tests.helpers.runs import stopping
@@ -80,7 +80,7 @@ def test_global_generators_are_the_matchs(source: str) -> None:
 
 
 def test_what_is_drawn_elsewhere_changes_nothing() -> None:
-    """Two batches play alike, whatever the process draws between their steps."""
+    """Two batches play alike, also where the process draws numbers between their steps."""
     game: Any = rolling(random.random).as_game()
     one, two = (game.make(rows=3, threads=1, options=game.Options()) for _ in range(2))
     units = units_of(one.spec, 20, 3, 1)
@@ -194,5 +194,5 @@ def test_a_file_that_is_nowhere_is_one_line(user: Path) -> None:
     """With the game's file and line."""
     path = write(user, "at_reset")
     (user / "game" / "data" / "level.txt").unlink()
-    with pytest.raises(ConfigError, match=r"FileNotFoundError.*level.txt.*game.py, line \d+"):
+    with pytest.raises(CodeError, match=r"FileNotFoundError.*level.txt.*game.py, line \d+"):
         check_game(str(path))

@@ -188,7 +188,7 @@ def test_a_state_goes_on_with_any_number_of_workers(tmp_path: Path) -> None:
 
 
 def test_the_state_of_one_row_is_that_of_one_process(tmp_path: Path) -> None:
-    """Whoever steps the row: a batch of one row that is set to it shows what the row shows."""
+    """In this process and in workers: a batch of one row that is set to the row's state shows what the row shows."""
     name = noisy(tmp_path)
     one, three = [registry.make(name, rows=5, threads=1, options={}, workers=n) for n in (0, 3)]
     alone = registry.make(name, rows=1, threads=1, options={}, workers=1)

@@ -144,7 +144,7 @@ def test_choices_in_turn_take_their_share_of_a_core(store: Path, monkeypatch: py
 
 
 def test_requests_beyond_those_that_wait_are_refused(store: Path) -> None:
-    """While eight wait for the store, one more is told so at once."""
+    """While eight requests wait for the store, the ninth is refused at once."""
     views = Views(store, print)
     with views._working, ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(views.view, [name]) for name in ("m-0", "m-1") * 4]

@@ -38,6 +38,28 @@ class _Batch(_matrix.MatrixBatch):
 def make(rows, threads, options):
     return _Batch(rows, options)
 '''
+SUMS = """
+from league.envs import Match
+
+
+class Sums(Match):
+    obs_size, action, max_steps = 1, 2, 4
+
+    def reset(self, rng):
+        self.steps = 0
+
+    def observe(self, seat):
+        return [self.steps / 4]
+
+    def step(self, actions):
+        self.steps += 1
+        if self.steps == 3:
+            self.end(int(actions[0]))
+"""
+SUMS_SETS = (
+    *("env.rows=4", "learner.minibatches=1", "learner.rollout_steps=8", "pool.live_nets=1", "run.total_steps=128"),
+    *("run.allow_short=true", "agent.lstm_size=8", "run.evaluate_games=2", "run.ladder_share=0"),
+)
 
 
 def write_game(path: Path, more: str = "", *, name: str = "duel", without: str = "") -> Path:

@@ -169,10 +169,18 @@ def league(*words: object, cwd: Path, **options: Any) -> Process:
     return Process(command, [list(map(str, words))], cwd=cwd, **options)
 
 
-def run(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """`league WORDS` to its end; stdout and stderr are kept."""
+def run(*words: object, cwd: Path, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+    """`league WORDS` to its end; stdout and stderr are kept.
+
+    Raises:
+        TimeoutError: it runs on after `timeout` seconds, and is killed.
+    """
     process = league(*words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, err = process.communicate()
+    try:
+        out, err = process.communicate(timeout)
+    except TimeoutError:
+        process.kill()
+        raise
     return subprocess.CompletedProcess(words, process.wait(), out, err)
 
 

@@ -85,6 +85,17 @@ def make_agent(agent_id: str = "bot:based", **changes: Any) -> AgentRow:
     return AgentRow(**{"agent_id": agent_id, "kind": "bot", "name": agent_id, "game_id": "g"} | changes)
 
 
+def store_of_match(path: Path, name: str) -> Path:
+    """A store with one evaluation match of two agents, of which `name`, `import:` and a name, is the first."""
+    store = Store.create(path)
+    store.begin_run(make_run())
+    for agent in (name, "bot:based"):
+        store.add_agent(make_agent(agent, name=agent.removeprefix("import:")))
+    store.add_matches([make_match(kind="evaluation", agents=(name, "bot:based"))])
+    store.flush(force=True)
+    return store.path
+
+
 def make_gate(gate: str = "g1", **changes: Any) -> GateRow:
     """A gate at the title of run a, with changes."""
     values: dict[str, Any] = {

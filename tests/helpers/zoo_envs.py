@@ -129,7 +129,7 @@ class StillListed(Uneven):
 
 
 class EmptiedInTurns(Payday):
-    """Truncates both agents after four turns and clears the list, without a last turn of theirs."""
+    """Truncates both agents after four turns and clears the list, without a last turn."""
 
     def step(self, action: Any) -> None:
         """As `Payday.step`, with nobody out before."""
@@ -298,6 +298,24 @@ class Stranger(Payday):
         """As `Payday.step`."""
         super().step(action)
         self.agent_selection = "nobody"
+
+
+class Unended(Payday):
+    """Does not say which agents are terminated."""
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        """As `Payday.reset`."""
+        super().reset(seed, options)
+        self.terminations = {}
+
+
+class Uninformed(Payday):
+    """Has no infos."""
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        """As `Payday.reset`."""
+        super().reset(seed, options)
+        self.infos = None
 
 
 class Stuck(Payday):

@@ -1,4 +1,4 @@
-"""Maximum likelihood: the estimates of other programs, and what is said of agents and parameters that have none."""
+"""Maximum likelihood: the estimates of other programs, and agents and parameters without an estimate."""
 
 from __future__ import annotations
 

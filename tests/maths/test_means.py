@@ -59,7 +59,7 @@ def test_peeking_does_not_fool_the_test(mean: float, wrong: str) -> None:
     """Looked at after every 16 pairs of 500, a true hypothesis is refused in about 5 % of 100 gates at most."""
     rng, test, refused = np.random.default_rng(7), MeanTest(0.0, 0.1, 2.0), 0
     for _ in range(100):
-        pairs = rng.choice(KUHN, (500, 2), p=(0.2, 0.3 - mean / 2, 0.3 + mean / 2, 0.2)).mean(axis=1).tolist()
+        pairs = rng.choice(KUHN, (500, 2), p=(0.2, 0.3 - mean / 2, 0.3 + mean / 2, 0.2))
         decided = (test.decide(test.evidence(pairs[:n])) for n in range(16, 501, 16))
         refused += next((word for word in decided if word), None) == wrong
     assert refused <= 10
@@ -68,7 +68,7 @@ def test_peeking_does_not_fool_the_test(mean: float, wrong: str) -> None:
 def test_the_test_tells_a_difference() -> None:
     """An agent that wins 0.4 a match passes nearly always, one that loses as much fails."""
     rng, test = np.random.default_rng(3), MeanTest(0.0, 0.1, 2.0)
-    won = [rng.choice(KUHN, (300, 2), p=(0.1, 0.25, 0.4, 0.25)).mean(axis=1) for _ in range(50)]
+    won = [rng.choice(KUHN, (300, 2), p=(0.1, 0.25, 0.4, 0.25)) for _ in range(50)]
     assert sum(test.decide(test.evidence(pairs)) == "passed" for pairs in won) >= 48
     assert all(test.decide(test.evidence(-pairs)) == "failed" for pairs in won)
 
@@ -79,9 +79,18 @@ def test_the_test_tells_a_difference() -> None:
         ({"payoff0": 0.1, "payoff1": 0.1}, "payoff0 must be below payoff1"),
         ({"payoff1": 2.5}, "within the 2 that a match can pay"),
         ({"alpha": 0.7}, "alpha=0.7"),
+        *(({"bound": bound}, f"payoff_bound={bound:g}: .* above 0") for bound in (-1.0, 0.0, math.nan, math.inf)),
     ],
 )
 def test_what_cannot_be_tested_is_refused(values: dict[str, float], words: str) -> None:
-    """Bounds out of order or beyond what can be paid, and errors that are none."""
+    """Payoffs out of order or beyond the bound, error probabilities outside (0, 1/2), and impossible bounds."""
     with pytest.raises(UsageError, match=words):
         MeanTest(**{"payoff0": 0.0, "payoff1": 0.1, "bound": 2.0} | values)
+
+
+def test_a_payoff_beyond_the_bound_is_refused() -> None:
+    """Also where the mean of its pair is within: the bound is of a match."""
+    test = MeanTest(0.0, 0.1, 2.0)
+    assert test.evidence([(2.0, -2.0)]) == test.evidence([(0.0, 0.0)])
+    with pytest.raises(UsageError, match=r"payoff_bound=2: a match paid 3; .* pass --payoff-bound 3 or more"):
+        test.evidence([(1.0, 1.0), (-3.0, 1.0)])

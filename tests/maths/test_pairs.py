@@ -20,7 +20,7 @@ def pair_scores(rng: np.random.Generator, pairs: int, win: float, correlation: f
     ("win", "correlation"), [(0.5, -1.0), (0.5, -0.17), (0.5, 0.0), (0.8, 0.0), (0.8, 0.5), (0.5, 1.0), (0.8, 1.0)]
 )
 def test_a_record_s_interval_covers(win: float, correlation: float) -> None:
-    """At 95 %, whatever the two games of a seed have in common; Wilson's of all games covers 0.78 to 0.87 at +1."""
+    """At 95 %, for every correlation of the two games of a seed; Wilson's of all games covers 0.78 to 0.87 at +1."""
     rng, held, plain = np.random.default_rng(0), 0, 0
     for _ in range(400):
         one, other = pair_scores(rng, 50, win, correlation)

@@ -259,7 +259,7 @@ def test_overlapped_play_is_play_in_turn(stack: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "lanes, stack, joins", [(2, False, False), (1, True, False), (2, True, False), (2, True, True)]
+    "lanes, stack, joins", cases((2, True, True), slow=[(2, False, False), (1, True, False), (2, True, False)])
 )
 def test_lanes_and_stacks_replay_and_resume(lanes: int, stack: bool, joins: bool) -> None:
     """In each form the log-probabilities are those of a replay, and a restored collector plays on bit for bit."""

@@ -46,7 +46,7 @@ CHANCE = random.Random(0)
 
 
 class Long(Match):
-    """Whoever is at the higher number after 600 steps wins. A step takes a millisecond of `CLOCK`."""
+    """The seat with the higher number after 600 steps wins. A step takes a millisecond of `CLOCK`."""
 
     obs_size, obs_range, action, max_steps = 4, (0.0, 1.0), 3, LENGTH
     opponent_slice = (2, 4)
@@ -137,6 +137,7 @@ def test_the_check_takes_its_share_of_the_time_however_long_matches_are(kind: ty
     assert counts["checks"] > 500 and counts["late"] > 50 and len(rows) >= 3, counts
 
 
+@pytest.mark.slow
 def test_with_few_rows_the_check_is_rarer_and_still_sees_late_steps(clock: Clock) -> None:
     """Of two rows one is half of the game's time: following it does not fit, single looks at random places do."""
     counts, check = play(2, 20_000)
@@ -183,6 +184,7 @@ class Shares(Watcher):
         self.shares = self.meter.shares()
 
 
+@pytest.mark.slow
 def test_its_share_has_a_name_of_its_own_and_a_resume_may_leave_it_out(tmp_path: Path, monkeypatch: Any) -> None:
     """Of a training with the check it is under 5 % of the time; `--set env.strict_masks=false` goes on without."""
     monkeypatch.setattr(sys.modules[__name__], "LENGTH", 100)

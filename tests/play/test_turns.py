@@ -24,6 +24,7 @@ from league.play.turns import LaneTurns
 from league.store.store import Store
 from league.types import DRAW, SEATS, Origin, Rollout, Turns, Watched
 from tests.helpers import relay
+from tests.helpers.cases import cases
 from tests.helpers.rollouts import WEIGHTS, make_collector, network, same
 from tests.helpers.runs import stopping
 from tests.helpers.sizes import TINY
@@ -186,8 +187,7 @@ def views_of(watched: Watched | None, t: int, row: int) -> list[list[float]]:
     return watched.obs[watched.before[:, row] == t, row].tolist()
 
 
-@pytest.mark.parametrize("lanes", [1, 2])
-@pytest.mark.parametrize("alternating", [False, True])
+@pytest.mark.parametrize("lanes, alternating", cases((2, True), slow=[(1, True), (1, False), (2, False)]))
 def test_a_rollout_is_its_rows_one_by_one(alternating: bool, lanes: int) -> None:
     """Observations, actions, memories of both sides, rewards, ends, cut values and views, against bots and nets."""
     rows, steps = 12, (17, 9, 14)
@@ -255,7 +255,7 @@ def segment(rollout: Rollout, dtype: torch.dtype = torch.float32) -> Any:
     return obs, action, rollout.state, is_first, mask, watched
 
 
-@pytest.mark.parametrize("stack", [False, True])
+@pytest.mark.parametrize("stack", cases(True, slow=[False]))
 def test_learning_sees_what_play_saw(stack: bool) -> None:
     """`sequence` with the views gives the log-probabilities and values of play; without them it does not."""
     collector = make_collector("relay", 10, stack=stack, precision="highest")
@@ -319,6 +319,7 @@ def test_a_game_in_which_both_always_act_plays_as_one_without_turns() -> None:
         assert same(expected, found)
 
 
+@pytest.mark.slow
 def test_overlapped_lanes_play_what_lanes_in_turn_play() -> None:
     """A worker thread for the games changes nothing, however many replies each lane needs."""
     overlapped, in_turn = make_collector("relay", 12, lanes=2), make_collector("relay", 12, lanes=2)
@@ -426,7 +427,7 @@ def test_a_run_of_a_game_in_turns_stops_and_goes_on(tmp_path: Path) -> None:
     assert {match.winner for match in rows[0][1]} <= {0, 1, DRAW}
 
 
-@pytest.mark.parametrize("game", ["brawl", "relay"])
+@pytest.mark.parametrize("game", cases("relay", slow=["brawl"]))
 def test_segments_stand_beside_each_other(game: str) -> None:
     """Three segments in one rollout are three rollouts of one update, row by row, and their matches are counted on."""
     first, second = (make_collector(game, rows=4, lanes=2) for _ in range(2))

@@ -19,6 +19,7 @@ from torch import Tensor
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.kernels import ring
 from league.types import ActionSpec
+from tests.helpers.cases import cases
 
 Array = npt.NDArray[np.float64]
 
@@ -200,8 +201,14 @@ def clear(state: PolicyState, is_first: Tensor) -> None:
     state.clear(is_first.nonzero()[:, 0])
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 3e-5)])
-@pytest.mark.parametrize("groups", [None, [[2, 0], [3, 1]]], ids=["all rows", "rows in two groups"])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance", "groups"),
+    cases(
+        (torch.float64, 1e-10, [[2, 0], [3, 1]]),
+        (torch.float32, 3e-5, [[2, 0], [3, 1]]),
+        slow=[(torch.float64, 1e-10, None), (torch.float32, 3e-5, None)],
+    ),
+)
 def test_play_and_learning_are_the_twin(dtype: torch.dtype, tolerance: float, groups: list[list[int]] | None) -> None:
     """What is played step by step and learned segment by segment is what encoding each match from scratch gives.
 

@@ -9,6 +9,7 @@ import pytest
 import league
 from league.config.models import AGENT_PREFIX
 from league.errors import LeagueError
+from tests.helpers.cases import cases
 from tests.helpers.games import forget, new_user
 from tests.helpers.sizes import TINY
 
@@ -128,14 +129,14 @@ def doors(folder: Path) -> dict[str, Callable[[], Any]]:
 
 @pytest.mark.parametrize("what", NO_MATTER)
 def test_what_is_neither_seen_nor_done_may_differ(what: str, trained: Path, changed: Callable[..., None]) -> None:
-    """Reward terms, metrics, reasons, bots and time are the game's: an agent plays whatever they are, by every door."""
+    """Other reward terms, metrics, end reasons, bots or time change nothing for an agent, at every door."""
     changed(*NO_MATTER[what])
     for name, play in doors(trained).items():
         forget()
         assert play() is not None, name
 
 
-@pytest.mark.parametrize("what", MATTER)
+@pytest.mark.parametrize("what", cases("action", "layout", slow=MATTER))
 def test_what_is_seen_or_done_is_named_where_it_differs(what: str, trained: Path, changed: Callable[..., None]) -> None:
     """The line has the field and both values, by every door, and so has that of a run that would go on."""
     old, new, words = MATTER[what]

@@ -39,7 +39,7 @@ def begin(kind: str, folder: Path, name: str = "a", **more: Any) -> Any:
     if kind == "run":
         return league.train("smoke", env="matrix", run=name, overrides=TINY, store=store, **more)
     if kind == "learner":
-        sets = [*TINY, "pool.snapshot_every_after=1000000", "pool.snapshot_every_until=0"]
+        sets = [*TINY, "pool.snapshot_every=1000000", "pool.snapshot_every_after=1000000"]
         file = folder / "tiny.toml"
         file.write_text('turn_steps = 32\n[learners.a]\nrole = "main"\n')
         return league.train_league(file, env="matrix", run=name, overrides=sets, store=store, **more)

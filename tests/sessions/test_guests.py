@@ -127,7 +127,7 @@ def test_learners_of_a_league_meet_them(exported: Path, tmp_path: Path) -> None:
     """Beside the league, with the share that the mix gives them."""
     file = tmp_path / "two.toml"
     file.write_text('turn_steps = 64\n[learners.a]\nrole = "main"\n[learners.b]\nrole = "main"\n')
-    sets = [*TINY, "pool.snapshot_every_after=1000000", "pool.snapshot_every_until=0", "run.total_steps=128"]
+    sets = [*TINY, "pool.snapshot_every=1000000", "pool.snapshot_every_after=1000000", "run.total_steps=128"]
     store = tmp_path / "league.duckdb"
     sets += mix(f"agent:{exported / 'champion'}")
     league.train_league(file, env="matrix", run="L", store=store, overrides=sets)

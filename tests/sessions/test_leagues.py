@@ -65,7 +65,7 @@ epochs = 2
 device = "cpu"
 
 [config.pool]
-snapshot_every_until = 0
+snapshot_every = 128
 snapshot_every_after = 128
 live_nets = 2
 
@@ -249,6 +249,7 @@ def schedules_of(folder: Path, run: str) -> dict[int, dict[str, float]]:
     return found
 
 
+@pytest.mark.slow
 def test_schedules_and_lessons_count_from_a_reset(tmp_path: Path) -> None:
     """An exploiter with the first weights learns by the figures of step 0, also if it is stopped and goes on."""
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
@@ -721,7 +722,7 @@ def test_a_damaged_extra_snapshot_stops_nobody(kind: str, tmp_path: Path) -> Non
         with interrupted(2, signal.SIGINT, "L.main"):
             train(tmp_path, "run.total_steps=256")
     else:
-        sets = [*SMALL, "pool.snapshot_every_until=0", "pool.snapshot_every_after=128", "run.total_steps=1280"]
+        sets = [*SMALL, "pool.snapshot_every=128", "pool.snapshot_every_after=128", "run.total_steps=1280"]
         league.train("smoke", env="matrix", run="R", overrides=sets, store=store, watcher=Stopping(3))
     extra = shutil.copytree(
         tmp_path / name / "snapshots" / f"{128:010d}", tmp_path / name / "snapshots" / f"{100:010d}"

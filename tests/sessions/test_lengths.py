@@ -19,8 +19,9 @@ def _stages(tmp_path: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_every_call_that_trains_takes_steps(tmp_path: Path) -> None:
-    """They are `run.total_steps`: a run that goes on, or goes back, goes as far as it is told; so does a loop."""
+    """They are `run.total_steps` of a new run, a resumed or rewound one, a loop and a league."""
     store = tmp_path / "league.duckdb"
     result, _ = train(tmp_path, "short", "run.rewind_every=128", steps=256)
     assert (result.steps, result.status) == (256, "finished")

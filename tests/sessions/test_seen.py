@@ -23,6 +23,7 @@ from league.store.store import Store
 from league.training.recent import WINDOW
 from league.training.run import Report, Watcher
 from league.training.training import Training
+from tests.helpers.cases import cases
 from tests.helpers.runs import SETS, stages
 from tests.sessions.test_leagues import LEAGUE
 
@@ -104,7 +105,7 @@ class Seen(Watcher):
             self.told.append(["say", message])
 
     def in_order(self) -> list[Any]:
-        """What was told, each kind in its order: ratings may come an update later."""
+        """The events, each kind in its order: ratings may come an update later."""
         return sorted(self.told, key=lambda each: each[0])
 
 
@@ -149,7 +150,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seen, dict[in
     return folder, watcher, found
 
 
-@pytest.mark.parametrize("stops", [(1,), (2,), (3,), (4,), (1, 2, 3, 4)])
+@pytest.mark.parametrize("stops", cases((2,), slow=[((1,),), ((3,),), ((4,),), ((1, 2, 3, 4),)]))
 def test_a_stopped_run_shows_what_one_shows_that_was_not(
     stops: tuple[int, ...], whole: tuple[Path, Seen, dict[int, Any]], tmp_path: Path
 ) -> None:
@@ -198,6 +199,7 @@ def test_a_callback_that_ends_a_run_at_a_win_rate_ends_it_at_the_same_step(tmp_p
     assert ends[0] == ends[1] and 640 <= ends[0] < 2560
 
 
+@pytest.mark.slow
 def test_the_window_of_a_leagues_learner_goes_on_over_turns_and_ends_with_a_reset(tmp_path: Path) -> None:
     """Every score that is reported is that of the learner's last matches as the store has them, since its reset."""
     reports: dict[str, list[Report]] = {}
@@ -226,6 +228,7 @@ def test_the_window_of_a_leagues_learner_goes_on_over_turns_and_ends_with_a_rese
     assert reports.keys() == {"L.main", "L.exploiter", "L.breadth"}
 
 
+@pytest.mark.slow
 def test_an_alarm_at_the_update_of_a_stop_ends_the_run_once_it_goes_on(tmp_path: Path) -> None:
     """With `run.on_alarm=stop`: resumed, it ends where the run would have ended; resumed again, it goes on."""
     store, watcher = tmp_path / "league.duckdb", Seen()

@@ -76,8 +76,9 @@ def test_a_run_that_was_not_stopped_has_none(tmp_path: Path) -> None:
         league.export("matrix-1@stopped", tmp_path / "out", store=tmp_path / "league.duckdb")
 
 
+@pytest.mark.slow
 def test_a_trainer_and_a_league_keep_them_too(tmp_path: Path) -> None:
-    """Each learner of a league that has a saved state, and a loop of one's own that is closed on its way."""
+    """Each learner of a league that has a saved state, and a custom loop that is closed before its end."""
     store = tmp_path / "league.duckdb"
     with league.Trainer(STAGE, env="matrix", overrides=SETS, store=store, watcher=()) as trainer:
         trainer.learn(trainer.collect())

@@ -399,6 +399,7 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert [round(rate * 1e3, 3) for (rate,) in rates] == [1.0, 0.8, 0.6, 0.4, 0.2]
 
 
+@pytest.mark.slow
 def test_a_population_copies_the_winner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """examples/population.py: who loses a pair goes on with the winner's weights and figures 0.8 or 1.25 times its."""
     example = runpy.run_path(str(ROOT / "examples/population.py"))

@@ -50,7 +50,7 @@ def observations(num: int, *shape: int, size: int = 8) -> np.ndarray[Any, Any]:
 
 
 def test_it_decides_at_one_thread_unless_told(exported: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever torch has, an export and a loaded agent decide with one thread, or those asked for; torch keeps its."""
+    """An export and a loaded agent decide with one thread, or with `threads`; torch's own number stays as it was."""
     had = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -28,6 +28,7 @@ from league.store.formats import FORMATS
 from league.store.rows import AgentRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import DRAW, MatchResult
+from tests.helpers.cases import cases
 
 HASH = "ab" * 32
 
@@ -81,7 +82,7 @@ def board(path: Path, sampling: Any) -> dict[str, tuple[float, ...]]:
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize("names", [False, True])
+@pytest.mark.parametrize("names", cases(True, slow=[False]))
 def test_an_export_imported_into_an_empty_store_rates_equally(
     store: Store, tmp_path: Path, suffix: str, names: bool
 ) -> None:

@@ -45,11 +45,11 @@ def test_a_large_file_is_told_beforehand(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.slow
 @pytest.mark.parametrize("games", [150_000, 1_000_000])
 def test_a_large_file_takes_the_memory_that_was_told(games: int, tmp_path: Path) -> None:
-    """The process's peak is at most what was said, and a million games take less than 700 MiB."""
+    """The process's peak is at most the announced memory, and a million games take less than 900 MiB."""
     file = write(tmp_path / "m.csv", games)
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(file), str(tmp_path / "s.duckdb")], capture_output=True, text=True, check=True
     )
     imported, peak = map(int, done.stdout.splitlines()[-1].split())
     told = re.search(r"up to ([0-9,]+) MiB", done.stdout)
-    assert told and imported == games and peak <= int(told[1].replace(",", "")) <= 700, done.stdout
+    assert told and imported == games and peak <= int(told[1].replace(",", "")) <= 900, done.stdout

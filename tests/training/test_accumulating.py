@@ -32,7 +32,7 @@ def set_parts(learner: Learner, parts: int) -> None:
     learner.reconfigure(learner.config.model_copy(update={"accumulate": parts}))
 
 
-@pytest.mark.parametrize("game", cases("cards", "matrix", slow=["brawl"]))
+@pytest.mark.parametrize("game", cases("matrix", slow=["cards", "brawl"]))
 def test_gradients_of_parts_add_up_to_that_of_the_whole(game: str) -> None:
     """Of parts of unequal size too, with masks, views while waiting, advantages normalised over the whole and what is
     foretold of the opponent; so does what an update tells of its losses."""

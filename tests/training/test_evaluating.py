@@ -88,6 +88,7 @@ def test_a_stopped_run_is_evaluated_as_one_that_was_not(tmp_path: Path) -> None:
     assert found == expected
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_may_be_evaluated_otherwise(tmp_path: Path) -> None:
     """Its share and the games of its last evaluation are settings of how one looks at it."""
     train(tmp_path, "run.evaluate_games=2", "env.time_limit_seconds=1", env="brawl", watcher=Notes(13))

@@ -83,6 +83,7 @@ def test_minibatches_with_it_replay_as_graphs(monkeypatch: pytest.MonkeyPatch) -
     assert double.replays > 0
 
 
+@pytest.mark.slow
 def test_a_run_with_it_goes_on_bit_for_bit(tmp_path: Any) -> None:
     """Stopped and resumed, the layer's weights and moments included; its snapshots hold the agent alone."""
     found = {}

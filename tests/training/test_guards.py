@@ -303,7 +303,7 @@ def test_stopping_on_alarms_changes_nothing_that_is_learned(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("seed", cases(0, slow=[1]))
-@pytest.mark.parametrize("env", ["matrix", "brawl"])
+@pytest.mark.parametrize("env", cases("matrix", slow=["brawl"]))
 def test_healthy_runs_are_silent(env: str, seed: int, tmp_path: Path) -> None:
     """Short trainings at default settings, a small network in brawl: no guard's alarm and no event of one.
 
@@ -425,7 +425,7 @@ def test_a_game_that_gives_no_number_stops_the_run(
     ("setting", "words"),
     cases(
         ("learner.learning_rate=1e30", ("is not finite", "lower learner.learning_rate=1e+30")),
-        ("rewards.payoff=3e38 rewards.win=3e38", ("not_finite: reward of row ", "weights in [rewards]")),
+        slow=[("rewards.payoff=3e38 rewards.win=3e38", ("not_finite: reward of row ", "weights in [rewards]"))],
     ),
 )
 def test_learning_that_overflows_stops_with_the_last_whole_state(

@@ -34,6 +34,7 @@ def climbed(store: Store) -> list[MatchResult]:
     return [match for match in store.matches("it", "evaluation") if match.row >= FIRST_ROW]
 
 
+@pytest.mark.slow
 def test_a_tenth_is_a_tenth(tmp_path: Path) -> None:
     """Games begin with the first snapshot that can pay and never take more than the share, but for one pair's length;
     they are pairs of the newest snapshot against bots and older snapshots, in both seats."""
@@ -61,6 +62,7 @@ def test_a_tenth_is_a_tenth(tmp_path: Path) -> None:
     assert len(curve) == 11
 
 
+@pytest.mark.slow
 def test_a_stopped_run_climbs_as_one_that_was_not(tmp_path: Path) -> None:
     """What was spent is part of the state, so the games are the same."""
     whole = train(tmp_path / "whole")

@@ -57,7 +57,7 @@ def test_average_of_self_play_is_near_the_equilibrium(tmp_path: Path) -> None:
         "learner.epochs=2",
         "learner.gamma=0.9",
         "pool.snapshot_every=1",
-        "pool.snapshot_every_until=1_000_000",
+        "pool.snapshot_every_after=1",
         "learner.entropy_coefficient=0.3",
         "run.total_steps=51200",
     ]

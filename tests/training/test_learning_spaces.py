@@ -64,9 +64,9 @@ def share(agent: Agent, kind: str, *, greedy: bool, steps: int = 20) -> float:
     "kind, steps, least",
     cases(
         ("box", 2_048, 0.70),
-        ("tuples", 3_584, 0.72),
         ("image", 2_048, 0.45),
         slow=[
+            ("tuples", 3_584, 0.72),
             ("box", 40_960, 0.90),
             ("tuples", 40_960, 0.96),
             ("image", 20_480, 0.98),

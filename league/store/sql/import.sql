@@ -34,7 +34,7 @@ SELECT count(*) FROM match WHERE run = $run AND kind = 'evaluation';
 -- The earlier imports of which the matches under $run have at least half of the games; the oldest first. Games are the
 -- same by game, seats, winner and sampling (hashed to `key`), and by their times where both sides know these; one
 -- without a time of its own has that of its import. In files without times equal games may be chance: which is why
--- somebody else decides what to do.
+-- the caller decides what to do.
 WITH
 game AS (
     SELECT

@@ -4,7 +4,7 @@ ALTER TABLE match ADD COLUMN course UBIGINT; -- a hash of all that was seen, whe
 ALTER TABLE game ADD COLUMN utility VARCHAR; -- the reward term by which matches score; NULL: by win, draw, loss
 ALTER TABLE game ADD COLUMN bound DOUBLE; -- the most that a match can pay or cost; NULL: not known
 
--- A constraint cannot be changed, so both tables are made anew.
+-- A constraint cannot be changed, so both tables are made again.
 ALTER TABLE rating RENAME TO old_rating;
 CREATE TABLE rating (
     run VARCHAR NOT NULL, -- whose evaluation wrote it; '': a board, as `league leaderboard` shows it
