@@ -17,13 +17,13 @@ from gymnasium import spaces
 
 from league.envs.adapters.replies import ReplyError, told
 from league.types import ActionSpec, FloatArray, ObservationPart
-from league.types.spaces import slices_of
+from league.types.spaces import LARGEST, slices_of
 
 WIDE = 1_000.0
 """Bounds beyond it are taken for none."""
 LOOSE = 90.0
 """Numbers may leave the bounds of their space so far, where these are scaled to 1."""
-MOST = 3e38
+MOST = LARGEST
 """The greatest number without bounds."""
 MASK = "action_mask"
 """What libraries call the mask of legal actions, in a Dict of observations or in the infos."""

@@ -21,6 +21,8 @@ FIELDS = {"legal_tuples": ("choices", "max_tuples"), "box": ("bounds",), "mixtur
 """Kind -> the fields that it has; the others have `choices` alone."""
 LATER = ("max_tuples", "bounds", "parts", "names")
 """Fields of an `ActionSpec` that older manifests do not have; they are written only where they say something."""
+LARGEST = float(np.finfo(np.float32).max)
+"""The greatest float32."""
 LARGE = 20.0
 """Numbers that may be larger, and have no bounds of their own, are standardised by what training has seen of them."""
 MOST_CHOICES = {np.dtype(np.int16): 2**15, np.dtype(np.float32): 2**24}
@@ -324,7 +326,7 @@ class ObservationPart:
         if self.bounds is None:
             return
         low, high = self.bounds
-        if self.kind == "tokens" or not -3e38 <= low < high <= 3e38:
+        if self.kind == "tokens" or not -LARGEST <= low < high <= LARGEST:
             raise ValueError(f"{where}: bounds={self.bounds}: must be from a number to a greater one, of tokens None")
 
     @property
