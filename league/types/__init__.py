@@ -446,7 +446,7 @@ class Rollout:
     watched: Watched | None = None
     """None where nobody waited for more than one decision of the other."""
     segments: int = 1
-    """So many segments of equally many rows stand beside each other, the earliest first."""
+    """The number of segments, of equally many rows each, that stand beside each other, the earliest first."""
 
 
 class Policy(Protocol):

@@ -151,14 +151,14 @@ def test_slices_that_cannot_be_are_refused(unbounded: object) -> None:
 
 
 def test_without_such_numbers_all_stays_as_it_is() -> None:
-    """So a network of one's own has the layer for any game."""
+    """So a user-made network has the layer for any game."""
     layer, x = Standardiser(()), seen(0, 3, 2)
     layer.take(x)
     assert torch.equal(layer(x), x)
 
 
 @pytest.mark.parametrize("example", ["mlp.py:MLP", "gru.py:GRU"])
-def test_a_network_of_ones_own_does_its_own(example: str, tmp_path: Path) -> None:
+def test_a_user_made_network_standardises_by_itself(example: str, tmp_path: Path) -> None:
     """The examples count what they see in a run, and their snapshots keep it."""
     path = str(Path(__file__).parents[2] / "examples" / example)
     sets = (*SMALL, "run.total_steps=256", "run.allow_short=true", "env.scale=100.0", "env.shift=7.0")

@@ -78,7 +78,7 @@ def test_it_is_unset_until_a_reward_comes() -> None:
     assert size.updates == 1 and size.size == pytest.approx(math.sqrt(credited))
 
 
-def test_it_forgets_after_so_many_updates() -> None:
+def test_it_forgets_old_returns() -> None:
     """Rewards that become a thousandth are known within some hundred updates; a larger one at once."""
     _, rollout = learner_and_rollout()
     reward, ends, firsts = stream(np.random.default_rng(1), 32, 16)
