@@ -226,7 +226,7 @@ class Memory:
         """One of the snapshots."""
         return self._frozen[agent_id]
 
-    def add_snapshot(self, policy: ActorCritic, counters: Counters) -> str:
+    def add_snapshot(self, policy: ActorCritic, counters: Counters, return_size: float) -> str:
         """A copy of the policy."""
         agent_id = f"{self._name}@{counters.steps}"
         self._frozen[agent_id] = copy.deepcopy(policy).requires_grad_(False)

@@ -52,6 +52,9 @@ class Match:
     observation: Sequence[ObservationPart] = ()
     """How the observation is parts (numbers, images, tokens), all of them in their order. `observe` may then give a
     dict of these by name. Empty: it is numbers, one like the other."""
+    unbounded: Sequence[tuple[int, int]] | None = None
+    """[start, stop) of the observation, each of numbers without bounds, as in `league.types.GameSpec`; left out,
+    numbers without bounds of their own where `obs_range` goes beyond 20."""
     layout: Sequence[ObservationPart] = ()
     """What the numbers are, for readers alone (`league check`), where all of them are numbers to a network; left out,
     `observation`."""
@@ -325,6 +328,7 @@ def spec_of(match: Match) -> GameSpec:
             activity=match.activity,
             utility=match.utility,
             observation=parts or None,
+            unbounded=None if match.unbounded is None else tuple(match.unbounded),
             public_actions=match.public_actions,
         )
     except ValueError as error:

@@ -8,13 +8,14 @@ from torch import nn
 
 from league.policies.heads import make_head
 from league.policies.memory import Memory
+from league.policies.standardiser import Standardiser
 
 
 class GRU(nn.Module):
     def __init__(self, spec, agent):
         super().__init__()
         width, action = agent.lstm_size, spec.action
-        self.body = nn.Sequential(nn.Linear(spec.obs_size, width), nn.Tanh())
+        self.body = nn.Sequential(Standardiser(spec.unbounded), nn.Linear(spec.obs_size, width), nn.Tanh())
         self.cell = nn.GRUCell(width, width)
         self.actor = nn.Linear(width, width if action.kind == "legal_tuples" else action.num_logits)
         self.head = make_head(action, width)
@@ -33,6 +34,10 @@ class GRU(nn.Module):
     def value(self, obs, state, *, rows=None):
         hidden = self.cell(self.body(obs), state.hidden[slice(None) if rows is None else rows])
         return self.critic(hidden)[:, 0]
+
+    def take_statistics(self, obs):
+        """Called after each update with what its rollout observed."""
+        self.body[0].take(obs)
 
     def watch(self, obs, state, *, rows=None):
         """What is seen while waiting is not looked at."""

@@ -8,13 +8,15 @@ from torch import nn
 
 from league.policies.heads import make_head
 from league.policies.memory import Memory
+from league.policies.standardiser import Standardiser
 
 
 class MLP(nn.Module):
     def __init__(self, spec, agent):
         super().__init__()
         width, action = agent.lstm_size, spec.action
-        self.body = nn.Sequential(nn.Linear(spec.obs_size, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh())
+        layers = nn.Linear(spec.obs_size, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh()
+        self.body = nn.Sequential(Standardiser(spec.unbounded), *layers)
         self.actor = nn.Linear(width, width if action.kind == "legal_tuples" else action.num_logits)
         self.head = make_head(action, width)
         self.critic = nn.Linear(width, 1)
@@ -29,6 +31,10 @@ class MLP(nn.Module):
 
     def value(self, obs, state, *, rows=None):
         return self.critic(self.body(obs))[:, 0]
+
+    def take_statistics(self, obs):
+        """Called after each update with what its rollout observed."""
+        self.body[0].take(obs)
 
     def watch(self, obs, state, *, rows=None):
         """What is seen while waiting is not looked at."""

@@ -27,6 +27,7 @@ from league.policies.kernels.lstm import lstm_cell, lstm_segment
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.opponent_encoder import OpponentEncoder, Stream
 from league.policies.parts import embed
+from league.policies.standardiser import Standardiser
 from league.types import ActionSpec, GameSpec, ObservationPart, Policy, Watched
 from league.types.spaces import parts_within, plain_json
 
@@ -52,6 +53,8 @@ class Architecture:
     """How the flat observation is parts; None: it is not."""
     skip_connection: bool = False
     """Whether the heads see the LSTM's input, too."""
+    unbounded: tuple[tuple[int, int], ...] = ()
+    """The numbers of an observation that have no bounds (`GameSpec.unbounded`)."""
 
     @classmethod
     def of(cls, spec: GameSpec, *, history_tokens: int, **sizes: Any) -> Architecture:
@@ -68,7 +71,8 @@ class Architecture:
                 " slice or public_actions=True"
             )
         seen = (spec.obs_size, spec.opponent_slice, spec.action)
-        return cls(*seen, history_tokens=history_tokens, observation=spec.observation, **sizes)
+        own = {"history_tokens": history_tokens, **sizes}
+        return cls(*seen, observation=spec.observation, unbounded=spec.unbounded or (), **own)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict for the manifest."""
@@ -173,6 +177,7 @@ class ActorCritic(nn.Module):
         lstm_input = a.observation_width + a.encoder_width * a.opponent_encoder
         sizes = [a.lstm_size + lstm_input * a.skip_connection, *a.head_sizes]
         self.head = make_head(a.action, sizes[-1])
+        self.standardise = Standardiser(a.unbounded) if a.unbounded else None
         self.observe = nn.Sequential(embed(a.observation, a.obs_size, a.observation_width), nn.GELU())
         self.encoder: OpponentEncoder | None = None
         if a.opponent_encoder:
@@ -199,6 +204,11 @@ class ActorCritic(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.parameters()).device
+
+    def take_statistics(self, obs: Tensor) -> None:
+        """See `league.types.Standardising`."""
+        if self.standardise is not None:
+            self.standardise.take(obs)
 
     def initial_state(self, num_rows: int) -> PolicyState:
         """See `Policy.initial_state`."""
@@ -254,9 +264,9 @@ class ActorCritic(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `Policy.sequence`, `league.types.Capturable` and `league.types.Encoding`."""
         if self.encoder is None:
-            x = self.observe(obs.transpose(0, 1))
+            x = self.observe(self.standardised(obs).transpose(0, 1))
         else:
-            seen = self.observe(obs)
+            seen = self.observe(self.standardised(obs))
             met = self.cross(seen, self.latents(obs, state, is_first, watched) if latents is None else latents)
             x = torch.cat([seen.transpose(0, 1), met.transpose(0, 1)], -1)
         # The LSTM and the heads go step by step: (T, B, ...).
@@ -276,6 +286,10 @@ class ActorCritic(nn.Module):
         stream = Stream.of(self.token(obs), is_first, self.token(watched.obs), watched.before)
         return stream.at_decisions(self.encoder.sequence(stream.tokens, state.memory, stream.is_first))
 
+    def standardised(self, obs: Tensor) -> Tensor:
+        """Observations (..., obs_size) as the layers take them: numbers without bounds as deviations."""
+        return obs if self.standardise is None else self.standardise(obs)
+
     @property
     def latents_shape(self) -> tuple[int, int]:
         """See `league.types.Encoding`."""
@@ -290,12 +304,12 @@ class ActorCritic(nn.Module):
     def token(self, obs: Tensor) -> Tensor:
         """See `league.types.Encoding`."""
         start, stop = self.architecture.opponent_slice
-        return obs[..., start:stop]
+        return self.standardised(obs)[..., start:stop]
 
     def _step_features(self, obs: Tensor, state: PolicyState, rows: Tensor | None) -> Tensor:
         """What the heads see (n, features) of one step; writes `state`."""
         index = slice(None) if rows is None else rows
-        x = self.observe(obs)
+        x = self.observe(self.standardised(obs))
         if self.encoder is not None:
             assert state.memory is not None
             x = torch.cat([x, self.cross(x, self.encoder.step(self.token(obs), state.memory, rows))], -1)

@@ -21,7 +21,8 @@ class Insight:
     """What a network shows of one decision of one row."""
 
     value: float
-    """What it expects from here on, in its own units: discounted weighted reward."""
+    """What it expects from here on: discounted weighted reward. `look` gives it in the network's own units, of which
+    the manifest says how large they are (`Manifest.return_size`)."""
     chances: tuple[tuple[float, ...], ...]
     """Of each part of an action the probability of each choice; of keys one part, each that it is pressed. Of a real
     number (mean, scale) before its bounds. Of legal tuples the first part alone, the others hang on it."""
@@ -38,7 +39,7 @@ def look(policy: ActorCritic, obs: Tensor, state: PolicyState, mask: Tensor | No
     observation asks of that latent; means over heads. The layers below have mixed the past already, as in any
     Transformer, so it says where the network looks, not why it acts.
     """
-    x = policy.observe(obs)
+    x = policy.observe(policy.standardised(obs))
     features = policy._step_features(obs, state, None)
     attention: tuple[float, ...] = ()
     if policy.encoder is not None:

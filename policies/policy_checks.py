@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from league.errors import ContractError
-from league.types import GameSpec, Policy, Stackable
+from league.types import GameSpec, Policy, Stackable, Standardising
 
 METHODS = (
     "parameters",
@@ -76,6 +76,8 @@ class Checker:
 
     def check(self) -> None:
         """All of it."""
+        if isinstance(self.policy, Standardising):  # before its first statistics it may see nothing
+            self.policy.take_statistics(self.obs.transpose(0, 1))
         state = self.policy.initial_state(self.rows)
         for method in STATE_METHODS:
             self.need(
@@ -290,4 +292,6 @@ def check_policy(policy: Policy, spec: GameSpec, *, rows: int, steps: int, seed:
     """See `league.testing.check_policy`."""
     if rows < 2 or steps < 5:
         raise ContractError(f"rows={rows}, steps={steps}: a network is checked with at least 2 rows and 5 steps")
+    if isinstance(policy, Standardising):
+        policy = copy.deepcopy(policy)
     Checker(policy, spec, rows, steps, seed).check()

@@ -2,8 +2,9 @@
 
 The network's own code plays them. Its inputs have the same number of rows R for each slot, in the slots' order:
 (slots * R, ...). Only what carries weights has to know of the slots: `linear` multiplies slot by slot in one batched
-product where a weight has three axes or is packed, `_StackedNorm` scales and shifts slot by slot, and the encoder's
-learned queries are repeated for the rows of each. Attention and the LSTM's gates carry no weights; they see rows.
+product where a weight has three axes or is packed, `_StackedNorm` scales and shifts slot by slot, statistics of
+observations have an axis of slots, and the encoder's learned queries are repeated for the rows of each. Attention and
+the LSTM's gates carry no weights; they see rows.
 """
 
 from __future__ import annotations
@@ -130,6 +131,10 @@ class StackedPolicy:
                     setattr(module, name, Packed(weights, len(weight)))
                 else:
                     setattr(module, name, nn.Parameter(weights, requires_grad=False))
+            for name, _ in list(module.named_buffers(recurse=False)):
+                full_name = f"{path}.{name}" if path else name
+                if full_name in self._weights:
+                    setattr(module, name, self._weights[full_name][:num_slots])
         for module in list(net.modules()):
             for name, child in list(module.named_children()):
                 if isinstance(child, nn.LayerNorm):

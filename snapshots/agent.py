@@ -152,8 +152,8 @@ def _architecture(manifest: Manifest, num_tensors: int) -> Architecture:
         raise ValueError(f"observation and action have {listed} parts, which need more than {num_tensors} tensors")
     if a.encoder_width % (2 * a.encoder_heads):
         raise ValueError(f"encoder_width={a.encoder_width} is no multiple of twice encoder_heads={a.encoder_heads}")
-    seen = (spec.obs_size, spec.opponent_slice, spec.action, spec.observation)
-    if (a.obs_size, a.opponent_slice, a.action, a.observation) != seen:
+    seen = (spec.obs_size, spec.opponent_slice, spec.action, spec.observation, spec.unbounded)
+    if (a.obs_size, a.opponent_slice, a.action, a.observation, a.unbounded) != seen:
         raise ValueError(f"the network is not made for the observations and actions of {spec.name}")
     _check_action(a.action)
     start, stop = a.opponent_slice

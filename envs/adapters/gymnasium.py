@@ -63,7 +63,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
         "name": game_name("gymnasium", spec.id, keywords),
         "source": source,
         "defaults": {
-            "rewards": {REWARD: facts.weight, "win": 0.0},
+            "rewards": {REWARD: 1.0, "win": 0.0},
             "agent": {"opponent_encoder": False},
             "pool": {"mix": {BOT_PREFIX + WORLD: 1.0}},
         },

@@ -8,7 +8,8 @@ the match's seed, so that seats are fair. Repeated rock, paper, scissors has bot
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from league.envs.match import Match, MatchGame
 from league.envs.row import MatchError
 from league.errors import ConfigError, nearest
 from league.types import BOT_PREFIX, SEATS, GameTree, Utility
+from league.types.spaces import LARGE, slices_of
 
 PAYOFF = "payoff"
 """The reward term of what the game pays."""
@@ -33,6 +35,8 @@ SHORT = {REPEATED_RPS: "repeated_game(stage_game=matrix_rps(),num_repetitions=10
 THROWS = 3
 LOOKS = 2_000
 """Decisions of random matches that tell whether a game has turns."""
+LOOKS_INTO = 200
+"""Of these, those that tell which numbers are large."""
 OBS_BOUND = 1e6
 """Of what is observed: OpenSpiel gives no bounds."""
 
@@ -164,6 +168,7 @@ def open(rest: str) -> MatchGame:
             kind = game.get_type()
             wrong = _why_not(game, kind)
             has_turns = not wrong and _has_turns(game)
+            unbounded = () if wrong else _unbounded(game, kind)
     except Exception as error:  # a SpielError, or what the games' own code raises, of C++ and of Python
         known = next(kind for kind in pyspiel.registered_games() if kind.short_name == name)
         own = ", ".join(known.parameter_specification) or "none"
@@ -179,10 +184,11 @@ def open(rest: str) -> MatchGame:
         "game": game,
         "has_memory": kind.provides_information_state_tensor,
         "obs_size": 2 * THROWS if is_rps else _tensor_size(game, kind) + SEATS,
+        "unbounded": () if is_rps else unbounded,
         "action": game.num_distinct_actions(),
         "players": players,
         "utility": _utility(game, kind),
-        "defaults": _rps_defaults(players) if is_rps else _defaults(game, players),
+        "defaults": _rps_defaults(players) if is_rps else _defaults(players),
         **_without(kind, has_turns),
     }
     found: Any = type("OpenSpielMatch", (RepeatedRps if is_rps else SpielMatch,), brought)
@@ -199,12 +205,11 @@ def open(rest: str) -> MatchGame:
     return made
 
 
-def _defaults(game: Any, players: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(players: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a run of any game."""
-    highest = max(abs(game.min_utility()), abs(game.max_utility()), 1e-9)
     return {
         **({"pool": _rps_pool(players)} if players else {}),
-        "rewards": {PAYOFF: 1.0 / highest, "win": 0.0},
+        "rewards": {PAYOFF: 1.0, "win": 0.0},
         "agent": {"opponent_encoder": False},
     }
 
@@ -219,7 +224,7 @@ def _utility(game: Any, kind: Any) -> Utility | None:
 def _rps_defaults(players: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a run of repeated rock, paper, scissors: what counts are the next throws, against bots above all."""
     return {
-        "rewards": {PAYOFF: 0.1, "win": 0.0},
+        "rewards": {PAYOFF: 1.0, "win": 0.0},
         "agent": {"history_frames": 32},
         "learner": {"gamma": 0.9},
         "pool": _rps_pool(players),
@@ -240,8 +245,8 @@ def _without(kind: Any, has_turns: bool) -> dict[str, Any]:
     return {} if has_turns else {"play": Match.play}
 
 
-def _has_turns(game: Any) -> bool:
-    """Whether some decision of a game, of those met in random matches, is one player's alone.
+def _met(game: Any) -> Iterator[Any]:
+    """The states in which somebody decides, of `LOOKS` decisions in random matches of a game.
 
     Raises:
         ValueError: a match has no decision.
@@ -252,15 +257,31 @@ def _has_turns(game: Any) -> bool:
             raise ValueError("a match of it is over before anybody decides")
         state, before = game.new_initial_state(), looks
         while not state.is_terminal() and looks < LOOKS:
-            looks += not state.is_chance_node()
+            if state.is_chance_node():
+                state.apply_action(int(rng.choice([outcome for outcome, _ in state.chance_outcomes()])))
+                continue
+            yield state
+            looks += 1
             if state.is_simultaneous_node():
                 legal = [state.legal_actions(player) or [pyspiel.INVALID_ACTION] for player in range(SEATS)]
                 state.apply_actions([int(rng.choice(actions)) for actions in legal])
-            elif state.is_chance_node():
-                state.apply_action(int(rng.choice([outcome for outcome, _ in state.chance_outcomes()])))
             else:
-                return True
-    return False
+                state.apply_action(int(rng.choice(state.legal_actions())))
+
+
+def _has_turns(game: Any) -> bool:
+    """Whether some decision of a game, of those met in random matches, is one player's alone."""
+    return any(not state.is_simultaneous_node() for state in _met(game))
+
+
+def _unbounded(game: Any, kind: Any) -> tuple[tuple[int, int], ...]:
+    """The numbers of a player's tensor that are large in random matches; of most games all are 0 or 1."""
+    tensor = "information_state_tensor" if kind.provides_information_state_tensor else "observation_tensor"
+    most = np.zeros(_tensor_size(game, kind))
+    for state in islice(_met(game), LOOKS_INTO):
+        for player in range(SEATS):
+            np.maximum(most, np.abs(getattr(state, tensor)(player)), out=most)
+    return slices_of(most > LARGE)
 
 
 def _why_not(game: Any, kind: Any) -> str:

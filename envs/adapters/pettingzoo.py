@@ -68,6 +68,7 @@ class ZooMatch(Match):
         facts = self._facts = self.source.facts(options)
         self.obs_size, self.layout, self.action = facts.views.size, facts.views.layout, facts.deeds.spec
         self.observation, self.obs_range = spec_parts(self.layout), range_of(self.layout)
+        self.unbounded = facts.views.unbounded
         self.tick_rate = facts.frame_rate
         self._table: Table | None = None
         self._stage: tuple[Table, int, int] | None = None
@@ -201,7 +202,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
     body: dict[str, Any] = {
         "name": game_name("pettingzoo", word, keywords),
         "source": source,
-        "defaults": {"rewards": {REWARD: facts.weight, "win": 0.0}, "agent": {"opponent_encoder": False}},
+        "defaults": {"rewards": {REWARD: 1.0, "win": 0.0}, "agent": {"opponent_encoder": False}},
     }
     if not facts.is_won:
         body["utility"] = Utility(REWARD)

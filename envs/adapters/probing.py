@@ -30,8 +30,6 @@ BROUGHT_BY = {
     "pyspiel": "'league-engine[openspiel]'",
 }
 """Module -> what installs it."""
-GAMMA = 0.99
-"""Of the returns by whose size rewards are weighted."""
 
 
 class Played(Protocol):
@@ -69,8 +67,6 @@ class Found:
     drawn: Drawn
     has_mask: bool
     """Whether it told what is legal at some time."""
-    weight: float
-    """Of its rewards: 1, or 0.1, 0.01, ... where discounted returns of random play are large."""
     is_won: bool
     """Whether every episode paid a player the same amount, the negative of that or nothing, as wins and losses do."""
 
@@ -82,13 +78,12 @@ def probe(make: Callable[[], Played]) -> Found:
     """
     one, two = make(), make()
     drawn = Drawn(*(any(pair) for pair in zip(one.drawn_since(0), two.drawn_since(0), strict=True)))
-    opening, sums, problem, seed, is_new = list[npt.NDArray[Any]](), [0.0], "", 1, True
+    opening, problem, seed, is_new = list[npt.NDArray[Any]](), "", 1, True
     rngs, has_mask, returns = [np.random.default_rng(0) for _ in range(2)], False, [0.0]
     for step in range(STEPS):
         if is_new:
             one.begin(seed)
             two.begin(seed)
-            sums.append(0.0)
             is_new = False
         has_mask |= one.has_mask
         views = one.show(), two.show()
@@ -98,7 +93,6 @@ def probe(make: Callable[[], Played]) -> Found:
         if seed == 1 and len(opening) < AGAIN:
             opening.append(views[0].copy())
         paid = [each.act_at_random(rng) for each, rng in zip((one, two), rngs, strict=True)]
-        sums.append(GAMMA * sums[-1] + paid[0])
         returns[-1] += paid[0]
         if one.is_over or two.is_over:
             drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
@@ -107,7 +101,7 @@ def probe(make: Callable[[], Played]) -> Found:
     drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
     remembers = not problem and not _plays_again(one, opening)
     is_won = len({abs(amount) for amount in returns[:-1]} - {0.0}) == 1
-    return Found(problem, remembers, drawn, has_mask, weight_of(max(map(abs, sums))), is_won)
+    return Found(problem, remembers, drawn, has_mask, is_won)
 
 
 def examined(
@@ -142,7 +136,7 @@ def examined(
     if found.problem:
         raise ConfigError(f"env={where}: {found.problem}, so a match could not be played again; {hint}")
     remembers = found.remembers or remembers
-    shown = {"drawn": found.drawn, "weight": found.weight, "is_won": found.is_won, "has_mask": found.has_mask}
+    shown = {"drawn": found.drawn, "is_won": found.is_won, "has_mask": found.has_mask}
     return replace(facts, remembers=remembers, **shown)
 
 
@@ -170,11 +164,6 @@ def reason(error: Exception) -> str:
         top = error.name.partition(".")[0]
         return f"{top} is not installed; pip install {BROUGHT_BY.get(top, f'what brings {top}')}"
     return described(error)
-
-
-def weight_of(largest: float) -> float:
-    """A power of ten by which returns of this size come to 1 to 10; 1 where they are smaller."""
-    return float(10.0 ** -np.floor(np.log10(largest))) if 1.0 <= largest < np.inf else 1.0
 
 
 def _plays_again(one: Played, opening: list[npt.NDArray[Any]]) -> bool:

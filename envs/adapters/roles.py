@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from league.envs.adapters.spaces import Acts, Seen, SpaceError
 from league.types import SEATS, ActionSpec, FloatArray, ObservationPart
+from league.types.spaces import slices_of
 
 CHOICES = ("discrete", "multi_discrete")
 CURE = "wrap the environment so that both agents have one kind of space there"
@@ -66,6 +67,11 @@ class Views:
         self._places = tuple(
             np.concatenate([_places(part, shared[part.name]) for part in seen.layout]) for seen in self._seen
         )
+        marks = np.zeros(self.size, np.bool_)
+        for seen, places in zip(self._seen, self._places, strict=True):
+            marks[places] |= seen.is_unbounded
+        self.unbounded = slices_of(marks)
+        """As a spec has them."""
 
     def of(self, player: int) -> Seen:
         """What an agent sees by itself."""

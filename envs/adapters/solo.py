@@ -49,8 +49,6 @@ class Facts:
     remembers: bool = False
     """Whether each episode needs a new environment: what was before shows in it."""
     drawn: Drawn = BOTH
-    weight: float = 1.0
-    """Of the rewards, by which returns come to 1 to 10."""
     is_won: bool = False
     """As `probing.Found.is_won`."""
 
@@ -167,7 +165,7 @@ class SoloMatch(Match):
         target = options.get("target")
         self._target = facts.target if target is None else float(target)
         self.obs_size, self.layout = facts.seen.size, facts.seen.layout
-        self.obs_range, self.observation = facts.seen.range, facts.seen.parts
+        self.obs_range, self.observation, self.unbounded = facts.seen.range, facts.seen.parts, facts.seen.unbounded
         self.action, self.tick_rate = facts.acts.spec, facts.frame_rate
         self._copies: list[Copy] = []
         self._seed = 0

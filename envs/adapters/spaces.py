@@ -1,8 +1,8 @@
 """Gymnasium's spaces as flat observations and actions of the engine.
 
-Numbers with finite bounds become [-1, 1]. Numbers without bounds, or whose bounds say nothing (`WIDE`), are squashed:
-sign(x) log(1 + |x|) (the symlog of Hafner et al. 2023, arXiv:2301.04104), near x itself where x is small. Bytes of an
-image become [0, 1]. Keys are 0 and 1, choices are tokens.
+Numbers with finite bounds become [-1, 1]. Numbers without bounds, or whose bounds say nothing (`WIDE`), stay as they
+are, and the spec marks them (`GameSpec.unbounded`). Bytes of an image become [0, 1]. Keys are 0 and 1, choices are
+tokens.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from gymnasium import spaces
 
 from league.envs.adapters.replies import ReplyError, told
 from league.types import ActionSpec, FloatArray, ObservationPart
+from league.types.spaces import LARGEST, slices_of
 
 WIDE = 1_000.0
 """Bounds beyond it are taken for none."""
-SQUASHED = 90.0
-"""No finite float32 is squashed beyond it."""
+LOOSE = 90.0
+"""A spec's range of numbers with bounds of their own, which are scaled to -1 and 1."""
 FAR = 3.0
 """Of a number with bounds, which are scaled to -1 and 1: it may leave them by no more than the width between them."""
+MOST = LARGEST
+"""The greatest number without bounds."""
 MOST_NUMBERS = 2**22
 """Of an observation: 16 MiB, a colour picture of 720 lines and more."""
 MOST_PARTS = 2**16
@@ -63,6 +66,8 @@ class _Leaf:
     """The least and the greatest number that is taken."""
     is_whole: bool = False
     """Whether the space has whole numbers alone."""
+    unbounded: tuple[int, ...] = ()
+    """Its numbers without bounds."""
 
     @property
     def name(self) -> str:
@@ -98,11 +103,20 @@ class Seen:
             for leaf, start in zip(self._leaves, starts, strict=True)
         )
         """The parts of these numbers, with the bounds that the space gives."""
+        self.is_unbounded = np.zeros(self.size, np.bool_)
+        """(size,), which of these have none."""
+        for leaf, start in zip(self._leaves, starts, strict=True):
+            self.is_unbounded[[start + number for number in leaf.unbounded]] = True
 
     @property
     def parts(self) -> tuple[ObservationPart, ...]:
         """As a spec has them."""
         return spec_parts(self.layout)
+
+    @property
+    def unbounded(self) -> tuple[tuple[int, int], ...]:
+        """The numbers without bounds, as a spec has them."""
+        return slices_of(self.is_unbounded)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -127,7 +141,8 @@ class Seen:
                 array = np.asarray(value)
                 fits = array.shape == leaf.space.shape and _is_read(array, leaf)
                 if fits:
-                    part[:] = leaf.read(array)
+                    with np.errstate(over="ignore"):  # what float32 does not hold becomes infinite, and is refused
+                        part[:] = leaf.read(array)
             except UNREADABLE:
                 fits = False
             low, high = leaf.limits
@@ -146,7 +161,8 @@ def spec_parts(layout: tuple[ObservationPart, ...]) -> tuple[ObservationPart, ..
 
 def range_of(layout: tuple[ObservationPart, ...]) -> tuple[float, float]:
     """The least and the greatest number of a layout."""
-    return (-SQUASHED, max([SQUASHED, *(part.count - 1.0 for part in layout)]))
+    most = max([LOOSE, *(part.count - 1.0 if part.bounds is None else part.bounds[1] for part in layout)])
+    return (min([-LOOSE, *(part.bounds[0] for part in layout if part.bounds)]), most)
 
 
 def _is_read(array: npt.NDArray[Any], leaf: _Leaf) -> bool:
@@ -356,19 +372,16 @@ def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
     low, high = np.where(is_bounded, low, -1.0), np.where(is_bounded, high, 1.0)
     width = np.where(high > low, high - low, 2.0)
     scales, shifts = 2.0 / width, -(high + low) / width
-    free, bound = np.flatnonzero(~is_bounded), np.flatnonzero(is_bounded)
+    unbounded, bound = tuple(np.flatnonzero(~is_bounded).tolist()), np.flatnonzero(is_bounded)
 
     def numbers(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        values = x.astype(np.float64).ravel() * scales + shifts
-        if len(free):
-            loose = values[free]
-            values[free] = np.sign(loose) * np.log1p(np.abs(loose))
-            if (np.abs(values[bound]) > FAR).any():
-                values[0] = np.nan  # beyond all limits; those of the part are wide
+        values = np.asarray(x.astype(np.float64).ravel() * scales + shifts)
+        if unbounded and (np.abs(values[bound]) > FAR).any():
+            values[0] = np.nan  # beyond all limits; those of the part are wide
         return values
 
-    bounds, limits = ((-SQUASHED, SQUASHED),) * 2 if len(free) else ((-1.0, 1.0), (-FAR, FAR))
-    return _Leaf(keys, "numbers", (len(low),), 0, numbers, space, bounds, limits, is_whole)
+    bounds, limits = ((-MOST, MOST),) * 2 if unbounded else ((-1.0, 1.0), (-FAR, FAR))
+    return _Leaf(keys, "numbers", (len(low),), 0, numbers, space, bounds, limits, is_whole, unbounded)
 
 
 def _action(space: spaces.Space[Any]) -> tuple[ActionSpec, Callable[[Any], Any]]:

@@ -47,7 +47,6 @@ class Facts:
     remembers: bool = False
     """As `solo.Facts.remembers`."""
     drawn: Drawn = BOTH
-    weight: float = 1.0
     is_won: bool = False
     """As `probing.Found.is_won`."""
 

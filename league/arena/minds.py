@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,13 @@ class Minds:
     """The nets of a match's seats, which see what they saw when it was played.
 
     Args:
-        nets: seat -> its net; other seats show nothing.
+        nets: seat -> its net, and the size of returns that the net's values are in (`Manifest.return_size`); other
+            seats show nothing.
     """
 
-    def __init__(self, nets: Mapping[int, Policy]) -> None:
+    def __init__(self, nets: Mapping[int, tuple[Policy, float]]) -> None:
         self._nets = dict(nets)
-        self._states: dict[int, Any] = {seat: net.initial_state(1) for seat, net in nets.items()}
+        self._states: dict[int, Any] = {seat: net.initial_state(1) for seat, (net, _) in nets.items()}
         self._before: BoolArray | None = None
 
     def look(self, moment: Moment) -> tuple[Insight | None, ...]:
@@ -36,15 +38,16 @@ class Minds:
         batch = moment.batch
         found: list[Insight | None] = []
         for seat in range(SEATS):
-            net = self._nets.get(seat)
-            if net is None:
+            if seat not in self._nets:
                 found.append(None)
                 continue
+            net, return_size = self._nets[seat]
             device = next(iter(net.parameters())).device
             obs = torch.from_numpy(batch.obs[:, seat].copy()).to(device)
             if moment.deciding[seat]:
                 mask = None if batch.mask is None else torch.from_numpy(batch.mask[:, seat].copy()).to(device)
-                found.append(self._see(net, obs, self._states[seat], mask))
+                seen = self._see(net, obs, self._states[seat], mask)
+                found.append(replace(seen, value=seen.value * return_size))
             else:
                 if self._before is not None and self._before[1 - seat]:
                     net.watch(obs, self._states[seat])
@@ -63,13 +66,14 @@ class Minds:
 
 def minds_of(replay: Replay, store: Store | None) -> Minds:
     """The minds of those agents of a replay that the store has with their files; the others show nothing."""
-    nets: dict[int, Policy] = {}
+    nets: dict[int, tuple[Policy, float]] = {}
     for seat, record in enumerate(replay.seats):
         folder = None if store is None or record.bot is not None else _folder_of(store, record.agent)
         if folder is None:
             continue
         try:
-            nets[seat] = load_net(folder, choose_device("cpu"), record.agent)[1]
+            manifest, net = load_net(folder, choose_device("cpu"), record.agent)
+            nets[seat] = net, manifest.return_size
         except LeagueError:  # its code was not named by this user, or its files are not whole
             continue
     return Minds(nets)

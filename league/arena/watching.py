@@ -174,8 +174,8 @@ class Match:
         """What shows what its nets think."""
         if self.meeting is None:
             return minds_of(self.playback.replay, self.store)
-        sides = enumerate(self.meeting.sides[:SEATS])
-        return Minds({seat: self.meeting.nets[x.agent_id][1] for seat, x in sides if x.agent_id in self.meeting.nets})
+        known = [(seat, self.meeting.nets.get(x.agent_id)) for seat, x in enumerate(self.meeting.sides[:SEATS])]
+        return Minds({seat: (net[1], net[0].return_size) for seat, net in known if net is not None})
 
 
 def _need_there(a: str, against: str | None, store: str | Path, say: Callable[[str], None] | None) -> None:

@@ -37,7 +37,7 @@ MAX_TOML_BYTES = 2**20
 Layer = dict[str, dict[str, Any]]
 ROLE = "role"
 """The section of a league's roles, which `league.pool.roles` checks and a league's rows keep."""
-BITS = 8
+BITS = 9
 """Raised by each change of what the same config and seed play or learn, bit for bit on a CPU (CONTRIBUTING.md). It is
 written into states and snapshots, and is no part of the fingerprint."""
 OWN_LENGTH = " steps"

@@ -115,6 +115,7 @@ def side_by_side(segments: Sequence[Rollout]) -> Rollout:
         state=first.state.join([segment.state for segment in others]),
         finished=segments[-1].finished,
         watched=_watched_side_by_side(watched, first.reward.shape),
+        segments=len(segments),
     )
 
 

@@ -47,6 +47,7 @@ from league.snapshots.writer import SnapshotWriter
 from league.store.connection import StoreBusy
 from league.store.rows import AgentRow, LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store
+from league.training.returns import ReturnSize
 from league.training.run import Counters
 from league.types import BOT_PREFIX, Policy
 
@@ -171,7 +172,7 @@ class FileShelf:
         except SnapshotError as error:
             raise SnapshotError(f"{error}; then {again}") from None
 
-    def add_snapshot(self, policy: Policy, counters: Counters) -> str:
+    def add_snapshot(self, policy: Policy, counters: Counters, return_size: float) -> str:
         """Freezes the policy as it is now and returns its agent id; its files are written by another thread.
 
         Its row follows once they are there (`settle`).
@@ -192,6 +193,7 @@ class FileShelf:
             architecture=architecture,
             history_tokens=history_tokens,
             config=settings.to_json(self.config),
+            return_size=return_size,
             parent=counters.newest or None,
             extra={"bits": settings.BITS},
         )
@@ -251,6 +253,7 @@ class FileShelf:
         counters, like = state["counters"], read_manifest(snapshots_of(self.folder)[-1])
         now = {"step": counters["steps"], "update": counters["update"], "parent": counters["newest"] or None}
         now |= {"fingerprint": self.row.fingerprint, "config": settings.to_json(self.config)}
+        now["return_size"] = ReturnSize(**state["learner"]["returns"]).size
         about = About(**{name: getattr(like, name) for name in About.model_fields} | now)
         frozen = snapshot_files.freeze(state["learner"]["policy"], about)
         self.drop_stopped()

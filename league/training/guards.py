@@ -227,8 +227,9 @@ class Guards:
             norm < UNCLIPPED * most,
             PATIENCE,
             f"gradients are clipped to next to nothing: their norm is {norm:.2g}, learner.max_gradient_norm={most:g}"
-            f" (value loss {metrics['value_loss']:.2g}), so the policy hardly learns; lower the weights in [rewards]"
-            f" until a match brings about 1, or learner.learning_rate={config.learner.learning_rate:g}",
+            f" (value loss {metrics['value_loss']:.2g}), so the policy hardly learns; lower"
+            f" learner.learning_rate={config.learner.learning_rate:g} or"
+            f" learner.value_coefficient={config.learner.value_coefficient:g}",
         )
 
     def _flat_return(self) -> _Sign:

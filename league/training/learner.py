@@ -20,8 +20,8 @@ from league.training.finite import Kept, bad_rollout, bad_weights, first_bad
 from league.training.foresight import Foresight, encoding
 from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo
 from league.training.minibatch import Lesson, Minibatch
-from league.training.returns import gae
-from league.types import Policy, Rollout
+from league.training.returns import ReturnSize, gae
+from league.types import Policy, Rollout, Standardising
 
 PARTS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_share", "gradient_norm")
 """What each minibatch tells, in this order."""
@@ -58,6 +58,8 @@ class Learner:
         self._scheduled = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty((), device=device))
         self._steered = 1.0
         """Share of the configured rate that `learner.adaptive_kl` has come to."""
+        self.returns = ReturnSize()
+        """By whose size rewards are divided; values are in its units."""
         self._kept = Kept(self._parameters, self.optimizer)
         self._graphs: StepGraphs[Minibatch, Tensor] | None = None
 
@@ -115,8 +117,9 @@ class Learner:
             raise self._sick(problem, rollout)
         self._kept.keep()
         drawn = self._rng.bit_generator.state
+        returns = self.returns.after(rollout, config.gamma)
         advantages = gae(
-            rollout.reward,
+            rollout.reward / returns.size,
             rollout.value,
             rollout.next_value,
             rollout.ends,
@@ -139,7 +142,10 @@ class Learner:
             self._kept.restore()
             self._rng.bit_generator.state = drawn
             raise
-        told = means | _told(rollout, targets)
+        self.returns = returns
+        if isinstance(self.policy, Standardising):
+            self.policy.take_statistics(rollout.obs)
+        told = means | _told(rollout, targets, returns.size)
         told["learning_rate"] = self._rate
         if config.adaptive_kl:
             self._steer(means["approx_kl"], config.adaptive_kl)
@@ -263,8 +269,8 @@ class Learner:
         if loss is not None:
             figures += f", policy loss {loss.policy.item():.3g}, value loss {loss.value.item():.3g}"
         return GuardError(
-            f"not_finite: {problem} ({figures}); the update is not applied; if rewards or values are large, lower the"
-            f" weights in [rewards]; else lower learner.learning_rate={config.learning_rate:g}"
+            f"not_finite: {problem} ({figures}); the update is not applied; if rewards are too large for float32, lower"
+            f" the weights in [rewards]; else lower learner.learning_rate={config.learning_rate:g}"
             + (" or set learner.precision=float32" if config.precision == "bf16" else ""),
             "not_finite",
         )
@@ -281,6 +287,7 @@ class Learner:
             **foresight,
             "optimizer": {str(index): dict(values) for index, values in moments.items()},
             "rate_share": self._steered,
+            "returns": self.returns.state_dict(),
             "rng": self._rng.bit_generator.state,
         }
 
@@ -293,6 +300,7 @@ class Learner:
         moments = {int(index): values for index, values in state["optimizer"].items()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self._steered = state["rate_share"]
+        self.returns = ReturnSize(**state["returns"])
         self._set_rate()
         self._rng.bit_generator.state = state["rng"]
 
@@ -306,8 +314,8 @@ def _means(losses: Sequence[PPOLoss], sizes: Sequence[int]) -> Sequence[Tensor]:
     return torch.stack(shares).sum(0).unbind()
 
 
-def _told(rollout: Rollout, targets: Tensor) -> dict[str, float]:
-    """What a rollout was like, read at once.
+def _told(rollout: Rollout, targets: Tensor, size: float) -> dict[str, float]:
+    """What a rollout was like, read at once; rewards and values in the game's units, `size` of which values count in.
 
     The explained variance is 1 - Var(target - value) / Var(target): 1 perfect, 0 no better than a constant.
     """
@@ -317,6 +325,7 @@ def _told(rollout: Rollout, targets: Tensor) -> dict[str, float]:
     return {
         "entropy_in_play": -log_prob,
         "explained_variance": 1 - left / variance if variance > 0 else 0.0,
-        "value_mean": value,
+        "value_mean": value * size,
+        "return_size": size,
         "reward_per_step": reward,
     }

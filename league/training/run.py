@@ -167,8 +167,11 @@ class Shelf(Protocol):
     def load_policy(self, agent_id: str) -> Policy:
         """The frozen policy of an agent id, on the run's device."""
 
-    def add_snapshot(self, policy: Policy, counters: Counters) -> str:
-        """Freezes the policy as it is now and returns its agent id; it may be written meanwhile (`settle`)."""
+    def add_snapshot(self, policy: Policy, counters: Counters, return_size: float) -> str:
+        """Freezes the policy as it is now and returns its agent id; it may be written meanwhile (`settle`).
+
+        return_size: what its values are in, of the learner.
+        """
 
     def settle(self, *, wait: bool = True) -> None:
         """Before rows that name a snapshot go to the store: its own row is there first, and before it its files.

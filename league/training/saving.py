@@ -18,6 +18,7 @@ from league.pool.pool import Pool
 from league.training import probe
 from league.training.guards import Guards
 from league.training.learner import Learner
+from league.training.returns import ReturnSize
 from league.training.run import Run
 
 RETRY_SECONDS = 60.0
@@ -158,7 +159,7 @@ def start_again(state: dict[str, Any], weights: dict[str, Any]) -> None:
     """
     pool, learner, counters = state["pool"], state["learner"], state["counters"]
     first = pool["snapshots"][0]
-    learner |= {"policy": weights, "optimizer": {}, "rate_share": 1.0}
+    learner |= {"policy": weights, "optimizer": {}, "rate_share": 1.0, "returns": ReturnSize().state_dict()}
     if "foresight" in learner:
         learner["foresight"] = {name: 0 * x for name, x in learner["foresight"].items()}
     state["collector"] = None

@@ -176,7 +176,7 @@ class Training:
     def freeze(self) -> str:
         """A snapshot of the present weights, which does not join the pool; the newest where that is one."""
         if self.counters.newest_steps != self.counters.steps or not self.counters.newest:
-            _take_snapshot(self.run, self.counters)
+            _take_snapshot(self.run, self.counters, self.learner.returns.size)
         return self.counters.newest
 
     def evaluate(self, *, newest: bool = False) -> dict[str, Summary]:
@@ -388,9 +388,9 @@ class Training:
 
 
 @act("snapshot")
-def _take_snapshot(run: Run, counters: Counters) -> None:
+def _take_snapshot(run: Run, counters: Counters, return_size: float) -> None:
     """Stores the weights of now and remembers them as the newest snapshot."""
-    counters.newest = run.shelf.add_snapshot(run.policy, counters)
+    counters.newest = run.shelf.add_snapshot(run.policy, counters, return_size)
     counters.newest_steps = counters.steps
 
 

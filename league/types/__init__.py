@@ -20,7 +20,7 @@ from league.types.spaces import BoolArray as BoolArray
 from league.types.spaces import FloatArray as FloatArray
 from league.types.spaces import Mask as Mask
 from league.types.spaces import ObservationPart as ObservationPart
-from league.types.spaces import check_parts, need_numbers, plain
+from league.types.spaces import check_parts, check_unbounded, need_numbers, plain, unbounded_numbers
 
 if TYPE_CHECKING:
     import torch
@@ -112,6 +112,11 @@ class GameSpec:
     """How the observation's numbers are parts, all of them and in their order. None: they are numbers, one like the
     other. A network made for one reading keeps to it."""
 
+    unbounded: tuple[tuple[int, int], ...] | None = field(default=None, compare=False)
+    """[start, stop) of the observation, each of numbers without bounds that say how large they are: the library's
+    network standardises them by running means and deviations. Left out, numbers without bounds of their own where
+    `obs_range` goes beyond 20."""
+
     utility: Utility | None = field(default=None, compare=False)
     """What a match pays, by which evaluations, ratings, gates and samplers then score. None: by win, draw, loss."""
 
@@ -158,6 +163,13 @@ class GameSpec:
             ):
                 raise ValueError(f"observation={self.observation!r} must be a tuple of ObservationPart")
             check_parts(self.observation, self.obs_size)
+        parts = self.observation or ()
+        if self.unbounded is None:
+            object.__setattr__(self, "unbounded", unbounded_numbers(self.obs_size, self.obs_range, parts))
+        elif not isinstance(self.unbounded, tuple):
+            raise ValueError(f"unbounded={self.unbounded!r} must be a tuple of [start, stop)")
+        else:
+            check_unbounded(self.unbounded, self.obs_size, parts)
 
 
 def result_dtype(num_metrics: int) -> np.dtype[Any]:
@@ -419,7 +431,9 @@ class Rollout:
     action: torch.Tensor  # (T, B, A) int64, with a box in it float32
     log_prob: torch.Tensor
     value: torch.Tensor
+    """In units of the learner's running size of returns (`league.training.returns.ReturnSize`)."""
     reward: torch.Tensor
+    """Weighted, in the game's units."""
     next_value: torch.Tensor
     """Of the state reached, before any reset; 0 where the match terminated."""
     ends: torch.Tensor  # bool, terminated or truncated in this step
@@ -431,6 +445,8 @@ class Rollout:
     finished: list[MatchResult]
     watched: Watched | None = None
     """None where nobody waited for more than one decision of the other."""
+    segments: int = 1
+    """The number of segments, of equally many rows each, that stand beside each other, the earliest first."""
 
 
 class Policy(Protocol):
@@ -542,6 +558,15 @@ class Encoding(Protocol):
         latents: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """As `Capturable.sequence`; latents: what `latents` gave of the same segment."""
+
+
+@runtime_checkable
+class Standardising(Protocol):
+    """A network that keeps statistics of what it observes: the learner gives it the observations of each rollout, once
+    it has learned from them. What it keeps is a part of its `state_dict`, and changes at no other time."""
+
+    def take_statistics(self, obs: torch.Tensor) -> None:
+        """Counts observations (T, B, obs_size) in, in place."""
 
 
 @runtime_checkable

@@ -21,6 +21,10 @@ FIELDS = {"legal_tuples": ("choices", "max_tuples"), "box": ("bounds",), "mixtur
 """Kind -> the fields that it has; the others have `choices` alone."""
 LATER = ("max_tuples", "bounds", "parts", "names")
 """Fields of an `ActionSpec` that older manifests do not have; they are written only where they say something."""
+LARGEST = float(np.finfo(np.float32).max)
+"""The greatest float32."""
+LARGE = 20.0
+"""Numbers that may be larger, and have no bounds of their own, are standardised by what training has seen of them."""
 MOST_CHOICES = {np.dtype(np.int16): 2**15, np.dtype(np.float32): 2**24}
 """So many choices of a part can be told apart in these types."""
 
@@ -297,7 +301,7 @@ class ObservationPart:
     """Of `tokens`: how many there are; else 0."""
     bounds: tuple[float, float] | None = None
     """The least and the greatest of numbers or of an image; the network scales them to [-1, 1]. None: the spec's
-    `obs_range`, unscaled."""
+    `obs_range`, unscaled; of numbers see `GameSpec.unbounded`."""
 
     def __post_init__(self) -> None:
         where = f"observation part {self.name!r}"
@@ -322,7 +326,7 @@ class ObservationPart:
         if self.bounds is None:
             return
         low, high = self.bounds
-        if self.kind == "tokens" or not -3e38 <= low < high <= 3e38:
+        if self.kind == "tokens" or not -LARGEST <= low < high <= LARGEST:
             raise ValueError(f"{where}: bounds={self.bounds}: must be from a number to a greater one, of tokens None")
 
     @property
@@ -389,6 +393,48 @@ def parts_within(parts: Sequence[ObservationPart], start: int, stop: int) -> tup
                 f" {part.stop}); let it begin and end between parts"
             )
     return tuple(found)
+
+
+def slices_of(marks: Sequence[bool] | BoolArray) -> tuple[tuple[int, int], ...]:
+    """The runs of numbers that are marked, [start, stop) each."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], np.asarray(marks, np.int8), [0]]))).tolist()
+    return tuple(zip(edges[::2], edges[1::2], strict=True))
+
+
+def unbounded_numbers(
+    obs_size: int, obs_range: tuple[float, float], parts: Sequence[ObservationPart]
+) -> tuple[tuple[int, int], ...]:
+    """Which numbers of an observation have no bounds that say how large they are, as [start, stop) each.
+
+    Those without bounds of their own, where `obs_range` goes beyond `LARGE` by more than tokens do.
+    """
+    tokens = max([part.count - 1 for part in parts], default=0)
+    if obs_range[0] >= -LARGE and obs_range[1] <= max(LARGE, tokens):
+        return ()
+    free = [part for part in parts if part.kind == "numbers" and part.bounds is None]
+    marks = np.full(obs_size, not parts)
+    for part in free:
+        marks[part.start : part.stop] = True
+    return slices_of(marks)
+
+
+def check_unbounded(slices: Sequence[tuple[int, int]], obs_size: int, parts: Sequence[ObservationPart]) -> None:
+    """Refuses what are no slices of an observation's numbers, in their order.
+
+    Raises:
+        ValueError: with the slice.
+    """
+    at = 0
+    for each in slices:
+        need_numbers("unbounded", each, int)
+        if not isinstance(each, tuple) or len(each) != 2 or not at <= each[0] < each[1] <= obs_size:
+            raise ValueError(
+                f"unbounded={each!r} must be [start, stop) within obs_size={obs_size}, after the one before"
+            )
+        at = each[1]
+        for part in parts:
+            if max(part.start, each[0]) < min(part.stop, at) and (part.kind != "numbers" or part.bounds is not None):
+                raise ValueError(f"unbounded={each!r}: the observation part {part.name!r} has bounds, or is no numbers")
 
 
 def plain_json(data: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def made(game: str, seed: int = 1, *, minds: bool = False) -> tuple[Playback, Co
     nets = {}
     if minds:
         torch.manual_seed(0)
-        nets = {0: make_policy(config.load(env=game, overrides=SMALL), playback.spec)}
+        nets = {0: (make_policy(config.load(env=game, overrides=SMALL), playback.spec), 1.0)}
     return playback, course_of(playback, Minds(nets))
 
 
@@ -323,3 +323,13 @@ def test_without_ffmpeg_a_video_is_one_line(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(LeagueError, match=r"ffmpeg failed"):
         league.watch("bot:based", "bot:rusher", tmp_path / "a.mp4", seconds=0.2, env="brawl")
     assert not list(tmp_path.iterdir())
+
+
+def test_values_are_shown_in_the_games_units() -> None:
+    """What a net expects is multiplied by the size of the returns that it was trained with."""
+    playback = Playback(parse(random_match("matrix", 1)[0], "f"), "f")
+    torch.manual_seed(0)
+    net = make_policy(config.load(env="matrix", overrides=SMALL), playback.spec)
+    plain, large = (course_of(playback, Minds({0: (net, size)})) for size in (1.0, 50.0))
+    values = [[both[0].value for both in course.insights if both[0]] for course in (plain, large)]
+    assert any(values[0]) and values[1] == pytest.approx([50.0 * x for x in values[0]])

@@ -108,15 +108,15 @@ def test_a_match_is_the_episodes_that_gymnasium_plays(name: str) -> None:
             played[row], paid[row] = [[], []], 0
 
 
-def test_cartpoles_numbers_are_scaled_and_squashed() -> None:
-    """By hand: position over 4.8, angle over its bound, the speeds, which have none, squashed."""
+def test_cartpoles_numbers_are_scaled_where_they_have_bounds() -> None:
+    """By hand: position over 4.8, angle over its bound; the speeds, which have none, as they are, and marked."""
     batch = batch_of("CartPole-v1", 1)
     batch.reset(np.array([5], np.uint64))
     env = library.make("CartPole-v1")
     position, speed, angle, turning = env.reset(seed=batch.matches[0]._seed)[0].tolist()
-    squashed = [np.sign(x) * np.log1p(abs(x)) for x in (speed, turning)]
     bound = 24 / 360 * 2 * np.pi
-    assert batch.obs[0, 0].tolist() == pytest.approx([position / 4.8, squashed[0], angle / bound, squashed[1]])
+    assert batch.obs[0, 0].tolist() == pytest.approx([position / 4.8, speed, angle / bound, turning])
+    assert batch.spec.unbounded == ((1, 2), (3, 4))
 
 
 def test_a_cut_is_told_of_each_seat() -> None:

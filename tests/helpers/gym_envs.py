@@ -64,3 +64,36 @@ for name, kind in {"Plain": "plain", "Globals": "globals", "Entropy": "entropy",
 gymnasium.register("WalkRemembers-v0", Walk, kwargs={"kind": "remembers"}, max_episode_steps=50)
 for name in ("text", "unbounded", "broken"):
     gymnasium.register(f"{name.title()}-v0", Nothing, kwargs={"kind": name})
+
+
+class Scaled(gymnasium.Env[Any, Any]):
+    """Eight steps; right is whichever side of its mean the first number is on. What is seen has no bounds.
+
+    Args:
+        scale, shift: of what is seen.
+        paid: of a right answer.
+    """
+
+    def __init__(self, scale: float = 1.0, shift: float = 0.0, paid: float = 1.0) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
+        self.action_space = spaces.Discrete(2)
+        self.scale, self.shift, self.paid, self.steps = scale, shift, paid, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins."""
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._see(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Pays a right answer."""
+        paid = self.paid * (int(action) == (self.seen[0] > 0.0))
+        self.steps += 1
+        return self._see(), paid, self.steps == 8, False, {}
+
+    def _see(self) -> Any:
+        self.seen = np.append(self.np_random.normal(size=2), 1.0)  # the last number never changes
+        return self.scale * self.seen + self.shift
+
+
+gymnasium.register("Scaled-v0", Scaled)

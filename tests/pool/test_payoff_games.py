@@ -95,7 +95,7 @@ def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     for step in range(9):
         with torch.no_grad():
             next(run.policy.parameters()).add_(0.1)
-        pool.admit(run.shelf.add_snapshot(run.policy, Counters(update=step, steps=step)))
+        pool.admit(run.shelf.add_snapshot(run.policy, Counters(update=step, steps=step), 1.0))
     nets, most, loaded, load_policy = weakref.WeakSet[Policy](), 0, list[str](), run.shelf.load_policy
 
     def load_and_count(agent_id: str) -> Policy:

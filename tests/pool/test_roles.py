@@ -17,6 +17,7 @@ from league.pool.roles import Main, Rivals, Role, are_beaten, odds, without_mono
 from league.pool.roster import load, ready, role_of
 from league.snapshots.state import load_state, save_state
 from league.training.guards import Guards
+from league.training.returns import ReturnSize
 from league.training.saving import start_again
 from league.types import DRAW, MatchResult
 
@@ -299,13 +300,15 @@ def test_a_learner_that_begins_anew_forgets_its_games_and_nothing_else() -> None
     assert copy.is_resetting
     state = {
         "counters": {"newest": "a", "steps": 3000},
-        "learner": {"policy": {"x": 1}, "optimizer": {"0": 1}, "rate_share": 0.1, "foresight": {"y": 2}, "rng": 7},
+        "learner": {"policy": {"x": 1}, "optimizer": {"0": 1}, "rate_share": 0.1, "foresight": {"y": 2}, "rng": 7}
+        | {"returns": {"mean_square": 9.0, "updates": 5, "credit": None}},
         "guards": {**Guards().state_dict(), "entropy": 3.0, "said": ["kl_blow_up"]},
     }
     state |= {"pool": pool.state_dict(), "collector": {"lanes": []}}
     state["watched"] = {"recent": {"scores": {"main": [1.0]}, "sums": [{"win": [1.0, -1.0]}]}, "alarms": []}
     start_again(state, {"x": 0})
     fresh = {"policy": {"x": 0}, "optimizer": {}, "rate_share": 1.0, "foresight": {"y": 0}, "rng": 7}
+    fresh["returns"] = ReturnSize().state_dict()
     assert state["learner"] == fresh and state["collector"] is None
     assert state["counters"] == {"newest": "w", "steps": 3000, "reset_at": 3000}
     assert state["watched"] == {"recent": {"scores": {}, "sums": []}, "alarms": []}

@@ -36,7 +36,7 @@ SPEC = GameSpec(
     bots=("constant",),
     tick_rate=30.0,
 )
-DECLARED_BEFORE = set(spec_to_json(SPEC)) - {"ticks_per_step", "anchor", "floor", "activity", "utility"}
+DECLARED_BEFORE = set(spec_to_json(SPEC)) - {"ticks_per_step", "anchor", "floor", "activity", "utility", "unbounded"}
 
 
 def about(**changes: Any) -> About:

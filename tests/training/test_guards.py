@@ -240,11 +240,10 @@ def stored(folder: Path) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("sets", "expected"),
     cases(
-        (["learner.learning_rate=10.0"], {"kl_blow_up", "entropy_collapse", "gradient_clipped"}),
+        (["learner.learning_rate=10.0"], {"kl_blow_up", "entropy_collapse", "gradient_clipped", "values_mislead"}),
         (["learner.learning_rate=0.3", "learner.entropy_coefficient=0"], {"entropy_collapse"}),
         slow=[
-            (["rewards.payoff=0", "rewards.win=1e-30"], {"values_mislead"}),
-            (["rewards.payoff=1e10"], {"gradient_clipped"}),
+            (["learner.value_coefficient=1000"], {"gradient_clipped"}),
             (["rewards.payoff=0.001", "env.payoff=[[0, 0], [0, 0]]", "env.bot_mix=[0.5, 0.5]"], {"flat_return"}),
             (["env.rounds=1000", "learner.rollout_steps=64"], {"no_matches"}),
         ],
@@ -429,10 +428,7 @@ def test_a_game_that_gives_no_number_stops_the_run(
     ("setting", "words"),
     cases(
         ("learner.learning_rate=1e30", ("is not finite", "lower learner.learning_rate=1e+30")),
-        slow=[
-            ("rewards.payoff=3e38", ("not_finite: ", "weights in [rewards]")),
-            ("rewards.payoff=1e30", ("norm is too large for float32", "rewards up to 1e+30", "weights in [rewards]")),
-        ],
+        slow=[("rewards.payoff=3e38 rewards.win=3e38", ("not_finite: reward of row ", "weights in [rewards]"))],
     ),
 )
 def test_learning_that_overflows_stops_with_the_last_whole_state(
@@ -440,7 +436,7 @@ def test_learning_that_overflows_stops_with_the_last_whole_state(
 ) -> None:
     """The tensor and figures are named, the update is undone, and the saved run goes on with what may be set."""
     with pytest.raises(LeagueError) as caught:
-        train(tmp_path, setting)
+        train(tmp_path, *setting.split())
     line = str(caught.value)
     assert all(word in line for word in ("run=sick: stopped after step 0: not_finite", "; saved; ", *words)), line
     assert stored(tmp_path) == [("not_finite", 0)]

@@ -73,7 +73,7 @@ def test_what_is_not_finite_is_found_in_replays_too(monkeypatch: pytest.MonkeyPa
         group["lr"] = torch.tensor(group["lr"])
     plain.update(rollouts[0])
     replayed.update(rollouts[0])
-    broken = dataclasses.replace(rollouts[1], reward=rollouts[1].reward * 1e30)
+    broken = dataclasses.replace(rollouts[1], obs=rollouts[1].obs * torch.nan)
     with pytest.raises(GuardError, match="not_finite"):
         replayed.update(broken)
     assert all(torch.equal(a, b) for a, b in zip(weights(plain), weights(replayed), strict=True))

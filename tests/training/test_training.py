@@ -294,6 +294,7 @@ def test_restored_learner_takes_the_same_next_step() -> None:
     state = {
         "policy": {k: v.clone() for k, v in state["policy"].items()},
         "optimizer": {i: {k: v.clone() for k, v in moments.items()} for i, moments in state["optimizer"].items()},
+        "returns": state["returns"],
         "rate_share": state["rate_share"],
         "rng": state["rng"],
     }
