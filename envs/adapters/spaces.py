@@ -289,7 +289,7 @@ def need_mask(had_mask: bool, seen: Seen) -> None:
     if seen.has_mask:
         raise ReplyError(f"an observation without {MASK!r}, which is in observation_space")
     if had_mask:
-        raise ReplyError(f"no {MASK}, which the decision before had; give one of ones where all is legal")
+        raise ReplyError(f"no {MASK}, which the decision before had (ones: every action is legal)")
 
 
 def _need_space(name: str, space: Any, most: int) -> None:
@@ -302,7 +302,7 @@ def _need_space(name: str, space: Any, most: int) -> None:
         raise SpaceError(f"{name} is {told(space)}, which is no space of gymnasium.spaces")
     size = _size(space)
     if size > most:
-        raise SpaceError(f"{name} has {size:,} numbers, more than {most:,}: make it smaller")
+        raise SpaceError(f"{name} has {size:,} numbers, more than {most:,}")
 
 
 def _size(space: spaces.Space[Any]) -> int:

@@ -212,7 +212,9 @@ class Table:
             self._views[player] = self.facts.views.flat(player, observation)
         except ReplyError as error:
             raise ReplyError(f"{error}{self._whose(player)}") from None
-        self._masks[player] = mask_of(observation, info if isinstance(info, Mapping) else {})
+        if not isinstance(info, Mapping):
+            raise ReplyError(f"infos with {told(info)}{self._whose(player)}, which must be a dict")
+        self._masks[player] = mask_of(observation, info)
 
     def _read_masks(self) -> None:
         for player in self.to_act:
@@ -351,4 +353,4 @@ class AtOnce(Table):
         told_of = self._need_agents_in(PARALLEL[4], infos, self.to_act)
         for player, agent in enumerate(self.agents):
             if agent in seen:
-                self._see(player, seen[agent], told_of.get(agent))
+                self._see(player, seen[agent], told_of.get(agent, {}))
