@@ -103,7 +103,7 @@ class About(FrozenModel):
     """The whole resolved configuration."""
     history_tokens: Annotated[int, Field(ge=0, le=MAX_HISTORY)]
     """H: decisions of opponent history."""
-    return_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    return_size: Annotated[float, Field(gt=0, le=1e300, allow_inf_nan=False)] = 1.0
     """The running size of returns in training, which the network's values are in: times it they are discounted weighted
     reward."""
     parent: Sha256 | None = None

@@ -42,7 +42,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], list[Any
     assert (result.status, result.steps, result.updates) == ("finished", 1_280, 10)
     assert "there is no finished short" in said[0]
     snapshots, matches = learned(folder, result.run)
-    assert len(snapshots) == 11 and len(matches) == 128
+    assert len(snapshots) == 10 and len(matches) == 128
     return snapshots, matches
 
 

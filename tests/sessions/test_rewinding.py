@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import league
-from league.boards import verdict
+from league.boards.readings import read
 from league.cli import app
 from league.errors import SnapshotError, UsageError
 from league.sessions.retention import prune
@@ -80,8 +80,9 @@ def test_the_verdict_on_a_run_that_went_back_knows_its_parent(copied: Path) -> N
         con.execute("UPDATE metric SET value = 100 WHERE run = 'matrix-1' AND name = 'entropy_in_play' AND steps = 128")
     opened = Store.open(store)
     rows = {row.run: row for row in opened.runs()}
-    parents, own = (verdict.read(opened, rows[run], 0.5, "bot:biased") for run in ("matrix-1", "matrix-2"))
-    assert parents is not None and own is not None and own[:5] == parents[:5] and own.entropy < 0.1
+    parents, own = (read(opened, rows[run], json.loads(rows[run].config)) for run in ("matrix-1", "matrix-2"))
+    values = [{name: x.value for name, x in found.items()} for found in (parents, own)]
+    assert values[0] == values[1] and values[1]["entropy_in_play"] < 0.1
 
 
 def test_what_is_changed_going_back_is_the_new_runs_alone(copied: Path) -> None:
