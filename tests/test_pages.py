@@ -55,7 +55,7 @@ def shortened(command: str) -> str:
 
 def words(text: str) -> set[str]:
     """The words of four letters or more, which do not depend on a machine's numbers, but for comments and verdicts."""
-    text = re.sub(r"^(#|promising:).*|\b[0-9a-f]{12}\b", "", text, flags=re.M)
+    text = re.sub(r"^(#|learning:|promising:).*|\b[0-9a-f]{12}\b", "", text, flags=re.M)
     return set(re.findall(r"[A-Za-z_]{4,}", text)) - UNCERTAIN
 
 
