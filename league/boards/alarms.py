@@ -28,8 +28,8 @@ from league.store.sql import sql
 from league.store.store import Store
 
 Kind = Literal["training", "forgetting", "cycling", "passivity", "seats"]
-STORED = frozenset(get_args(Kind))
-"""Of these the store is asked anew; others are events alone."""
+FOUND = frozenset(get_args(Kind))
+"""Kinds that are found in the store's matches; those of training are known from its events alone."""
 ALPHA = 0.01
 """The chance of a false alarm of one kind in one look at a healthy run. A run that is looked at ten times has ten."""
 FORGET_DROP = 0.1
@@ -136,7 +136,7 @@ def _training(store: Reader, run: str, game_id: str) -> Finding:
     last: dict[str, EventRow] = {}
     for event in store.events(run):
         word, _, kind = event.kind.partition(":")
-        if f"{word}:" in (ALARM, OVER) and kind not in STORED:
+        if f"{word}:" in (ALARM, OVER) and kind not in FOUND:
             last[kind] = event
     raised = [f"since step {x.steps or 0:,} {x.message}" for x in last.values() if x.kind.startswith(ALARM)]
     sentence = f"{run}: {'; '.join(raised) or 'no figure of its updates is sick'}"

@@ -20,7 +20,9 @@ LAST = 0.2
 MOST_LOSS, WRONG_LOSS = 10.0, 100.0
 """Times its median: a healthy value loss is below the first, and above the second something is wrong."""
 HORIZONS = 5.0
-"""Times 1 / (1 - gamma): a reward so many decisions ahead counts for e^-5, less than 1 %."""
+"""Times 1 / (1 - gamma): a reward that many decisions ahead counts for e^-5, less than 1 %."""
+UNITS = ("max_gradient_norm", "gamma")
+"""Settings of [learner] that limits are multiples of; of one that follows a schedule its greatest value."""
 
 
 class Remark(NamedTuple):
@@ -164,8 +166,8 @@ def units(config: Mapping[str, Any]) -> dict[str, float]:
     """In what the limits of some readings are counted: metric -> unit, of a run's settings as JSON has them."""
     if not (learner := config.get("learner")):  # a run that was not trained here
         return {}
-    gamma = learner["gamma"] if isinstance(learner["gamma"], float | int) else 0.0  # follows a schedule: not judged
-    return {"gradient_norm": float(learner["max_gradient_norm"]), "match/steps": 1.0 / max(1.0 - gamma, 1e-9)}
+    norm, gamma = (max(x.values()) if isinstance(x := learner[key], dict) else x for key in UNITS)  # of a schedule
+    return {"gradient_norm": float(norm), "match/steps": 1.0 / max(1.0 - gamma, 1e-9)}
 
 
 def healthy(metric: str, history: Sequence[float], unit: float = 1.0) -> tuple[float, float] | None:

@@ -35,7 +35,7 @@ NO_LEAD = Remark("no lead", "it does not beat the anchor yet", "train longer")
 
 
 class Games(NamedTuple):
-    """A mean score, 0 to 1, of so many games; a payoff is scaled to it."""
+    """A mean score, 0 to 1, and the games that it is of; a payoff is scaled to it."""
 
     score: float
     games: int
@@ -85,8 +85,8 @@ class Rise:
 class Verdict:
     """What a test stage foretells.
 
-    rise: by its own curves. readings: by metric. word, strong, runs: of so many measured runs with the same word
-    so many became strong; None where runs of this game, agent and length were not measured. signs: what is wrong.
+    rise: by its own curves. readings: by metric. word: None where runs of this game, agent and length were not
+    measured. signs: what is wrong. runs, strong: measured runs with the same word, and those that became strong.
     """
 
     rise: Rise

@@ -109,6 +109,17 @@ def test_a_stage_ends_with_its_curves_and_readings(trained: tuple[Store, str]) -
     assert len(more) == sum(x.remark is not None for x in found.readings.values())
 
 
+def test_limits_are_multiples_of_settings_also_of_scheduled_ones() -> None:
+    """The clip of gradients and the horizon; of a schedule the greatest value; a run without settings has none."""
+    plain = config.to_json(config.load("test50k", env="matrix", overrides=["learner.gamma=0.98"]))
+    assert units(plain) == pytest.approx({"gradient_norm": 0.5, "match/steps": 50.0})
+    sets = ["learner.gamma={ 50_000 = 0.99, 500_000 = 0.995 }"]
+    sets += ["learner.max_gradient_norm={ 50_000 = 0.5, 90_000 = 2.0 }"]
+    scheduled = config.to_json(config.load("test50k", env="matrix", overrides=sets))
+    assert units(scheduled) == pytest.approx({"gradient_norm": 2.0, "match/steps": 200.0})
+    assert units({}) == {}
+
+
 @pytest.mark.parametrize(
     ("before", "now", "first", "word"),
     [
