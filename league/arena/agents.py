@@ -71,10 +71,8 @@ class Evaluation(Result):
         return [Grid(columns, [row]), Grid(("mean a match", self.a, self.b), behaviour)]
 
     def plot(self) -> Figure:
-        """What was won, drawn and lost, and the score with its interval."""
-        s = self.summary
-        record = (self.a, s.wins, s.draws, s.losses, s.score, s.lower, s.upper)
-        return plots.scores(f"{self.a} against {self.b}, {s.games:,} games", [record])
+        """What was won, drawn and lost, and the score with its interval; of payoffs their mean with its interval."""
+        return plots.scores(f"{self.a} against {self.b}, {self.summary.games:,} games", [(self.a, self.summary)])
 
     def __repr__(self) -> str:
         return f"Evaluation({self.a!r} {self.summary.line(self.b)})"

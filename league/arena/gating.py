@@ -38,7 +38,7 @@ from league.store.locks import held, is_held
 from league.store.rows import Decision, GateRow, SnapshotRow, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, SEATS, GameSpec, MatchResult
-from league.types.results import Result
+from league.types.results import Grid, Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,6 +78,15 @@ class GateResult(Result):
     champion: str | None
     attempt: int
     seed: int
+
+    def grids(self) -> list[Grid]:
+        """Its numbers in one row; in a game with a payoff the mean payoff with its interval in the score's place."""
+        (grid,), paid = super().grids(), self.payoff
+        shown = dict(zip(grid.columns, grid.rows[0], strict=True))
+        if paid is not None:
+            del shown["score"], shown["elo"]
+            shown |= {"payoff": paid.mean, "payoff_lower": paid.lower, "payoff_upper": paid.upper}
+        return [Grid(list(shown), [list(shown.values())])]
 
     def plot(self) -> Figure:
         """How many pairs of games made each score of A."""

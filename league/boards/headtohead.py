@@ -48,22 +48,20 @@ class Matchup(Result):
 
     def grids(self) -> list[Grid]:
         """A row for all games, and one for either seating."""
-        columns = ("agent", "against", "seat", "games", "wins", "draws", "losses", "score", "lower", "upper")
+        columns = ("agent", "against", "seat", "games", "wins", "draws", "losses", *self.record.measured._fields)
         seatings = ((None, self.record), (0, self.seat0), (1, self.seat1))
         rows = [
-            (self.a, self.b, seat, r.games, r.wins, r.draws, r.losses, r.score, r.lower, r.upper)
+            (self.a, self.b, seat, r.games, r.wins, r.draws, r.losses, *r.measured)
             for seat, r in seatings
         ]
-        told = "" if self.predicted_score is None else f"predicted score {self.predicted_score:.3f}"
-        if self.superiority is not None:
-            told += f"; stronger with probability {self.superiority:.2f}"
-        return [Grid(columns, rows, told)]
+        told = [] if self.predicted_score is None else [f"predicted score {self.predicted_score:.3f}"]
+        told += [] if self.superiority is None else [f"stronger with probability {self.superiority:.2f}"]
+        return [Grid(columns, rows, "; ".join(told))]
 
     def plot(self) -> Figure:
         """The record, of all games and by seat."""
         named = (("all games", self.record), ("in seat 0", self.seat0), ("in seat 1", self.seat1))
-        met = [(name, r.wins, r.draws, r.losses, r.score, r.lower, r.upper) for name, r in named if r.games]
-        return plots.scores(f"{self.a} against {self.b}", met)
+        return plots.scores(f"{self.a} against {self.b}", [(name, r) for name, r in named if r.games])
 
 
 def matchup(store: Reader, a: str, b: str, *, sampling: Sampling = "sample") -> Matchup:

@@ -114,7 +114,8 @@ class Payoff(Result):
             (row.name, row.rating, row.nash, row.alpha_rank, *scores)
             for row, scores in zip(self.rows, self.score, strict=True)
         ]
-        return [Grid(("agent", "rating", "nash", "alpha_rank", *names), rows, f"{self.game}: score of the row")]
+        what = "score of the row" if self.unit == "elo" else "payoff of the row, a match"
+        return [Grid(("agent", "rating", "nash", "alpha_rank", *names), rows, f"{self.game}: {what}")]
 
     def plot(self) -> Figure:
         """The heat map of `league payoff --png`.

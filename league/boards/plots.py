@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from league.maths.record import Record
+
 INK, OTHER = "#4c78a8", "#9aa5b1"
 """Of what a picture is about, and of what stands beside it."""
 COLOURS = ("#4c78a8", "#e45756", "#54a24b", "#b279a2", "#f58518", "#72b7b2", "#9d755d", "#eeca3b")
@@ -87,23 +89,25 @@ def ratings(title: str, rated: Sequence[Rating], *, held: str | None = None, uni
     return drawn
 
 
-def scores(title: str, records: Sequence[tuple[str, int, int, int, float, float, float]]) -> Figure:
-    """A bar a record: what was won, drawn and lost, and the score with its 95 % interval over it.
+def scores(title: str, records: Sequence[tuple[str, Record]]) -> Figure:
+    """A bar a named record: what was won, drawn and lost, and the score with its 95 % interval over it.
 
-    records: a name, wins, draws, losses, score, lower and upper end.
+    In a game with a payoff the mean payoff with its interval, and nothing else.
     """
+    if any(record.payoff is not None for _, record in records):
+        return ratings(title, [(name, *record.measured) for name, record in records], unit="payoff")
     drawn = figure(7.0, 1.3 + 0.45 * len(records))
     axes = drawn.add_subplot()
-    for place, (_, wins, draws, losses, score, lower, upper) in enumerate(records):
-        games, begin = max(wins + draws + losses, 1), 0.0
-        for colour, count in zip(OUTCOMES, (wins, draws, losses), strict=True):
-            share = 100 * count / games
+    for place, (_, record) in enumerate(records):
+        begin = 0.0
+        for colour, count in zip(OUTCOMES, (record.wins, record.draws, record.losses), strict=True):
+            share = 100 * count / max(record.games, 1)
             axes.barh(place, share, left=begin, color=colour, height=0.62, alpha=0.75)
             if share >= 7:
                 axes.text(begin + share / 2, place + 0.19, f"{count:,}", ha="center", va="center", fontsize=8)
             begin += share
-        axes.plot([100 * lower, 100 * upper], [place, place], color="black", linewidth=1.6)
-        axes.plot(100 * score, place, "D", color="black", markersize=5)
+        axes.plot([100 * record.lower, 100 * record.upper], [place, place], color="black", linewidth=1.6)
+        axes.plot(100 * record.score, place, "D", color="black", markersize=5)
     axes.axvline(50, color="black", linewidth=0.8, linestyle=":")
     axes.set_yticks(range(len(records)), [_short(name) for name, *_ in records], fontsize=9)
     axes.set_ylim(len(records) - 0.5, -0.5)

@@ -201,20 +201,22 @@ class Leaderboard(Result):
         return tuple(learner for board in self.boards for learner in board.learners)
 
     def grids(self) -> list[Grid]:
-        """One of all entries, game by game."""
+        """One a game, since ratings of two games may have two units."""
         columns = (
-            *("game", "rank", "agent", "best", "rating", "lower", "upper", "games", "wins", "draws", "losses"),
+            *("game", "rank", "agent", "best", "rating", "lower", "upper", "unit", "games", "wins", "draws", "losses"),
             *("superiority", "group", "agent_id"),
         )
         rows = [
-            (
-                *(board.game, x.rank, x.name, x.is_best, x.rating, x.lower, x.upper),
-                *(x.games, x.wins, x.draws, x.losses, x.superiority, x.group, x.agent_id[:SHORT_HASH]),
-            )
+            [
+                (
+                    *(board.game, x.rank, x.name, x.is_best, x.rating, x.lower, x.upper, board.unit),
+                    *(x.games, x.wins, x.draws, x.losses, x.superiority, x.group, x.agent_id[:SHORT_HASH]),
+                )
+                for x in board.entries
+            ]
             for board in self.boards
-            for x in board.entries
         ]
-        return [Grid(columns, rows)]
+        return [Grid(columns, entries) for entries in rows or [[]]]
 
     def plot(self) -> Figure:
         """The ratings of the first board that has any, with their intervals."""

@@ -39,7 +39,7 @@ class Result:
     """
 
     def grids(self) -> Sequence[Grid]:
-        """What a notebook shows of it, the table that `to_df` gives first: its numbers in one row."""
+        """What a notebook shows of it, first the table that `to_df` gives: its numbers in one row."""
         assert is_dataclass(self)
         cells = {f.name: getattr(self, f.name) for f in fields(self)}
         plain = {name: x for name, x in cells.items() if x is None or isinstance(x, str | int | float)}
@@ -54,7 +54,7 @@ class Result:
         raise UsageError(f"{type(self).__name__}: there is no picture of it; `.to_df()` has its numbers")
 
     def to_df(self) -> pd.DataFrame:
-        """Its numbers as a data frame.
+        """Its numbers as a data frame: the rows of its first table, and of others with the same columns.
 
         Raises:
             UsageError: pandas is not installed.
@@ -65,8 +65,9 @@ class Result:
             raise UsageError(
                 "data frames need pandas, which is not installed; run `pip install 'league-engine[notebook]'`"
             ) from None
-        grid = self.grids()[0]
-        return pd.DataFrame([list(row) for row in grid.rows], columns=list(grid.columns))
+        grids = self.grids()
+        rows = [list(row) for grid in grids if grid.columns == grids[0].columns for row in grid.rows]
+        return pd.DataFrame(rows, columns=list(grids[0].columns))
 
     def __repr__(self) -> str:
         """One line; of what is long its beginning, of lists their length."""
