@@ -139,11 +139,11 @@ class FileGames:
             sampling=row.one_of("sampling", ["sample", "greedy"], "sample"),
             played_at=None if played_at is None else _in_utc(played_at),
         )
+        self._called.update(name for seat in seats if (name := seat.casefold()) in RESULTS)
         if UNKNOWN_AGENT in seats or winner is None:
             self.left_out["no result" if winner is None else f"a player `{UNKNOWN_AGENT}`"] += 1
             return None
         self.without_zone += played_at is not None and played_at.tzinfo is None
-        self._called.update(name for seat in seats if (name := seat.casefold()) in RESULTS)
         return game
 
     def _winner(self, row: _Row, seats: tuple[str, str]) -> int | None:

@@ -49,6 +49,8 @@ class _Game:
     tags: dict[str, str] = field(default_factory=dict)
     bad: Bad | None = None
     has_moves: bool = False
+    ending: str = UNDECIDED
+    """The result that its moves end with."""
 
     def spoil(self, line: int, problem: str) -> None:
         """Notes what is wrong, the first of it."""
@@ -66,6 +68,10 @@ class _Game:
             known = ", ".join(("1-0", "0-1", "1/2-1/2", UNDECIDED))
             value = quoted(self.tags["Result"])
             return Bad(self.line, f"Result {value} of the game that begins here must be one of {known}")
+        if UNDECIDED not in (self.ending, result) and RESULTS[self.ending] != RESULTS[result]:
+            return Bad(
+                self.line, f"Result of the game that begins here is {result}, and its moves end with {self.ending}"
+            )
         found = {column: self.tags[tag].strip() for tag, column in TAGS.items() if tag in self.tags}
         return found | {"winner_seat": RESULTS[result]}
 
@@ -104,7 +110,7 @@ class _Reader:
             at = moves.end()
             if moves[0].strip():
                 yield from self.end_block()
-                self.add_moves(line, row)
+                self.add_moves(line, row, moves[0])
             if at == len(row):
                 return
             if row[at] == "[":
@@ -150,12 +156,14 @@ class _Reader:
         self.block.tags[key] = re.sub(r"\\(.)", r"\1", tag[2])
         return tag.end()
 
-    def add_moves(self, line: int, row: str) -> None:
-        """Notes that the game has moves, of which no tag can follow."""
+    def add_moves(self, line: int, row: str, moves: str) -> None:
+        """Notes that the game has moves, of which no tag can follow, and the result that they end with."""
         if self.game is None:
             self.game = _Game(line)
             self.game.spoil(line, f'{quoted(row)} stands before any tag; a game begins with [White "..."]')
         self.game.has_moves = True
+        if self.game.ending == UNDECIDED:
+            self.game.ending = next((word for word in moves.split() if word in RESULTS), UNDECIDED)
 
     def spoil_comment(self) -> None:
         """Notes that a comment does not end, in the game in which it began."""

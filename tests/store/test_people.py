@@ -56,6 +56,14 @@ def test_a_winner_that_is_a_seat_and_a_name_is_refused(called: str, suffix: str,
         assert bring(tmp_path, f"name.{suffix}", text("winner_name", [w for _, _, w in rows]))[1] == expected
 
 
+def test_an_agent_called_as_a_game_without_a_result(tmp_path: Path) -> None:
+    """Where `*` plays, a winner `*` is refused as well where no other row names the agent."""
+    with pytest.raises(UsageError, match=r"line 2: winner='\*' has two meanings"):
+        bring(tmp_path, "m.csv", "seat0,seat1,winner\n*,b,*\na,b,a\n")
+    done, found = bring(tmp_path, "n.csv", "seat0,seat1,winner\na,b,*\na,b,a\n")
+    assert found == [("a", "b", 0)] and done.skipped == {"no result": 1}
+
+
 def test_a_file_that_can_be_read_in_one_way_is(tmp_path: Path) -> None:
     """Where a row's `winner` is a seat and no agent of its game, all are seats, though agents are called 0 and 1."""
     games = "seat0,seat1,winner\n0,1,draw\n0,2,1\n2,0,0\n"
@@ -204,6 +212,7 @@ BAD_GAMES = {
     "long name": (TAGS.format("a" * 101, "b", "1-0"), "101 letters"),
     "formula": (TAGS.format("=A1", "b", "1-0"), "formula"),
     "itself": (TAGS.format("a", "a", "1-0"), "against itself"),
+    "two results": (TAGS.format("a", "b", "1-0") + "\n1. e4 { 1-0 } e5 0-1\n", "end with 0-1"),
     "open comment": (TAGS.format("a", "b", "1-0") + "\n1. e4 { never closed\n", "never closed"),
     "no tags": ("1. e4 e5 1-0\n", "before any tag"),
 }
