@@ -50,10 +50,7 @@ class Matchup(Result):
         """A row for all games, and one for either seating."""
         columns = ("agent", "against", "seat", "games", "wins", "draws", "losses", *self.record.measured._fields)
         seatings = ((None, self.record), (0, self.seat0), (1, self.seat1))
-        rows = [
-            (self.a, self.b, seat, r.games, r.wins, r.draws, r.losses, *r.measured)
-            for seat, r in seatings
-        ]
+        rows = [(self.a, self.b, seat, r.games, r.wins, r.draws, r.losses, *r.measured) for seat, r in seatings]
         told = [] if self.predicted_score is None else [f"predicted score {self.predicted_score:.3f}"]
         told += [] if self.superiority is None else [f"stronger with probability {self.superiority:.2f}"]
         return [Grid(columns, rows, "; ".join(told))]
