@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
 from league.envs.drawing import Drawing
+from league.envs.members import MOST, check_members
 from league.envs.mixtures import choices_of
 from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
 from league.envs.rows import look_around, make_batch
@@ -287,6 +288,7 @@ def spec_of(match: Match) -> GameSpec:
     """
     cls = type(match)
     where = f"class {cls.__name__}"
+    check_members(match, Match, where)
     for method in ("reset", "observe"):
         if getattr(cls, method) is getattr(Match, method):
             raise UsageError(f"{where} has no method {method}(); see league.envs.Match")
@@ -348,11 +350,11 @@ def _obs_range(match: Match) -> tuple[float, float]:
 def _action_spec(action: int | Sequence[int] | ActionSpec, where: str) -> ActionSpec:
     if isinstance(action, ActionSpec):
         return action
-    parts = (action,) if isinstance(action, int | np.integer) else tuple(action)
-    if not parts or not all(isinstance(n, int | np.integer) and n > 1 for n in parts):
+    parts = tuple(action) if isinstance(action, Sequence | np.ndarray) else (action,)
+    if not parts or not all(isinstance(n, int | np.integer) and n > 1 for n in parts) or sum(parts) > MOST:
         raise UsageError(
-            f"{where}: action={action!r} must be the number of actions, at least 2, one such number for each part of"
-            f" an action, or an ActionSpec"
+            f"{where}: action={action!r} must be the number of actions, from 2 to {MOST:,}, one such number for each"
+            f" part of an action, or an ActionSpec"
         )
     return ActionSpec("multi_discrete", tuple(int(n) for n in parts))
 
@@ -360,7 +362,7 @@ def _action_spec(action: int | Sequence[int] | ActionSpec, where: str) -> Action
 def _check_names(given: Sequence[str], action: ActionSpec, where: str) -> None:
     """Refuses names that are not one of its own for each choice."""
     names = tuple(given)
-    if isinstance(given, str) or not all(isinstance(name, str) and name.strip() for name in names):
+    if not all(name.strip() for name in names):
         raise UsageError(f"{where}: action_names={given!r} must be a tuple of strings, one for each choice")
     widths = [len(leaf.bounds or leaf.choices) if leaf.kind in KEYED else sum(leaf.choices) for leaf in action.leaves]
     wanted = {sum(widths), action.choices[0]} if action.kind == "legal_tuples" else {sum(widths)}

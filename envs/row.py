@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from league.envs.choices import Choices
+from league.envs.members import takes
 from league.envs.surroundings import seed_globals
 from league.errors import CODE_FAILED, GuardError, LeagueError, users_line
 from league.types import FloatArray, GameSpec
@@ -110,7 +111,11 @@ class Row:
         """Who plays for a bot with a memory; its seed hangs on the match's and the seat alone."""
         kept = self.players[seat]
         if kept is None or kept[0] != bot:
-            kept = self.players[seat] = bot, make(self.match, seat, next_seed(self.seed, 1 + seat))
+            player = make(self.match, seat, next_seed(self.seed, 1 + seat))
+            if not (callable(player) and takes(player, "legal")):
+                name = self.rules.spec.bots[bot]
+                raise self.error(seat, f"players[{name!r}] made {player!r}, which must be a function of (legal)")
+            kept = self.players[seat] = bot, player
         return kept[1]
 
     def advance(self, actions: list[Any]) -> None:
@@ -171,7 +176,7 @@ class Row:
                 if len(seen) == size:
                     views[seat][:] = seen
                     continue
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 pass  # no list of numbers; an array of another shape will do
             views[seat][:] = self._flat(seat, seen)
 
@@ -222,7 +227,7 @@ class Row:
         for part in parts:
             try:
                 own = np.asarray(seen[part.name], np.float32).ravel()
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise self.error(seat, f"observe gave a part {part.name!r} that is no array of numbers") from None
             if own.size != part.size:
                 rule = f"observe gave {own.size} numbers as part {part.name!r}; {part.shape} has {part.size}"
@@ -237,7 +242,7 @@ class Row:
             raise self.error(seat, f"observe gave None; return {size} numbers")
         try:
             flat = np.asarray(seen, np.float32).ravel()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             text = " ".join(repr(seen).split())
             raise self.error(seat, f"observe gave {text[:80]}, which is not {size} numbers") from None
         if flat.size != size:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from league.arena.marks import mark_of
 from league.envs import entry_points
+from league.envs.members import takes
 from league.envs.sources import Located, What, load
 from league.errors import ConfigError, nearest
 from league.schema import PartSource
@@ -86,6 +87,9 @@ def checked(kind: Kind, thing: Any, where: str) -> Callable[..., Any]:
     is_net = kind == "policy" and not inspect.isclass(thing) and hasattr(thing, "state_dict")
     if is_net or not callable(thing):
         raise ConfigError(f"{kind}={where}: is {shown(thing)}; {forms[kind]} ({HOW})")
+    words = {"bot": ("observation", "legal", "rng"), "sampler": ("known",), "policy": ("spec", "agent")}
+    if not takes(thing, *words[kind]):
+        raise ConfigError(f"{kind}={where}: {shown(thing)} takes {inspect.signature(thing)}; {forms[kind]} ({HOW})")
     return thing  # type: ignore[no-any-return]
 
 

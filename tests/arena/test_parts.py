@@ -30,11 +30,11 @@ with (Path(__file__).resolve().parent / "runs.txt").open("a") as _file:
     _file.write("x")
 
 
-def one(obs, legal, rng):
+def one(obs, legal=(), rng=None):
     return legal[0]
 
 
-def two(obs, legal, rng):
+def two(obs, legal=(), rng=None):
     return legal[-1]
 
 
@@ -249,3 +249,12 @@ def test_a_function_is_held_to_the_contract_of_bots_in_any_game() -> None:
         check_bot(game, lambda obs, legal, rng: legal[int(rng.integers(len(legal)))], matches=4)
         assert "is another when" in refusal(lambda game=game: check_bot(game, counting(), matches=4))
         assert "answered 9, where" in refusal(lambda game=game: check_bot(game, lambda *given: 9, matches=4))
+
+
+@pytest.mark.parametrize("kind", ["bots", "sampler", "policy"])
+def test_a_part_takes_what_the_engine_gives(kind: str, file: Path) -> None:
+    """A function or class with other arguments is refused by them when it is named, before anything is played."""
+    file.write_text("def one():\n    return 0\n\n\nclass Two:\n    def __init__(self, *, level):\n        del level\n")
+    for name, arguments in (("one", r"\(\)"), ("Two", r"\(\*, level\)")):
+        with pytest.raises(ConfigError, match=rf"mine\.py:{name}: {name} takes {arguments}; a .* is a function"):
+            parts.enter(**{kind: f"mine.py:{name}"})

@@ -353,8 +353,34 @@ def ends_twice(self: Any, actions: Any) -> None:
 
 
 BAD_CLASSES: list[tuple[dict[str, Any], str]] = [
+    ({"obs_size": "6"}, "obs_size='6' must be a whole number from 1 to"),
+    ({"obs_size": 6.5}, "obs_size=6.5 must be a whole number"),
+    ({"obs_size": 10**12}, "obs_size=1000000000000 must be a whole number from 1 to 4,194,304"),
+    ({"action": 10**9}, "action=1000000000 must be the number of actions, from 2 to 4,194,304"),
+    ({"action": 3.0}, "action=3.0 must be the number of actions"),
+    ({"action": None}, "action=None must be the number of actions"),
+    ({"obs_range": 5}, "obs_range=5 must be the least and the greatest number"),
+    ({"opponent_slice": 3}, "opponent_slice=3 must be two whole numbers"),
+    ({"reward_terms": "win"}, "reward_terms='win' must be a tuple of names"),
+    ({"end_reasons": None}, "end_reasons=None must be a tuple of names"),
+    ({"end_reasons": ()}, "end_reasons=() must be a tuple of names, at least one"),
+    ({"max_steps": "12"}, "max_steps='12' must be a whole number from 1 on, or None"),
+    ({"max_steps": 0}, "max_steps=0 must be a whole number from 1 on, or None"),
+    ({"bots": [1]}, r"bots=[1] must be a dict by name"),
+    ({"bots": {"a": 5}}, "bots['a']=5 must be a function of (observation, legal, rng)"),
+    ({"bots": {"a": lambda legal: 0}}, "bots['a'] is called with (observation, legal, rng), and takes (legal)"),
+    ({"players": {"a": lambda match: 0}}, "players['a'] is called with (match, seat, seed), and takes (match)"),
+    ({"observation": 5}, "observation=5 must be a tuple of ObservationPart"),
+    ({"unbounded": 5}, "unbounded=5 must be a tuple of (start, stop) or None"),
+    ({"action_names": 5}, "action_names=5 must be a tuple of strings"),
+    ({"reset": lambda self: None}, "reset is called with (rng), and takes (); change it"),
+    ({"observe": lambda self: [0.0] * 6}, "observe is called with (seat), and takes ()"),
+    ({"legal": [0, 1, 2]}, "legal=[0, 1, 2] must be a function of (seat)"),
+    ({"step": lambda self, a, b: None}, "step is called with (actions), and takes (a, b)"),
+    ({"play": lambda self: None}, "play is called with (action), and takes ()"),
+    ({"drawing": lambda self: None}, "drawing is called with (seat), and takes ()"),
     ({"obs_size": 0}, "class Broken: obs_size=0 must be how many numbers"),
-    ({"action": 1}, "class Broken: action=1 must be the number of actions, at least 2"),
+    ({"action": 1}, "class Broken: action=1 must be the number of actions, from 2 to"),
     ({"action": ()}, "action=() must be"),
     ({"action": ActionSpec("legal_tuples", (3,), 3)}, "legal tuples need a method legal(seat)"),
     ({"step": Match.step}, "has neither step(actions) nor"),
@@ -369,6 +395,7 @@ BAD_PLAY: list[tuple[dict[str, Any], str]] = [
     ),
     ({"observe": lambda self, seat: 1.0}, "observe gave 1 numbers, but obs_size is 6"),
     ({"observe": lambda self, seat: None}, "observe gave None; return 6 numbers"),
+    ({"observe": lambda self, seat: [10**400] * 6}, "observe gave .*which is not 6 numbers"),
     ({"observe": lambda self, seat: ["a"] * 6}, "observe gave .*which is not 6 numbers"),
     ({"observe": lambda self, seat: [0, 0, 0, 0, 2 * seat, 0]}, r"row 0, seat 1.*obs\[4\].* is 2.0, outside obs_range"),
     ({"observe": lambda self, seat: [float("nan")] * 6}, r"obs\[0\].* is nan, not a finite number"),
@@ -452,3 +479,12 @@ def test_what_a_match_raises_itself_keeps_its_traceback() -> None:
     with pytest.raises(KeyError) as caught:
         make(broken(step=step)).step()
     assert "broken row 0, after 1 steps" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("player", [5, lambda: 0])
+def test_a_player_that_cannot_be_asked_is_refused(player: Any) -> None:
+    """What a maker of `Match.players` gives must take what is legal."""
+    batch = make(broken(players={"odd": lambda match, seat, seed: player}), 1)
+    batch.controllers[:] = batch.spec.bots.index("odd")
+    with pytest.raises(MatchError, match=r"seat 0.*players\['odd'\] made .*, which must be a function of \(legal\)"):
+        batch.step()

@@ -36,7 +36,7 @@ def last(obs, legal, rng):
     return legal[-1] if rng.random() < 0.9 else legal[0]
 
 
-def hard(known):
+def hard(known, *more):
     return (1.1 - known.win_rates()) ** 3
 """
 MIX = """pool.mix={self_play=0.5, "bot:last"=0.5}"""
@@ -165,7 +165,9 @@ def test_what_has_changed_is_asked_for_and_is_an_event(user: Path) -> None:
     forget()
     assert "bot last comes from" in refusal(lambda: league.resume("r"))
     assert "has changed since you named it" in refusal(lambda: league.resume("r"))
-    assert "has no bot of that name" in refusal(lambda: league.resume("r", bots={"hard": "mine.py:hard"}))
+    assert "has no bot of that name" in refusal(
+        lambda: league.resume("r", bots={"hard": lambda observation, legal, rng: 0})
+    )
     forget()
     assert "has changed since you named it" in refusal(lambda: league.evaluate("r", "bot:last", games=2))
     assert row() == before and times_run(user.parent) == 2  # the second one to name what the run does not have
