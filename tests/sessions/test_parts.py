@@ -165,9 +165,7 @@ def test_what_has_changed_is_asked_for_and_is_an_event(user: Path) -> None:
     forget()
     assert "bot last comes from" in refusal(lambda: league.resume("r"))
     assert "has changed since you named it" in refusal(lambda: league.resume("r"))
-    assert "has no bot of that name" in refusal(
-        lambda: league.resume("r", bots={"hard": lambda observation, legal, rng: 0})
-    )
+    assert "has no bot of that name" in refusal(lambda: league.resume("r", bots={"hard": "mine.py:hard"}))
     forget()
     assert "has changed since you named it" in refusal(lambda: league.evaluate("r", "bot:last", games=2))
     assert row() == before and times_run(user.parent) == 2  # the second one to name what the run does not have
