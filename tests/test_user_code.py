@@ -395,10 +395,11 @@ def test_an_import_that_fails_is_refused(
 
 
 def test_buffers_of_other_code_stay_out_of_json(user: Path) -> None:
-    """What a game writes to the first stdout, or by C, is not behind the document as the process ends."""
+    """What a game writes to the first stdout, by C, or as the process ends, is not behind the document."""
     file, _ = write(user)
     text = Path(file).read_text()
     noise = 'sys.__stdout__.write("python")\nimport ctypes\nctypes.CDLL(None).printf(b"from C")\n'
+    noise += 'import atexit\natexit.register(print, "at the end")\n'
     Path(file).write_text(f"import sys\n{noise}{text}")
     words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", "2", "--env", file, "--json")
     more = ("--bot", f"{file}:lucky", "--store", str(user / "s.duckdb"))
@@ -409,7 +410,7 @@ def test_buffers_of_other_code_stay_out_of_json(user: Path) -> None:
         check=False,
     )
     assert done.returncode == 0 and json.loads(done.stdout)["a"] == "bot:lucky", done
-    assert "python" in done.stderr and "from C" in done.stderr, done.stderr
+    assert all(word in done.stderr for word in ("python", "from C", "at the end")), done.stderr
 
 
 NOISY = """

@@ -72,7 +72,8 @@ class Rise:
         told = []
         if self.bots:
             before, now = (sum(pair[i].score for pair in self.bots.values()) / len(self.bots) for i in (0, 1))
-            told.append(f"mean score against {len(self.bots)} bots {before:.0%} at first, {now:.0%} now")
+            named = f"{len(self.bots)} bots" if len(self.bots) > 1 else "one bot"
+            told.append(f"mean score against {named} {before:.0%} at first, {now:.0%} now")
         if self.first is not None:
             low, high = wilson(*self.first)
             told.append(f"{self.first.score:.0%} [{low:.0%}, {high:.0%}] against its first snapshot")

@@ -7,6 +7,7 @@ every table goes through; `standings.py`, `lists.py` and `answers.py` say what c
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import io
 import json
@@ -88,6 +89,14 @@ def _apart() -> Iterator[None]:
         _flush_others(stdout)
         os.dup2(kept, 1)
         os.close(kept)
+        atexit.register(_to_stderr)  # the last one registered runs before those of other code
+
+
+def _to_stderr() -> None:
+    """What other code prints as the process ends stands behind no data."""
+    sys.stdout = sys.stderr
+    with suppress(OSError):
+        os.dup2(2, 1)
 
 
 def _flush_others(stdout: TextIO) -> None:
