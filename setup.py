@@ -10,10 +10,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext as _build_ext
 from setuptools.errors import CompileError, LinkError
 
-PARTS = (
-    *("activations", "ring_attention", "segment_attention", "lstm_gates", "lstm_segment"),
-    *("tile_products", "wide_products"),
-)
+PARTS = ("ring_attention", "segment_attention", "lstm_gates", "lstm_segment", "tile_products", "wide_products")
 SHARED = ("vector_math.h", "tensors.pxi", "lstm_gates.h", "wide_products.h")
 COMPILED_PARTS = [
     Extension(

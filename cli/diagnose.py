@@ -243,6 +243,32 @@ def bench_learner(
     print_bench(figures, as_json)
 
 
+@subcommand(PANEL, "torso", group=bench_app)
+def bench_torso(
+    env: Annotated[
+        str,
+        typer.Option(metavar="GAME", help="The game, by its name or address.", autocompletion=completion.games),
+    ] = "brawl",
+    agent: AgentOption = None,
+    rows: Annotated[int, count_option("--rows", help="Rows that decide in one step.")] = 64,
+    threads: Annotated[int, typer.Option(metavar="N", help="Torch's threads.")] = 1,
+    repeats: Annotated[int, typer.Option(metavar="N", help="Times measured; medians are printed.")] = 5,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Microseconds of a decision and of a learned sample, by the game's network and by one without convolutions."""
+    from league.bench.torso import bench_torso
+    from league.config.written import as_words
+    from league.printing.bars import Bar
+    from league.printing.lists import print_bench
+
+    with Bar():
+        figures = bench_torso(
+            env, rows=rows, threads=threads, repeats=repeats, overrides=as_words(overrides or (), agent)
+        )
+    print_bench(figures, as_json)
+
+
 @subcommand(PANEL, "ratings", group=bench_app)
 def bench_ratings(
     agents: Annotated[int, count_option("--agents", help="How many are rated.")] = 500,

@@ -109,7 +109,7 @@ def settings(
     elif output.as_json:
         print_json(to_json(found))
     else:
-        for line in written(found, is_explained=is_explained):
+        for line in written(found, is_explained=is_explained, notes=_notes(found)):
             show(line)
 
 
@@ -140,6 +140,18 @@ def _of_call(given: dict[str, Any], output: Output) -> Config:
     return found
 
 
+def _notes(found: Config) -> dict[str, str]:
+    """What settings that follow from the game are for it: `agent.torso` of the library's network."""
+    from league.envs import registry
+    from league.policies.torso import in_words
+
+    game = found.env.name
+    if found.agent.policy or game not in registry.games():
+        return {}
+    spec = registry.spec(game, found.env.options)
+    return {"agent.torso": in_words(found.agent.torso, spec, found.agent.observation_width)}
+
+
 def _explain(what: str, found: Config, output: Output) -> None:
     """Shows a section or one setting with value, bounds and meaning.
 
@@ -158,14 +170,19 @@ def _explain(what: str, found: Config, output: Output) -> None:
         raise UsageError(f"settings {what}: [{section}] has no `{key}`{nearest(key, keys)}")
     sections = by_section(found)
     now = {f"{name}.{key}": value for name, table in sections.items() for key, value in table.items()}
+    notes = _notes(found)
     if output.as_json:
         listed = [
             {
                 **{"name": x.name, "value": now.get(x.name), "allowed": x.allowed, "meaning": x.meaning},
                 "may_change_on_resume": x.is_changeable,
+                **({"note": notes[x.name]} if x.name in notes else {}),
             }
             for x in there
         ]
         print_json({"settings": listed})
     else:
-        print_settings(there, {name: toml(value) for name, value in now.items()})
+        values = {
+            name: f"{toml(value)} ({notes[name]})" if name in notes else toml(value) for name, value in now.items()
+        }
+        print_settings(there, values)

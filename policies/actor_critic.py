@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,15 +20,16 @@ from torch import Tensor, nn
 
 from league.errors import ConfigError
 from league.policies.attention import CrossAttention
+from league.policies.cells import CellActor
 from league.policies.heads import make_head
-from league.policies.kernels.activations import Tanh
 from league.policies.kernels.gathered import gathered
 from league.policies.kernels.linear import Linear, at_rest
 from league.policies.kernels.lstm import lstm_cell, lstm_segment
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.opponent_encoder import OpponentEncoder, Stream
-from league.policies.parts import embed
+from league.policies.parts import Parts, embed
 from league.policies.standardiser import Standardiser
+from league.policies.torso import Torso, followed, torso_of
 from league.types import ActionSpec, GameSpec, ObservationPart, Policy, Watched
 from league.types.spaces import parts_within, plain_json
 
@@ -53,15 +55,18 @@ class Architecture:
     """How the flat observation is parts; None: it is not."""
     skip_connection: bool = False
     """Whether the heads see the LSTM's input, too."""
+    torso: Torso = "mlp"
+    """`conv`: images go through convolutions; `mlp`: they are numbers like the others."""
     unbounded: tuple[tuple[int, int], ...] = ()
     """The numbers of an observation that have no bounds (`GameSpec.unbounded`)."""
 
     @classmethod
-    def of(cls, spec: GameSpec, *, history_tokens: int, **sizes: Any) -> Architecture:
+    def of(cls, spec: GameSpec, *, history_tokens: int, torso: str = "auto", **sizes: Any) -> Architecture:
         """The architecture for a game, `sizes` being the rest of the fields.
 
         Raises:
-            ConfigError: an opponent encoder is wanted, and the game shows nothing of the opponent.
+            ConfigError: an opponent encoder is wanted, and the game shows nothing of the opponent; or convolutions, and
+                it shows no image.
         """
         start, stop = spec.opponent_slice
         if sizes.get("opponent_encoder") and start == stop:
@@ -71,7 +76,7 @@ class Architecture:
                 " slice or public_actions=True"
             )
         seen = (spec.obs_size, spec.opponent_slice, spec.action)
-        own = {"history_tokens": history_tokens, **sizes}
+        own = {"history_tokens": history_tokens, "torso": torso_of(torso, spec), **sizes}
         return cls(*seen, observation=spec.observation, unbounded=spec.unbounded or (), **own)
 
     def to_json(self) -> dict[str, Any]:
@@ -90,7 +95,17 @@ class Architecture:
         Raises:
             ValueError: an end of `opponent_slice` lies within an image or tokens.
         """
-        return None if self.observation is None else parts_within(self.observation, *self.opponent_slice)
+        return None if self.parts is None else parts_within(self.parts, *self.opponent_slice)
+
+    @property
+    def parts(self) -> tuple[ObservationPart, ...] | None:
+        """`observation` as the network takes it."""
+        if self.observation is None or self.torso == "conv":
+            return self.observation
+        return tuple(
+            ObservationPart(part.name, part.start, (part.size,), bounds=part.bounds) if part.kind == "image" else part
+            for part in self.observation
+        )
 
 
 @dataclass
@@ -155,17 +170,19 @@ class PolicyState:
 
 
 def _mlp(sizes: list[int], out: int, gain: float) -> nn.Sequential:
-    """Tanh layers of `sizes`, then a linear layer of `out`; orthogonal weights, the last of the given gain."""
+    """ReLU layers of `sizes`, then a linear layer of `out`; orthogonal weights, the last of the given gain."""
     layers: list[nn.Module] = []
     for size_in, size in pairwise(sizes):
-        linear = Linear(size_in, size)
-        nn.init.orthogonal_(linear.weight, math.sqrt(2))
-        nn.init.zeros_(linear.bias)
-        layers += [linear, Tanh()]
-    last = Linear(sizes[-1], out)
-    nn.init.orthogonal_(last.weight, gain)
-    nn.init.zeros_(last.bias)
-    return nn.Sequential(*layers, last)
+        layers += [_linear(size_in, size, math.sqrt(2)), nn.ReLU()]
+    return nn.Sequential(*layers, _linear(sizes[-1], out, gain))
+
+
+def _linear(size_in: int, size: int, gain: float) -> Linear:
+    """A linear layer of orthogonal weights, without a bias at first."""
+    layer = Linear(size_in, size)
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 class ActorCritic(nn.Module):
@@ -178,7 +195,7 @@ class ActorCritic(nn.Module):
         sizes = [a.lstm_size + lstm_input * a.skip_connection, *a.head_sizes]
         self.head = make_head(a.action, sizes[-1])
         self.standardise = Standardiser(a.unbounded) if a.unbounded else None
-        self.observe = nn.Sequential(embed(a.observation, a.obs_size, a.observation_width), nn.GELU())
+        self.observe = nn.Sequential(embed(a.parts, a.obs_size, a.observation_width), nn.GELU())
         self.encoder: OpponentEncoder | None = None
         if a.opponent_encoder:
             start, stop = a.opponent_slice
@@ -195,7 +212,9 @@ class ActorCritic(nn.Module):
             self.cross = CrossAttention(a.observation_width, width, a.encoder_heads)
         self.lstm = nn.LSTM(lstm_input, a.lstm_size, batch_first=True)
         if a.action.kind == "legal_tuples":  # the head makes logits of the features itself
-            self.actor = _mlp(sizes, sizes[-1], gain=math.sqrt(2))
+            self.actor: nn.Module = _mlp(sizes, sizes[-1], gain=math.sqrt(2))
+        elif (planes := followed(a.parts, a.action.logit_cells, a.observation_width)) is not None:
+            self.actor = CellActor(a.action.logit_cells, planes, partial(_mlp, sizes))
         else:
             self.actor = _mlp(sizes, a.action.num_logits, gain=0.01)
         self.critic = _mlp(sizes, 1, gain=1.0)
@@ -232,14 +251,15 @@ class ActorCritic(nn.Module):
         greedy: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `Policy.step`."""
-        features = self._step_features(obs, state, rows)
-        action, log_prob = self.head.sample(self.actor(features), mask, generator=generator, greedy=greedy)
+        features, planes = self._step(obs, state, rows)
+        logits = self._logits(features, planes)
+        action, log_prob = self.head.sample(logits, mask, generator=generator, greedy=greedy)
         return action, log_prob, self.critic(features)[:, 0].to(log_prob.dtype)
 
     @torch.no_grad()
     def value(self, obs: Tensor, state: PolicyState, *, rows: Tensor | None = None) -> Tensor:
         """See `Policy.value`."""
-        features = self._step_features(obs, state.select(rows), None)
+        features, _ = self._step(obs, state.select(rows), None)
         result: Tensor = self.critic(features)[:, 0]
         return result
 
@@ -264,16 +284,17 @@ class ActorCritic(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `Policy.sequence`, `league.types.Capturable` and `league.types.Encoding`."""
         if self.encoder is None:
-            x = self.observe(self.standardised(obs).transpose(0, 1))
+            x, planes = self._observe(obs.transpose(0, 1))
         else:
-            seen = self.observe(self.standardised(obs))
+            seen, planes = self._observe(obs)
+            planes = None if planes is None else planes.transpose(0, 1)
             met = self.cross(seen, self.latents(obs, state, is_first, watched) if latents is None else latents)
             x = torch.cat([seen.transpose(0, 1), met.transpose(0, 1)], -1)
         # The LSTM and the heads go step by step: (T, B, ...).
         hidden = lstm_segment(x, state.hidden, state.cell, is_first.t(), self.lstm, most_begins)
         features = self._features(hidden, x)
         mask = None if mask is None else mask.transpose(0, 1)
-        log_prob, entropy = self.head.evaluate(self.actor(features), action.transpose(0, 1), mask)
+        log_prob, entropy = self.head.evaluate(self._logits(features, planes), action.transpose(0, 1), mask)
         value = self.critic(features).squeeze(-1).to(log_prob.dtype)
         return log_prob.t(), entropy.t(), value.t()
 
@@ -306,16 +327,31 @@ class ActorCritic(nn.Module):
         start, stop = self.architecture.opponent_slice
         return self.standardised(obs)[..., start:stop]
 
-    def _step_features(self, obs: Tensor, state: PolicyState, rows: Tensor | None) -> Tensor:
-        """What the heads see (n, features) of one step; writes `state`."""
+    def _step(self, obs: Tensor, state: PolicyState, rows: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """What the heads see (n, features) of one step, and the planes that the actor follows; writes `state`."""
         index = slice(None) if rows is None else rows
-        x = self.observe(self.standardised(obs))
+        x, planes = self._observe(obs)
         if self.encoder is not None:
             assert state.memory is not None
             x = torch.cat([x, self.cross(x, self.encoder.step(self.token(obs), state.memory, rows))], -1)
         hidden, cell = lstm_cell(x, state.hidden[index], state.cell[index], self.lstm)
         state.hidden[index], state.cell[index] = hidden.to(state.hidden.dtype), cell.to(state.cell.dtype)
-        return self._features(hidden, x)
+        return self._features(hidden, x), planes
+
+    def _observe(self, obs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Features (..., observation_width) of obs (..., obs_size), and the planes that the actor follows, if any."""
+        obs = self.standardised(obs)
+        if not isinstance(self.actor, CellActor):
+            return self.observe(obs), None
+        embedding, activation = self.observe
+        assert isinstance(embedding, Parts)
+        x, planes = embedding.with_planes(obs)
+        return activation(x), planes
+
+    def _logits(self, features: Tensor, planes: Tensor | None) -> Tensor:
+        """(..., num_logits), or of `legal_tuples` the features that its head takes."""
+        logits: Tensor = self.actor(features) if planes is None else self.actor(features, planes)
+        return logits
 
     def _features(self, hidden: Tensor, x: Tensor) -> Tensor:
         """What the heads see, of the LSTM's output (..., lstm_size) and its input (..., lstm_input)."""

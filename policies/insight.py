@@ -39,14 +39,14 @@ def look(policy: ActorCritic, obs: Tensor, state: PolicyState, mask: Tensor | No
     observation asks of that latent; means over heads. The layers below have mixed the past already, as in any
     Transformer, so it says where the network looks, not why it acts.
     """
-    x = policy.observe(policy.standardised(obs))
-    features = policy._step_features(obs, state, None)
+    features, planes = policy._step(obs, state, None)
+    logits = policy._logits(features, planes)[0]
     attention: tuple[float, ...] = ()
     if policy.encoder is not None:
         assert state.memory is not None
-        attention = tuple(_attention(policy, x, state).tolist())
+        attention = tuple(_attention(policy, policy._observe(obs)[0], state).tolist())
     value = float(policy.critic(features)[0, 0])
-    return Insight(value, chances(policy.architecture.action, policy, policy.actor(features)[0], mask), attention)
+    return Insight(value, chances(policy.architecture.action, policy, logits, mask), attention)
 
 
 def chances(

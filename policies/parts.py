@@ -1,15 +1,16 @@
-"""A structured observation as features: numbers through a linear layer, images through convolutions, tokens by tables.
+"""A structured observation as features: numbers through a linear layer, boards through convolutions, tokens by tables.
 
 The observation is one flat array; `ObservationPart` says where its parts lie. Each part becomes features of one width,
 and these are added up, which is what one linear layer over all of them side by side would give.
 
 All layers know of stacked nets (`league.policies.stacked`): their weights may have an axis of nets before the others,
-and rows come net by net. A convolution is a linear layer over the patches of an image, so that it keeps the precision
-and the fast ways of `kernels.linear`.
+and rows come net by net.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 
 import torch
@@ -17,12 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from league.policies.kernels.linear import Linear
+from league.policies.torso import BLOCKS, Planes
 from league.types import ObservationPart
 
-FILTERS, MOST_FILTERS = 16, 32
-"""Channels of the first convolution, and of those that follow."""
-SMALL_AREA = 64
-"""Convolutions halve an image's sides until so few pixels are left."""
+SQUEEZED = 8
+"""Channels of what all cells tell the rest of the network."""
 TABLE_WIDTH = 32
 """Features of a token."""
 
@@ -39,18 +39,42 @@ class Embedding(nn.Embedding):
 
 
 class Convolution(nn.Module):
-    """3 x 3 patches of an image, one every `stride` pixels, zeros around it, through a linear layer and GELU."""
+    """3 x 3 filters over an image, one every `stride` pixels, zeros around it.
 
-    def __init__(self, channels: int, filters: int, stride: int) -> None:
+    torch's own convolution takes a quarter of the time of a linear layer over patches (docs/lab/performance.md). First
+    weights are small, as torch's own are: from large orthogonal ones the features hardly move, and a board's value is
+    not learned (docs/lab/experiments.md).
+    """
+
+    def __init__(self, channels: int, filters: int, stride: int = 1) -> None:
         super().__init__()
         self.stride = stride
-        self.patch = Linear(9 * channels, filters)
+        bound = 1 / math.sqrt(9 * channels)
+        self.weight = nn.Parameter(torch.empty(filters, channels, 3, 3).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.zeros(filters))
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (n, height, width, channels) -> (n, ceil(height / stride), ceil(width / stride), filters)."""
-        padded = F.pad(x, (0, 0, 1, 1, 1, 1))
-        patches = padded.unfold(1, 3, self.stride).unfold(2, 3, self.stride)  # (n, height, width, channels, 3, 3)
-        return F.gelu(self.patch(patches.flatten(-3)))
+        """x (n, channels, height, width) -> (n, filters, ceil(height / stride), ceil(width / stride))."""
+        if self.weight.dim() == 4:
+            return F.conv2d(x, self.weight, self.bias, self.stride, 1)
+        nets = zip(x.chunk(len(self.weight)), self.weight, self.bias, strict=True)
+        return torch.cat([F.conv2d(own, weight, bias, self.stride, 1) for own, weight, bias in nets])
+
+
+class Block(nn.Module):
+    """Two convolutions whose result is added to what they see (He et al. 2016, arXiv:1512.03385)."""
+
+    def __init__(self, filters: int) -> None:
+        super().__init__()
+        self.first = Convolution(filters, filters)
+        self.second = Convolution(filters, filters)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, filters, height, width), as x."""
+        # In place: a convolution's gradient needs what it sees, not what it gives, and memory is what takes time here.
+        # Nothing is permuted before, since autograd copies what is written into a view.
+        result: Tensor = self.second(self.first(x).relu_()).add_(x).relu_()
+        return result
 
 
 class _Scaled(nn.Module):
@@ -82,23 +106,36 @@ class NumbersPart(_Scaled):
 
 
 class ImagePart(_Scaled):
-    """At least two convolutions, as many of stride 2 as make the image small, and a linear layer over all pixels."""
+    """Residual convolutions over a board, or over a picture that strided ones have made as small; then all its cells.
+
+    Args:
+        part: the image.
+        width: features it becomes.
+    """
 
     def __init__(self, part: ObservationPart, width: int) -> None:
         super().__init__(part)
-        height, across, channels = part.shape
-        layers: list[nn.Module] = []
-        while height * across > SMALL_AREA or len(layers) < 2:
-            stride, filters = 2 if height * across > SMALL_AREA else 1, MOST_FILTERS if layers else FILTERS
-            layers.append(Convolution(channels, filters, stride))
-            height, across, channels = -(-height // stride), -(-across // stride), filters
-        self.convolutions = nn.Sequential(*layers)
-        self.out = Linear(height * across * channels, width)
+        planes, channels = Planes.of(part, width), part.shape[2]
+        self.stem = nn.ModuleList()
+        for _ in range(planes.halvings):
+            self.stem.append(Convolution(channels, planes.filters, 2))
+            channels = planes.filters
+        self.first = Convolution(channels, planes.filters)
+        self.blocks = nn.Sequential(*(Block(planes.filters) for _ in range(BLOCKS)))
+        self.squeeze = Linear(planes.filters, SQUEEZED)
+        self.out = Linear(planes.height * planes.across * SQUEEZED, width)
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """obs (n, obs_size) -> (n, width)."""
-        image = self.of(obs).reshape(len(obs), *self.part.shape)
-        result: Tensor = self.out(self.convolutions(image).flatten(1))
+    def planes(self, obs: Tensor) -> Tensor:
+        """obs (n, obs_size) -> (n, height, width, filters); a picture has become smaller."""
+        x = self.of(obs).reshape(len(obs), *self.part.shape).permute(0, 3, 1, 2)  # channels last in memory
+        for convolution in self.stem:
+            x = convolution(x).relu_()
+        planes: Tensor = self.blocks(self.first(x).relu_()).permute(0, 2, 3, 1)
+        return planes
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """planes (n, height, width, filters) -> (n, width)."""
+        result: Tensor = self.out(F.relu(self.squeeze(planes)).flatten(1))
         return result
 
 
@@ -122,20 +159,38 @@ KINDS = {"numbers": NumbersPart, "image": ImagePart, "tokens": TokensPart}
 
 
 class Parts(nn.Module):
-    """The sum of what each part becomes."""
+    """The sum of what each part becomes, with first weights as those of one linear layer over all of them.
+
+    Each layer by itself would give two numbers as much weight as a board.
+    """
 
     def __init__(self, parts: Sequence[ObservationPart], width: int) -> None:
         super().__init__()
         self.parts = nn.ModuleList(KINDS[part.kind](part, width) for part in parts)
+        layers = [part.out for part in self.parts if isinstance(part.out, Linear)]
+        size = sum(layer.in_features for layer in layers)
+        for layer in layers:
+            layer.weight.data *= math.sqrt(layer.in_features / size)
+            layer.bias.data *= math.sqrt(layer.in_features / size)
 
     def forward(self, obs: Tensor) -> Tensor:
         """obs (..., obs_size) -> (..., width)."""
-        rows = obs.reshape(-1, obs.shape[-1])
-        first, *others = (part(rows) for part in self.parts)
-        for x in others:
-            first = first + x
-        features: Tensor = first.view(*obs.shape[:-1], -1)
-        return features
+        return self.with_planes(obs)[0]
+
+    def with_planes(self, obs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """obs (..., obs_size) -> (..., width), and the first image's planes (..., height, width, filters), if any."""
+        rows, lead = obs.reshape(-1, obs.shape[-1]), obs.shape[:-1]
+        board: Tensor | None = None
+        features: list[Tensor] = []
+        for part in self.parts:
+            if isinstance(part, ImagePart):
+                planes = part.planes(rows)
+                board = planes if board is None else board
+                features.append(part(planes))
+            else:
+                features.append(part(rows))
+        total = functools.reduce(torch.add, features)
+        return total.view(*lead, -1), None if board is None else board.view(*lead, *board.shape[1:])
 
 
 def embed(parts: Sequence[ObservationPart] | None, size: int, width: int) -> nn.Module:

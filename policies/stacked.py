@@ -2,9 +2,9 @@
 
 The network's own code plays them. Its inputs have the same number of rows R for each slot, in the slots' order:
 (slots * R, ...). Only what carries weights has to know of the slots: `linear` multiplies slot by slot in one batched
-product where a weight has three axes or is packed, `_StackedNorm` scales and shifts slot by slot, statistics of
-observations have an axis of slots, and the encoder's learned queries are repeated for the rows of each. Attention and
-the LSTM's gates carry no weights; they see rows.
+product where a weight has three axes or is packed, `_StackedNorm` scales and shifts slot by slot, a convolution runs
+slot by slot, statistics of observations have an axis of slots, and the encoder's learned queries are repeated for the
+rows of each. Attention and the LSTM's gates carry no weights; they see rows.
 """
 
 from __future__ import annotations

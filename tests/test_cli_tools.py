@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from league.cli import doctor, selftest
+from league.envs import registry
 from league.schema import MAX_COUNT, count_of
 from tests.test_cli import ROOT, Call, call, commands, copied, need_refusal, trained, unchanged
 
@@ -129,6 +130,23 @@ def test_completion_is_silent_and_light(
 
 
 # Lists of what there is
+
+
+def test_settings_say_what_sees_the_observation(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below `torso`, in its section and as JSON: its kind, its sizes, and how many actions follow cells."""
+    pytest.importorskip("pyspiel")
+    monkeypatch.setattr(registry, "_games", dict(registry._games))  # the games opened here are not listed later
+    board = "conv: board of 5 x 6 x 3 through 3 convolutions of 16 channels, the last on 5 x 6 cells"
+    flat = "mlp: 92 numbers to 64 features"
+    given = ("--env", "openspiel:clobber", "--agent", "small")
+    assert f'torso = "auto"\n# {board}; 120 of 120 logits follow their cells\n' in call("settings", *given).out
+    one = call("settings", "agent.torso", *given, "--json").json["settings"][0]
+    assert one["value"] == "auto" and one["note"].startswith(board)
+    assert f'torso = "mlp"\n# {flat}\n' in call("settings", *given, "--set", "agent.torso=mlp").out
+    large = call("settings", "--env", "openspiel:hex", "--agent", "small").out
+    assert 'torso = "auto"\n# conv: board of 11 x 11 x 9' in large
+    assert "mlp: 64 numbers to 256 features" in call("settings", "--env", "brawl").out
+    need_refusal(call("settings", "--env", "brawl", "--set", "agent.torso=conv"), 2, "agent.torso=conv", "no image")
 
 
 def test_settings_are_explained_with_bounds(call: Call, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -485,12 +485,12 @@ def test_game_without_bots_needs_an_opponent(monkeypatch: pytest.MonkeyPatch) ->
     assert league.gym.MatchEnv("botless", lambda obs, mask: [0], **arguments).reset(seed=1)
 
 
-@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("index", range(7))
 def test_page_prints_what_it_says(index: int) -> None:
     """Each block of docs/environments.md runs and prints the text below it."""
     page = (ROOT / "docs" / "environments.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     code, printed = blocks[index]
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == printed, done.stderr

@@ -1,8 +1,9 @@
 """Games of OpenSpiel (Lanctot et al. 2019, arXiv:1908.09453): `openspiel:kuhn_poker`, `openspiel:leduc_poker(...)`.
 
 Games of two players, in turns, at once or both, with whatever chance the game tells the odds of. A seat sees the game's
-information state where there is one, else its observation, and which player it is. Which seat is player 0 is drawn by
-the match's seed, so that seats are fair. Repeated rock, paper, scissors has bots of its own (`spielbots.py`).
+information state where there is one, else its observation, and which player it is. A tensor of three axes is a board
+(`spielboards.py`). Which seat is player 0 is drawn by the match's seed, so that seats are fair. Repeated rock, paper,
+scissors has bots of its own (`spielbots.py`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from pydantic import BaseModel
 
 from league.envs.adapters.apart import silent
 from league.envs.adapters.probing import reason
+from league.envs.adapters.spielboards import board_of, cells_of, parts_of
 from league.envs.adapters.spielbots import players_of
 from league.envs.adapters.spieltrees import grow
 from league.envs.match import Match, MatchGame
 from league.envs.row import MatchError
 from league.errors import ConfigError, nearest
-from league.types import BOT_PREFIX, SEATS, GameTree, Utility
+from league.types import BOT_PREFIX, SEATS, ActionSpec, GameTree, Utility
 from league.types.spaces import LARGE, slices_of
 
 PAYOFF = "payoff"
@@ -37,6 +39,7 @@ LOOKS = 2_000
 """Decisions of random matches that tell whether a game has turns."""
 LOOKS_INTO = 200
 """Of these, those that tell which numbers are large."""
+_TENSORS = "observation_tensor", "information_state_tensor"
 OBS_BOUND = 1e6
 """Of what is observed: OpenSpiel gives no bounds."""
 
@@ -46,8 +49,10 @@ class SpielMatch(Match):
 
     game: ClassVar[Any]
     """The `pyspiel.Game`."""
-    has_memory: ClassVar[bool]
-    """Whether a seat sees the information state."""
+    tensor: ClassVar[str]
+    """The method of a state that gives what a player sees."""
+    planes: ClassVar[tuple[int, int, int] | None]
+    """(planes, rows, columns) of the tensor; None where it is no board."""
     reward_terms = (PAYOFF,)
     obs_range = (-OBS_BOUND, OBS_BOUND)
 
@@ -67,11 +72,12 @@ class SpielMatch(Match):
         return seat ^ self._swap
 
     def observe(self, seat: int) -> npt.ArrayLike:
-        """The game's tensor for the seat's player, then which player it is, one-hot."""
+        """The game's tensor for the seat's player, a board's planes last, then which player it is, one-hot."""
         player = self.player_of(seat)
-        state = self._state
-        seen = state.information_state_tensor(player) if self.has_memory else state.observation_tensor(player)
-        return [*seen, player == 0, player == 1]
+        seen = getattr(self._state, self.tensor)(player)
+        if self.planes is not None:
+            seen = np.array(seen, np.float32).reshape(self.planes[0], -1).T.ravel()
+        return np.concatenate((seen, (player == 0, player == 1)), dtype=np.float32)
 
     def legal(self, seat: int) -> Sequence[int]:
         """The legal actions of the seat's player; the first of all where it has none while the other decides, too."""
@@ -182,10 +188,11 @@ def open(rest: str) -> MatchGame:
     brought = {
         "name": f"openspiel-{REPEATED_RPS}" if is_rps else _name(game, kind),
         "game": game,
-        "has_memory": kind.provides_information_state_tensor,
+        "tensor": _TENSORS[kind.provides_information_state_tensor],
         "obs_size": 2 * THROWS if is_rps else _tensor_size(game, kind) + SEATS,
         "unbounded": () if is_rps else unbounded,
         "action": game.num_distinct_actions(),
+        **_board(game, kind, unbounded),
         "players": players,
         "utility": _utility(game, kind),
         "defaults": _rps_defaults(players) if is_rps else _defaults(players),
@@ -276,7 +283,7 @@ def _has_turns(game: Any) -> bool:
 
 def _unbounded(game: Any, kind: Any) -> tuple[tuple[int, int], ...]:
     """The numbers of a player's tensor that are large in random matches; of most games all are 0 or 1."""
-    tensor = "information_state_tensor" if kind.provides_information_state_tensor else "observation_tensor"
+    tensor = _TENSORS[kind.provides_information_state_tensor]
     most = np.zeros(_tensor_size(game, kind))
     for state in islice(_met(game), LOOKS_INTO):
         for player in range(SEATS):
@@ -301,8 +308,22 @@ def _why_not(game: Any, kind: Any) -> str:
 
 def _tensor_size(game: Any, kind: Any) -> int:
     """How many numbers a player sees."""
+    return int(np.prod(_tensor_shape(game, kind)))
+
+
+def _tensor_shape(game: Any, kind: Any) -> list[int]:
     has_memory = kind.provides_information_state_tensor
-    return int(np.prod(game.information_state_tensor_shape() if has_memory else game.observation_tensor_shape()))
+    return list(game.information_state_tensor_shape() if has_memory else game.observation_tensor_shape())
+
+
+def _board(game: Any, kind: Any, unbounded: tuple[tuple[int, int], ...]) -> dict[str, Any]:
+    """What a match says of the game's board; large numbers are none, since only `numbers` are standardised."""
+    board = board_of(_tensor_shape(game, kind))
+    if board is None or unbounded:
+        return {"planes": None}
+    found = {"planes": board, "observation": parts_of(board)}
+    cells = cells_of(game, board, _TENSORS[kind.provides_information_state_tensor])
+    return found | ({"action": ActionSpec("multi_discrete", (len(cells),), cells=cells)} if cells else {})
 
 
 def _name(game: Any, kind: Any) -> str:

@@ -2,7 +2,7 @@
 
 Numbers with finite bounds become [-1, 1]. Numbers without bounds, or whose bounds say nothing (`WIDE`), stay as they
 are, and the spec marks them (`GameSpec.unbounded`). Bytes of an image become [0, 1]. Keys are 0 and 1, choices are
-tokens.
+tokens. A board of few kinds of whole numbers becomes a plane a kind.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ MASK = "action_mask"
 """What libraries call the mask of legal actions, in a Dict of observations or in the infos."""
 MOST_CHANNELS = 4
 """An array whose first side is so small, and its others larger, is an image with its channels first."""
+SMALLEST_SIDE = 3
+"""Of a board: an array of two axes is one where both are as long, and all its numbers have the same bounds."""
+MOST_CODES = 16
+"""A board of whole numbers of so many kinds at most is seen as one plane a kind."""
 MOST_CHOICES = 2**15
 WHOLE = "observation"
 """The name of an observation that has no parts."""
@@ -328,6 +332,9 @@ def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
         yield _tokens(keys, (1,), int(space.n), lambda x: x.astype(np.int64) - first, space)
     elif isinstance(space, spaces.MultiDiscrete):
         firsts, counts = np.asarray(space.start, np.int64).ravel(), space.nvec.ravel()
+        if _is_board(space.shape) and _is_one(counts) and _is_one(firsts) and counts.max() <= MOST_CODES:
+            yield _codes(keys, space.shape, int(firsts[0]), int(counts.max()), space)
+            return
 
         def chosen(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
             values = x.astype(np.int64).ravel() - firsts
@@ -336,7 +343,9 @@ def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
         yield _tokens(keys, (int(counts.size),), int(counts.max()), chosen, space)
     elif isinstance(space, spaces.MultiBinary):
         size, keyed = int(np.prod(space.shape)), (0.0, 1.0)
-        yield _Leaf(keys, "numbers", (size,), 0, np.ravel, space, keyed, keyed, is_whole=True)
+        shape = (*space.shape, 1) if _is_board(space.shape) else space.shape
+        kind, shape = ("image", shape) if len(shape) == 3 else ("numbers", (size,))
+        yield _Leaf(keys, kind, shape, 0, np.ravel, space, keyed, keyed, is_whole=True)
     else:
         raise SpaceError(
             f"the observation space has {_told(space)}, whose size is not fixed or which is none of Box, Discrete,"
@@ -351,10 +360,32 @@ def _tokens(keys: tuple[Any, ...], shape: tuple[int, ...], count: int, read: Rea
     return _Leaf(keys, "tokens", shape, count, read, space, bounds, bounds, is_whole=True)
 
 
+def _is_board(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 2 and min(shape) >= SMALLEST_SIDE
+
+
+def _is_one(values: npt.NDArray[Any]) -> bool:
+    """Whether all are the same."""
+    return bool((values == values.ravel()[:1]).all())
+
+
+def _codes(keys: tuple[Any, ...], shape: tuple[int, ...], first: int, count: int, space: spaces.Space[Any]) -> _Leaf:
+    """A board of whole numbers, `count` of them from `first` on: (*shape, count), 1 where a cell has the number."""
+
+    def planes(x: Any) -> npt.NDArray[Any]:
+        there = np.asarray(x).reshape(*shape, 1) - first == np.arange(count)
+        return np.where(there.any(-1, keepdims=True), there, np.nan).ravel()
+
+    return _Leaf(keys, "image", (*shape, count), 0, planes, space, (0.0, 1.0), (0.0, 1.0), is_whole=True)
+
+
 def _box(space: spaces.Box, keys: tuple[Any, ...]) -> _Leaf:
     shape, low, high = space.shape, space.low.astype(np.float64), space.high.astype(np.float64)
     is_whole = np.issubdtype(space.dtype, np.integer)
-    is_grey = len(shape) == 2 and space.dtype == np.uint8
+    is_even = bool(shape) and _is_one(low) and _is_one(high)
+    is_grey = len(shape) == 2 and (space.dtype == np.uint8 or (_is_board(shape) and is_even))
+    if is_grey and is_even and is_whole and 0 < high.max() - low.min() < MOST_CODES:
+        return _codes(keys, shape, int(low.min()), int(high.max() - low.min()) + 1, space)
     if (len(shape) == 3 or is_grey) and (low >= -WIDE).all() and (high <= WIDE).all():
         shape = (*shape, 1) if is_grey else shape
         is_first = shape[0] <= MOST_CHANNELS < min(shape[1:])

@@ -99,7 +99,7 @@ def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides
         "ticks_per_step": ticks,
         "seconds": seconds,
         **figures,
-        **_machine(),
+        **machine(),
     }
 
 
@@ -200,7 +200,7 @@ def bench_learner(
         "train_steps_per_second": round(1 / (1 / play_rate + epochs / learn_rate)),
         **({"warnings": warnings} if warnings else {}),
         **_where_time_goes(collector, learner, repeats + 2),
-        **_machine(),
+        **machine(),
     }
 
 
@@ -313,7 +313,7 @@ def bench_ratings(agents: int, matches: int, *, repeats: int = 5, seed: int = 0)
         "solve_ms": round(1e3 * statistics.median(solve), 1),
         "ratings_ms": round(1e3 * statistics.median(map(sum, zip(count, solve, strict=True))), 1),
         "ratings_cpu_ms": round(1e3 * statistics.median(busy), 1),
-        **_machine(),
+        **machine(),
     }
 
 
@@ -351,5 +351,6 @@ def _replay_difference(learner: Learner, rollout: Rollout, precision: str) -> fl
     return float((log_prob.T - rollout.log_prob).abs().max())
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
     return {"machine": platform.machine(), "cores": os.cpu_count(), "torch": torch.__version__}

@@ -37,7 +37,7 @@ MAX_TOML_BYTES = 2**20
 Layer = dict[str, dict[str, Any]]
 ROLE = "role"
 """The section of a league's roles, which `league.pool.roles` checks and a league's rows keep."""
-BITS = 9
+BITS = 10
 """Raised by each change of what the same config and seed play or learn, bit for bit on a CPU (CONTRIBUTING.md). It is
 written into states and snapshots, and is no part of the fingerprint."""
 OWN_LENGTH = " steps"
@@ -69,7 +69,7 @@ CHANGEABLE = (
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, how far it goes, and how one
 looks at it."""
 LATER: dict[str, dict[str, Any]] = {
-    "agent": {"policy": "", "skip_connection": False},
+    "agent": {"policy": "", "skip_connection": False, "torso": "auto"},
     "env": {"curriculum": [], "workers": 0},
     "learner": {"accumulate": 1, "segments": 1, "opponent_prediction": 0.0, "rate_share": 1.0, "adaptive_kl": 0.0},
     "pool": {"agents": {}, "bots": []},

@@ -111,6 +111,9 @@ class AgentConfig(Section):
     """Learned queries that read the history."""
     observation_width: Width
     """Features of the embedded observation."""
+    torso: Literal["auto", "mlp", "conv"]
+    """What sees boards and pictures: residual convolutions, whose planes also give actions that name cells their logits
+    ("conv"), or a linear layer as for other numbers ("mlp"); "auto": "conv" where the game shows an image."""
     lstm_size: Width
     """Features of the LSTM's state."""
     skip_connection: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from league.config import ROLE, to_json
@@ -58,10 +59,13 @@ def toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def written(config: Config, *, is_explained: bool = False) -> list[str]:
+def written(
+    config: Config, *, is_explained: bool = False, notes: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
     """All settings as the lines of a TOML file, section by section.
 
     is_explained: each has what it means above it.
+    notes: `section.key` -> what stands below it, such as what `auto` is.
     """
     data = by_section(config)
     lines = []
@@ -73,6 +77,7 @@ def written(config: Config, *, is_explained: bool = False) -> list[str]:
                 lines += [f"# {line.strip()}".rstrip() for line in field.description.splitlines()]
             lines.append(f"{_key(key)} = {toml(value)}")
             lines += [f"# {name}{picture(x)}" for name, x in _schedules(config, section, key)]
+            lines += [f"# {notes[name]}" for name in (f"{section}.{key}",) if name in notes]
     return lines[1:]
 
 

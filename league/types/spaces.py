@@ -18,8 +18,8 @@ Mask = npt.NDArray[Any]
 Kind = Literal["discrete", "multi_discrete", "multi_binary", "legal_tuples", "box", "mixture"]
 KINDS: tuple[str, ...] = get_args(Kind)
 FIELDS = {"legal_tuples": ("choices", "max_tuples"), "box": ("bounds",), "mixture": ("parts", "names")}
-"""Kind -> the fields that it has; the others have `choices` alone."""
-LATER = ("max_tuples", "bounds", "parts", "names")
+"""Kind -> the fields that it has; the others have `choices` and `cells`."""
+LATER = ("max_tuples", "bounds", "parts", "names", "cells")
 """Fields of an `ActionSpec` that older manifests do not have; they are written only where they say something."""
 LARGEST = float(np.finfo(np.float32).max)
 """The greatest float32."""
@@ -73,16 +73,20 @@ class ActionSpec:
     """Of a `mixture`."""
     names: tuple[str, ...] = ()
     """Of a `mixture`'s parts, where they have names."""
+    cells: tuple[int, ...] = ()
+    """Of choices and keys that act on cells of a board: each one's cell, counted row by row in the first image of the
+    observation; -1 names none, such as a pass. Several may act on one cell: the n-th ones of all cells then mean the
+    same move, such as a step to the left. Empty: none names a cell."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"action kind {self.kind!r} is none of {', '.join(KINDS)}")
         self._make_plain()
-        has = FIELDS.get(self.kind, ("choices",))
+        has = FIELDS.get(self.kind, ("choices", "cells"))
         for name in ("choices", *LATER):
             if name not in has and getattr(self, name):
                 raise ValueError(f"action.{name}={getattr(self, name)!r}: an action of kind {self.kind} has none")
-        problem = getattr(self, f"_problem_of_{self.kind}", str)()
+        problem = getattr(self, f"_problem_of_{self.kind}", str)() or self._problem_of_cells()
         if problem:
             raise ValueError(f"action {problem}")
 
@@ -92,7 +96,7 @@ class ActionSpec:
             if name != "max_tuples" and not isinstance(getattr(self, name), tuple):
                 what = "one number of choices for each part" if name == "choices" else "one for each"
                 raise ValueError(f"action {name}={getattr(self, name)!r} must be a tuple: {what}")
-        for name in ("choices", "max_tuples"):
+        for name in ("choices", "max_tuples", "cells"):
             need_numbers(f"action {name}", getattr(self, name), int)
         for i, pair in enumerate(self.bounds):
             need_numbers(f"action bounds[{i}]", pair, float)
@@ -118,6 +122,15 @@ class ActionSpec:
                 return f"bounds={(low, high)}: must be from one finite float32 to a greater one"
         return ""
 
+    def _problem_of_cells(self) -> str:
+        if self.cells and (len(self.cells) != self.num_logits or not any(cell >= 0 for cell in self.cells)):
+            return (
+                f"cells has {len(self.cells)} entries; name the cell of each of {self.num_logits} choices, -1 for none"
+            )
+        if any(cell < -1 for cell in self.cells):
+            return f"cells={min(self.cells)}: a cell is counted from 0, and -1 names none"
+        return ""
+
     def _problem_of_mixture(self) -> str:
         if not self.parts:
             return "parts=(): a mixture needs at least one"
@@ -138,6 +151,13 @@ class ActionSpec:
     def num_parts(self) -> int:
         """A, the width of an action."""
         return sum(len(leaf.bounds or leaf.choices) for leaf in self.leaves)
+
+    @property
+    def logit_cells(self) -> tuple[int, ...]:
+        """The cell that each logit acts on, -1 for none; empty where none names a cell."""
+        if not any(leaf.cells for leaf in self.leaves):  # there may be 10^9 logits
+            return ()
+        return tuple(cell for leaf in self.leaves for cell in leaf.cells or (-1,) * leaf.num_logits)
 
     @property
     def num_logits(self) -> int:
@@ -286,8 +306,9 @@ def _too_many(choices: Sequence[int], dtype: np.dtype[Any]) -> str:
 class ObservationPart:
     """A part of the flat observation: its numbers [start, start + size), row by row of `shape`.
 
-    `numbers`: of any meaning. `image`: (height, width, channels), looked at through a small convolution. `tokens`:
-    whole numbers from 0 to `count` - 1, each a name of something (a card, a piece), looked up in a learned table.
+    `numbers`: of any meaning. `image`: (height, width, channels), a board or a picture, seen by residual convolutions.
+    `tokens`: whole numbers from 0 to `count` - 1, each a name of something (a card, a piece), looked up in a learned
+    table.
 
     Raises:
         ValueError: a shape, count or bounds that the kind cannot have.
@@ -370,6 +391,28 @@ def check_parts(parts: Sequence[ObservationPart], obs_size: int) -> None:
         raise ValueError(f"the observation's parts have {at} numbers together, obs_size={obs_size}")
     if len({part.name for part in parts}) != len(parts):
         raise ValueError(f"two observation parts have one name: {', '.join(part.name for part in parts)}")
+
+
+def board_of(parts: Sequence[ObservationPart]) -> ObservationPart | None:
+    """The part whose cells actions name: the first image; None without one."""
+    return next((part for part in parts if part.kind == "image"), None)
+
+
+def check_cells(action: ActionSpec, parts: Sequence[ObservationPart]) -> None:
+    """Refuses an action's cells that the observation does not have.
+
+    Raises:
+        ValueError: with the cell.
+    """
+    board, highest = board_of(parts), max(action.logit_cells, default=-1)
+    if highest >= 0 and board is None:
+        raise ValueError("action cells name cells of a board; let the observation have a part of kind image")
+    if board is not None and highest >= board.shape[0] * board.shape[1]:
+        height, width, _ = board.shape
+        raise ValueError(
+            f"action cells={highest}: the observation part {board.name!r} has {height} x {width} cells, from 0 to"
+            f" {height * width - 1}"
+        )
 
 
 def parts_within(parts: Sequence[ObservationPart], start: int, stop: int) -> tuple[ObservationPart, ...]:

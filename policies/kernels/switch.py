@@ -19,10 +19,7 @@ from league.errors import UsageError
 
 SETTING = "LEAGUE_KERNELS"
 INTEL, AMD = "GenuineIntel", "AuthenticAMD"
-PARTS = (
-    *("activations", "ring_attention", "segment_attention", "lstm_gates", "lstm_segment"),
-    *("tile_products", "wide_products"),
-)
+PARTS = ("ring_attention", "segment_attention", "lstm_gates", "lstm_segment", "tile_products", "wide_products")
 
 
 def vendor_of(cpuinfo: str) -> str:
@@ -58,7 +55,6 @@ def why_off(setting: str | None, vendor: str, missing: str) -> str:
 def _load() -> tuple[dict[str, Any], str]:
     """The compiled modules by name, and why they are not there."""
     try:
-        import league.policies.kernels._activations as activations
         import league.policies.kernels._lstm_gates as lstm_gates
         import league.policies.kernels._lstm_segment as lstm_segment
         import league.policies.kernels._ring_attention as ring_attention
@@ -68,7 +64,7 @@ def _load() -> tuple[dict[str, Any], str]:
     except ModuleNotFoundError:
         return dict.fromkeys(PARTS), "no compiled kernels"
     attention, recurrent = (ring_attention, segment_attention), (lstm_gates, lstm_segment)
-    found = (activations, *attention, *recurrent, tile_products, wide_products)
+    found = (*attention, *recurrent, tile_products, wide_products)
     return dict(zip(PARTS, found, strict=True)), ""
 
 

@@ -277,6 +277,55 @@ def test_observations_of_every_kind_are_flat_numbers_within_their_range() -> Non
         assert parts["bounded"].of(flat).tolist() == pytest.approx((sample["bounded"] / 4 - 0.5).tolist(), abs=1e-6)
 
 
+BOARDS = {
+    "real": (library.spaces.Box(-1.0, 3.0, (4, 5)), (4, 5, 1)),
+    "codes": (library.spaces.Box(-1, 2, (4, 5), np.int8), (4, 5, 4)),
+    "many codes": (library.spaces.Box(0, 40, (4, 5), np.int32), (4, 5, 1)),
+    "kinds": (library.spaces.MultiDiscrete(np.full((4, 5), 3)), (4, 5, 3)),
+    "keys": (library.spaces.MultiBinary((4, 5)), (4, 5, 1)),
+    "planes": (library.spaces.Box(0, 1, (4, 5, 3), np.int8), (4, 5, 3)),
+    "planes of keys": (library.spaces.MultiBinary((4, 5, 3)), (4, 5, 3)),
+}
+
+
+@pytest.mark.parametrize("kind", BOARDS)
+def test_arrays_of_two_or_three_axes_are_boards(kind: str) -> None:
+    """Each cell where it is, whole numbers of few kinds as a plane a kind, others from 0 to 1."""
+    space, shape = BOARDS[kind]
+    seen = Seen(space)
+    (part,) = seen.parts
+    assert (part.kind, part.shape) == ("image", shape)
+    space.seed(0)
+    for _ in range(5):
+        sample = space.sample()
+        board = part.of(seen.flat(sample))
+        if kind in ("codes", "kinds"):
+            first = -1 if kind == "codes" else 0
+            assert (board.argmax(-1) + first == sample).all() and (board.sum(-1) == 1).all()
+        else:
+            low, high = {"real": (-1, 3), "many codes": (0, 40)}.get(kind, (0, 1))
+            assert board.ravel().tolist() == pytest.approx(((sample - low) / (high - low)).ravel().tolist(), abs=1e-6)
+
+
+def test_a_board_with_a_number_outside_its_space_is_refused() -> None:
+    """As of any other observation."""
+    with pytest.raises(ReplyError, match="outside Box"):
+        Seen(BOARDS["codes"][0]).flat(np.full((4, 5), 3))
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        library.spaces.Box(0.0, 1.0, (2, 5)),
+        library.spaces.Box(np.zeros((3, 3), np.float32), np.arange(1, 10, dtype=np.float32).reshape(3, 3)),
+        library.spaces.Box(-np.inf, np.inf, (4, 5)),
+    ],
+)
+def test_tables_of_features_are_no_boards(space: Any) -> None:
+    """Two rows, numbers of several bounds, and numbers without any."""
+    assert not Seen(space).parts
+
+
 ACTIONS = {
     "discrete": library.spaces.Discrete(4, start=-2),
     "several": library.spaces.MultiDiscrete([[3, 4], [2, 5]]),

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+import torch
 
 import league
-from league.arena.games import enter
+from league.arena.games import enter, load_settings
+from league.arena.networks import architecture_of
 from league.envs import registry
 from league.envs.adapters import openspiel, spieltrees
 from league.envs.base import check_match_batch
 from league.errors import ConfigError
 from league.maths.nashconv import nash_conv
+from league.policies.actor_critic import ActorCritic
+from league.policies.cells import CellActor
+from league.snapshots.agent import Agent
 from league.store.store import Store
-from league.types import DRAW, Turns
+from league.testing import check_policy
+from league.types import DRAW, ActionSpec, GameSpec, ObservationPart, Turns
 from tests.helpers.cases import cases
 from tests.helpers.sizes import TINY
 
@@ -34,6 +42,7 @@ GAMES = {
     "markov_soccer(horizon=20)": False,
 }
 """Name -> whether it has turns."""
+BOARDS = "tic_tac_toe", "connect_four", "markov_soccer(horizon=20)"
 
 
 def batch_of(name: str, rows: int) -> Any:
@@ -62,8 +71,13 @@ def test_a_match_is_the_one_that_openspiel_plays(name: str) -> None:
             for seat in np.flatnonzero(acting[row]):
                 player = match.player_of(int(seat))
                 assert np.flatnonzero(batch.mask[row, seat]).tolist() == state.legal_actions(player)
-                tensor = state.information_state_tensor if match.has_memory else state.observation_tensor
-                seen = [*tensor(player), float(player == 0), float(player == 1)]
+                has_memory = match.game.get_type().provides_information_state_tensor
+                tensor = np.array(
+                    state.information_state_tensor(player) if has_memory else state.observation_tensor(player)
+                )
+                if name in BOARDS:  # their planes last
+                    tensor = tensor.reshape(match.game.observation_tensor_shape()).transpose(1, 2, 0).ravel()
+                seen = [*tensor, float(player == 0), float(player == 1)]
                 assert batch.obs[row, seat].tolist() == pytest.approx(seen)
         batch.actions[:] = batch.spec.action.legal_actions(batch.mask, rng.random((6, 2, batch.spec.action.mask_size)))
         before = [(match._state.clone(), match._swap) for match in matches]
@@ -86,6 +100,119 @@ def test_a_match_is_the_one_that_openspiel_plays(name: str) -> None:
             paid[row] = 0
             checked += 1
     assert checked >= 6
+
+
+def moves(name: str, decisions: int) -> Iterator[tuple[Any, int, str, npt.NDArray[Any], npt.NDArray[Any]]]:
+    """(spec, action, its name in OpenSpiel, the mover's board before and after it) in random matches."""
+    batch = batch_of(name, 1)
+    board, rng = batch.spec.observation[0], np.random.default_rng(5)
+    batch.reset(0)
+    for _ in range(decisions):
+        (seat,) = np.flatnonzero(batch.to_act[0])
+        batch.actions[:] = batch.spec.action.legal_actions(batch.mask, rng.random((1, 2, batch.spec.action.num_draws)))
+        before, state = board.of(batch.obs[0, seat]), batch.matches[0].state
+        action = int(batch.actions[0, seat, 0])
+        words = state.action_to_string(state.current_player(), action)
+        batch.step()
+        after = batch.final_obs if batch.terminated[0] else batch.obs
+        yield batch.spec, action, words, before, board.of(after[0, seat])
+
+
+@pytest.mark.parametrize(
+    "name, kinds, passes",
+    [
+        ("clobber", 4, 0),
+        ("clobber(rows=4,columns=7)", 4, 0),
+        ("hex(board_size=5)", 1, 0),
+        ("othello", 1, 1),
+        ("breakthrough(rows=6,columns=6)", 12, 0),
+        ("go(board_size=5)", 1, 1),
+        ("tic_tac_toe", 1, 0),
+        ("mnk(m=3,n=4,k=3)", 1, 0),
+        ("amazons", 1, 0),
+    ],
+)
+def test_the_cell_of_an_action_changes_where_it_is_played(name: str, kinds: int, passes: int) -> None:
+    """Actions name cells, each as many times; the rest are passes."""
+    game = pyspiel.load_game(name)
+    planes, rows, columns = game.observation_tensor_shape()
+    for spec, action, _, before, after in moves(name, 150):
+        board, cells = spec.observation[0], spec.action.cells
+        assert board.kind == "image" and board.shape == (rows, columns, planes)
+        assert [cells.count(cell) for cell in range(rows * columns)] == [kinds] * (rows * columns)
+        assert cells.count(-1) == passes
+        cell = cells[action]
+        assert cell == -1 or (before != after).any(-1)[cell // columns, cell % columns]
+
+
+def test_the_cell_of_an_action_is_the_one_of_its_name() -> None:
+    """Of Othello, whose names are columns by letter and rows by number from the top."""
+    named = 0
+    for spec, action, words, *_ in moves("othello", 100):
+        if "pass" not in words:
+            column, row = words.split("(")[-1].rstrip(")")[-2:] if "(" in words else words[-2:]
+            assert spec.action.cells[action] == (int(row) - 1) * 8 + "abcdefgh".index(column)
+            named += 1
+    assert named > 50
+
+
+@pytest.mark.parametrize("name", ["connect_four", "dots_and_boxes", "pentago", "chess", "markov_soccer"])
+def test_actions_whose_cells_cannot_be_shown_name_none(name: str) -> None:
+    """Columns, edges, turned quadrants, a board seen by its mover, and moves of a player."""
+    game = openspiel.open(name)
+    spec = game.spec(game.Options())
+    assert spec.action.cells == () and spec.observation[0].kind == "image"
+
+
+@pytest.mark.parametrize("name", ["oware", "kuhn_poker", "phantom_ttt", "gomoku"])
+def test_tensors_of_fewer_axes_are_no_boards(name: str) -> None:
+    """They stay numbers, one like the other."""
+    game = openspiel.open(name)
+    assert game.spec(game.Options()).observation is None
+
+
+def test_boards_with_large_numbers_are_standardised_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only `numbers` are standardised, so a board with large ones is no image; here 1 counts as large."""
+    monkeypatch.setattr(openspiel, "LARGE", 0.5)
+    game = openspiel.open("clobber")
+    spec = game.spec(game.Options())
+    assert spec.observation is None and spec.action.cells == () and spec.unbounded == ((0, 90),)
+    batch = batch_of("clobber", 1)
+    batch.reset(1)
+    assert batch.obs.shape == (1, 2, 92)
+
+
+def test_a_trained_board_plays_alike_from_its_export(tmp_path: Path) -> None:
+    """A run of convolutions with frozen nets in a stack; its snapshot and its export choose the same moves."""
+    store, game = tmp_path / "league.duckdb", "openspiel:hex(board_size=3)"
+    sets = [*TINY, "agent.torso=conv", "pool.snapshot_every=32", "run.evaluate_games=2"]
+    run = league.train("smoke", env=game, overrides=sets, seed=3, store=store).run
+    kept = league.load(run, store=store)
+    league.export(run, tmp_path / "net", store=store)
+    exported = Agent.load(tmp_path / "net")
+    assert kept.policy.architecture.torso == "conv" and isinstance(kept.policy.actor, CellActor)
+    batch = batch_of("hex(board_size=3)", 4)
+    batch.reset(1)
+    for _ in range(3):
+        moves = [agent.act(batch.obs[:, 0], batch.mask[:, 0], greedy=True) for agent in (kept, exported)]
+        assert moves[0].tolist() == moves[1].tolist()
+        batch.actions[:] = batch.spec.action.legal_actions(batch.mask, np.zeros((4, 2, 9)))
+        batch.step()
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 7, 2), (5, 6, 1), (40, 30, 3)], ids=["one row", "no channels", "a large picture"]
+)
+def test_networks_of_boards_of_all_shapes_keep_their_contract(shape: tuple[int, int, int]) -> None:
+    """Step as sequence, rows by themselves, gradients, a stack as each net; actions on cells and a pass."""
+    image = ObservationPart("board", 0, shape, "image", bounds=(0.0, 1.0))
+    num_cells = shape[0] * shape[1]
+    cells = ActionSpec("discrete", (2 * num_cells + 1,), cells=(*range(num_cells), *range(num_cells), -1))
+    given = ("board", 1, image.size, (0, 0), (0.0, 1.0), cells, ("win",), (), ("over",), (), 1.0)
+    spec = GameSpec(*given, observation=(image,))
+    config, _ = load_settings("smoke", "fast", None, None, ["agent=small", "agent.opponent_encoder=false"])
+    torch.manual_seed(0)
+    check_policy(ActorCritic(architecture_of(config, spec)), spec, rows=3, steps=6)
 
 
 def test_seats_are_fair() -> None:

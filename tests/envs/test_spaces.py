@@ -97,6 +97,11 @@ def test_the_checker_finds_what_no_space_has(broken: type[GuessingBatch], kind: 
         ({"kind": "box", "bounds": ("ab",)}, r"bounds\[0\]='ab' must be numbers"),
         ({"kind": "box", "bounds": ((0.0, 1.0, 2.0),)}, r"bounds\[0\]=.* must be \(least, greatest\)"),
         ({"kind": "discrete", "choices": (2.5,)}, "must be whole numbers"),
+        ({"kind": "discrete", "choices": (3,), "cells": (0, 1)}, "cells has 2 entries; name the cell of each of 3"),
+        ({"kind": "discrete", "choices": (2,), "cells": (-1, -1)}, "name the cell of each of 2 choices"),
+        ({"kind": "discrete", "choices": (2,), "cells": (0, -2)}, "cells=-2: a cell is counted from 0"),
+        ({"kind": "discrete", "choices": (2,), "cells": (0, 0.5)}, "cells=0.5 must be whole numbers"),
+        ({"kind": "box", "bounds": ((0.0, 1.0),), "cells": (0, 0)}, "cells=.*has none"),
         ({"kind": "mixture", "parts": (BOX, ActionSpec("discrete", (2**24 + 1,)))}, "at most 16,777,216"),
     ],
 )
@@ -124,6 +129,26 @@ def test_parts_that_are_not_the_observation_are_refused(parts: list[Any], rule: 
     with pytest.raises(ValueError, match=rule):
         GameSpec(
             *("g", 1, 4, (0, 4), (0.0, 1.0), BOX, ("r",), (), ("e",), (), 1.0),
+            observation=tuple(ObservationPart(*part) for part in parts),
+        )
+
+
+@pytest.mark.parametrize(
+    "parts, rule",
+    [
+        (
+            [("a", 0, (12,), "numbers")],
+            "action cells name cells of a board; let the observation have a part of kind image",
+        ),
+        ([("a", 0, (2, 3, 2), "image")], "action cells=6: the observation part 'a' has 2 x 3 cells, from 0 to 5"),
+    ],
+)
+def test_cells_that_the_observation_lacks_are_refused(parts: list[Any], rule: str) -> None:
+    """Actions act on cells of the first image."""
+    with pytest.raises(ValueError, match=rule):
+        GameSpec(
+            *("g", 1, 12, (0, 12), (0.0, 1.0), ActionSpec("discrete", (3,), cells=(0, 6, -1)), ("r",), (), ("e",), ()),
+            1.0,
             observation=tuple(ObservationPart(*part) for part in parts),
         )
 

@@ -107,8 +107,8 @@ class Twin:
             cell = sigmoid(forget) * cell + sigmoid(enter) * np.tanh(candidate)
             hidden = sigmoid(leave) * np.tanh(cell)
             all_latents.append(latents)
-            all_logits.append(self.linear("actor.2", np.tanh(self.linear("actor.0", hidden))))
-            values.append(float(self.linear("critic.2", np.tanh(self.linear("critic.0", hidden)))[0]))
+            all_logits.append(self.linear("actor.2", np.maximum(self.linear("actor.0", hidden), 0)))
+            values.append(float(self.linear("critic.2", np.maximum(self.linear("critic.0", hidden), 0))[0]))
         return all_latents, all_logits, values
 
 

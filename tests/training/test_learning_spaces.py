@@ -64,7 +64,7 @@ def share(agent: Agent, kind: str, *, greedy: bool, steps: int = 20) -> float:
     "kind, steps, least",
     cases(
         ("box", 2_048, 0.70),
-        ("image", 2_048, 0.45),
+        ("image", 4_096, 0.45),
         slow=[
             ("tuples", 3_584, 0.72),
             ("box", 40_960, 0.90),

@@ -142,7 +142,7 @@ def test_what_is_seen_and_paid_may_be_of_any_scale(tmp_path: Path) -> None:
     paid = [[sum(m.rewards["reward"]) for m in store.matches(name, "training")] for name, store in stores.items()]
     assert paid[1][:16] == pytest.approx([1e-3 * x for x in paid[0][:16]])
     late = [np.mean(x[-200:]) for x in paid]
-    assert late[0] > 6.0 and late[1] == pytest.approx(1e-3 * late[0], rel=0.1)
+    assert late[0] > 5.5 and late[1] == pytest.approx(1e-3 * late[0], rel=0.1)
 
 
 def test_a_run_goes_on_with_both_statistics_bit_for_bit(tmp_path: Path) -> None:
