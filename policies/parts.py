@@ -159,14 +159,17 @@ KINDS = {"numbers": NumbersPart, "image": ImagePart, "tokens": TokensPart}
 
 
 class Parts(nn.Module):
-    """The sum of what each part becomes, with first weights as those of one linear layer over all of them.
+    """The sum of what each part becomes.
 
-    Each layer by itself would give two numbers as much weight as a board.
+    Beside an image all begin as one linear layer over all of them would: by itself, the layer of two numbers would be
+    as loud as that of a board. Tokens beside numbers keep first weights of their own (docs/lab/experiments.md).
     """
 
     def __init__(self, parts: Sequence[ObservationPart], width: int) -> None:
         super().__init__()
         self.parts = nn.ModuleList(KINDS[part.kind](part, width) for part in parts)
+        if not any(isinstance(part, ImagePart) for part in self.parts):
+            return
         layers = [part.out for part in self.parts if isinstance(part.out, Linear)]
         size = sum(layer.in_features for layer in layers)
         for layer in layers:

@@ -95,12 +95,18 @@ def test_parts_become_features_by_their_kind() -> None:
     assert torch.equal(parts(obs.view(2, 3, -1)).view(6, 16), parts(obs))
 
 
-def test_parts_begin_as_one_linear_layer_would() -> None:
-    """First weights reach as far in all parts, by the number of all that is added up: no few numbers drown a board."""
+def test_parts_beside_an_image_begin_as_one_linear_layer_would() -> None:
+    """First weights reach as far in all parts, by the number of all that is added up: no few numbers drown a board.
+
+    Without an image each reaches as far as its own size says.
+    """
     torch.manual_seed(0)
     layers = [part.out for part in Parts(STRUCTURE, 256).parts]
     reach = 1 / math.sqrt(sum(layer.in_features for layer in layers))
     for layer in layers:
+        assert 0.9 * reach < layer.weight.abs().max() <= reach and layer.bias.abs().max() <= reach
+    for layer in (part.out for part in Parts([part for part in STRUCTURE if part.kind != "image"], 256).parts):
+        reach = 1 / math.sqrt(layer.in_features)
         assert 0.9 * reach < layer.weight.abs().max() <= reach and layer.bias.abs().max() <= reach
 
 
