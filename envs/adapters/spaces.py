@@ -39,7 +39,7 @@ MOST_CHANNELS = 4
 SMALLEST_SIDE = 3
 """Of a board: an array of two axes is one where both are as long, and all its numbers have the same bounds."""
 MOST_CODES = 16
-"""A board of whole numbers of so many kinds at most is seen as one plane a kind."""
+"""A board of whole numbers of at most 16 kinds is seen as one plane a kind."""
 MOST_CHOICES = 2**15
 WHOLE = "observation"
 """The name of an observation that has no parts."""
