@@ -11,14 +11,14 @@ if __name__ == "cli":
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import league.cli.completion as completion
 from league.cli import compare, diagnose, look, manage, settings, train
 from league.cli.options import app
-from league.errors import LeagueError, UsageError, as_known, described
+from league.errors import Interrupted, LeagueError, UsageError, as_known, described
 from league.printing import flush, say, show, streams
 from league.signals import BROKEN_OFF, interrupt, on_signal
 
@@ -84,25 +84,34 @@ def main() -> None:
 
     A signal to end breaks a command off: one line, and 128 + its number as the exit code. Training handles it itself.
     """
-    with on_signal(interrupt) as received, streams(data_alone=bool(JSON_ONLY & {*sys.argv})):
+    try:
+        with on_signal(interrupt) as received, streams(data_alone=bool(JSON_ONLY & {*sys.argv})):
+            _run(received)
+    except Interrupted as error:  # before the command began, or after its end
+        say(BROKEN_OFF)
+        sys.exit(128 + error.number)
+
+
+def _run(received: list[int]) -> NoReturn:
+    """Calls the command and leaves with its exit code."""
+    try:
         try:
-            try:
-                sys.exit(_call())
-            finally:
-                flush()  # what stdout does not take is an error, too
-        except SystemExit:
+            sys.exit(_call())
+        finally:
+            flush()  # what stdout does not take is an error, too
+    except SystemExit:
+        raise
+    except BrokenPipeError:  # the reader has enough, as `head` has
+        sys.exit(1)
+    except BaseException as error:
+        if received:  # whatever it became on its way: a library may wrap it
+            say(BROKEN_OFF)
+            sys.exit(128 + received[0])
+        known = as_known(error)
+        if known is None:
             raise
-        except BrokenPipeError:  # whoever read has enough, as `head` has
-            sys.exit(1)
-        except BaseException as error:
-            if received:  # whatever it became on its way: a library may wrap it
-                say(BROKEN_OFF)
-                sys.exit(128 + received[0])
-            known = as_known(error)
-            if known is None:
-                raise
-            say(f"error: {' '.join(str(known).split())}")
-            sys.exit(known.exit_code)
+        say(f"error: {' '.join(str(known).split())}")
+        sys.exit(known.exit_code)
 
 
 if __name__ == "__main__":

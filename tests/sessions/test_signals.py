@@ -164,6 +164,24 @@ def test_ctrl_c_while_it_starts_shows_no_traceback(seconds: float, tmp_path: Pat
     assert process.returncode in (-signal.SIGINT, 130) and "Traceback" not in err
 
 
+@pytest.mark.parametrize("when", ["begins", "ends"])
+def test_ctrl_c_beside_a_command_shows_no_traceback(when: str) -> None:
+    """Between the handlers' start and the command's, and between the command's end and theirs, too."""
+    code = f"""
+import contextlib, signal, sys
+import league.cli as cli
+@contextlib.contextmanager
+def streams(data_alone):
+    if {when!r} == "begins": signal.raise_signal(signal.SIGINT)
+    try: yield
+    finally: signal.raise_signal(signal.SIGINT)
+cli.streams, sys.argv = streams, ["league", "--version"]
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 130 and done.stderr == "interrupted; what was stored before is kept\n", done.stderr
+
+
 def test_a_terminal_that_goes_away_stops_the_run_saved(tmp_path: Path) -> None:
     """When its terminal is closed the run is saved as with Ctrl+C, though nothing can be written there any more."""
     master, slave = pty.openpty()
