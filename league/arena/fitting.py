@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from league.config import Layer
-from league.config.models import AGENT_PREFIX, SELF_PLAY, Config
+from league.config.models import AGENT_PREFIX, CURRENT, SELF_PLAY, Config
 from league.envs import registry
 from league.errors import ConfigError, nearest
 from league.types import BOT_PREFIX, GameSpec
@@ -111,7 +111,7 @@ def check_mix(config: Config, spec: GameSpec) -> None:
         ConfigError: with the bots that there are.
     """
     bots = [BOT_PREFIX + bot for bot in (*spec.bots, *config.parts.bots, *registry.carried_bots(config.env.name))]
-    known = [SELF_PLAY, *config.pool.groups, *bots]
+    known = [SELF_PLAY, CURRENT, *config.pool.groups, *bots]
     for name, share in config.pool.mix.items():
         if name not in known and not name.startswith(AGENT_PREFIX):
             raise ConfigError(f"pool.mix.{name}={share:g}: {spec.name} has no such opponent{nearest(name, known)}")

@@ -18,6 +18,7 @@ from league.errors import GuardError
 from league.play.graphs import StepGraphs
 from league.training.finite import Kept, bad_rollout, bad_weights, first_bad
 from league.training.foresight import Foresight, encoding
+from league.training.magnet import Magnet
 from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo
 from league.training.minibatch import Lesson, Minibatch
 from league.training.returns import ReturnSize, gae
@@ -27,6 +28,8 @@ PARTS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_share", "gra
 """What each minibatch tells, in this order."""
 RATE_FACTOR = 1.5
 """How much one update's KL moves the learning rate, as in RSL-RL (Rudin et al. 2021, arXiv:2109.11978)."""
+ENTROPY_FACTOR, LEAST_FACTOR, MOST_FACTOR = 1.1, 0.01, 30.0
+"""How much one update moves the entropy's coefficient, and how far it may go from the configured one."""
 FORETOLD = "opponent_explained"
 """Share of the change in what shows the opponent, until the next step, that the encoder predicts; with
 `learner.opponent_prediction` the last that a minibatch tells."""
@@ -58,8 +61,11 @@ class Learner:
         self._scheduled = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty((), device=device))
         self._steered = 1.0
         """Share of the configured rate that `learner.adaptive_kl` has come to."""
+        self._entropy = 0.0, 1.0
+        """The highest entropy of an update so far, and the factor that `learner.entropy_share` has come to."""
         self.returns = ReturnSize()
         """By whose size rewards are divided; values are in its units."""
+        self._magnet = Magnet(policy) if config.magnet else None
         self._kept = Kept(self._parameters, self.optimizer)
         self._graphs: StepGraphs[Minibatch, Tensor] | None = None
 
@@ -77,12 +83,23 @@ class Learner:
         self.config = config
         if not config.adaptive_kl:
             self._steered = 1.0
-        given = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty(()))
-        for there, now in zip(self._scheduled, given, strict=True):
-            there.copy_(now)
+        self._set_coefficients()
         for group in self.optimizer.param_groups:
             group["eps"] = config.adam_epsilon
         self._set_rate()
+
+    def _set_coefficients(self) -> None:
+        coefficient = self.config.entropy_coefficient * (self._entropy[1] if self.config.entropy_share else 1.0)
+        given = Scheduled.of(self.config.clip, coefficient, torch.empty(()))
+        for there, now in zip(self._scheduled, given, strict=True):
+            there.copy_(now)
+
+    def _steer_entropy(self, entropy: float, share: float) -> None:
+        """Raises the entropy's coefficient after an update of less entropy than that share of the highest, else lowers it."""
+        highest, factor = max(self._entropy[0], entropy), self._entropy[1]
+        factor *= ENTROPY_FACTOR if entropy < share * highest else 1 / ENTROPY_FACTOR
+        self._entropy = highest, min(max(factor, LEAST_FACTOR), MOST_FACTOR)
+        self._set_coefficients()
 
     def _set_rate(self) -> None:
         for group in self.optimizer.param_groups:
@@ -127,6 +144,8 @@ class Learner:
             lam=config.gae_lambda,
         )
         targets = advantages + rollout.value
+        if self._magnet is not None:
+            advantages = advantages - config.magnet * (rollout.log_prob - self._of_magnet(rollout))
         normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         lesson = Lesson(rollout, normalised, targets)
         try:
@@ -145,11 +164,25 @@ class Learner:
         self.returns = returns
         if isinstance(self.policy, Standardising):
             self.policy.take_statistics(rollout.obs)
+        if self._magnet is not None:
+            self._magnet.follow(self.policy)
         told = means | _told(rollout, targets, returns.size)
         told["learning_rate"] = self._rate
         if config.adaptive_kl:
             self._steer(means["approx_kl"], config.adaptive_kl)
+        self._steer_entropy(means["entropy"], config.entropy_share)
         return told
+
+    @torch.no_grad()
+    def _of_magnet(self, rollout: Rollout) -> Tensor:
+        """(T, B): the magnet's log-probabilities of what was played, from the learner's states at the rollout's begin."""
+        assert self._magnet is not None
+        lesson = Lesson(rollout, torch.zeros_like(rollout.value), rollout.value)
+        rows = torch.arange(rollout.obs.shape[1], device=self.device)
+        parts = [lesson.pick(some) for some in rows.tensor_split(self.config.minibatches * (self.config.accumulate or 1))]
+        with products(self.config.precision), autocast(self.device, self.config.precision):
+            told = [self._magnet.log_prob(part, lesson.most_begins) for part in parts]
+        return torch.cat(told).transpose(0, 1)
 
     def _epochs(self, lesson: Lesson, *, is_watched: bool) -> dict[str, float]:
         """All minibatches of an update; `is_watched`: each waits for its gradient's norm, and stops before a bad step.
@@ -285,8 +318,10 @@ class Learner:
         return {
             "policy": self.policy.state_dict(),
             **foresight,
+            **({} if self._magnet is None else {"magnet": self._magnet.state_dict()}),
             "optimizer": {str(index): dict(values) for index, values in moments.items()},
             "rate_share": self._steered,
+            "entropy": list(self._entropy),
             "returns": self.returns.state_dict(),
             "rng": self._rng.bit_generator.state,
         }
@@ -296,11 +331,16 @@ class Learner:
         self.policy.load_state_dict(state["policy"])
         if self._foresight is not None:
             self._foresight.load_state_dict(state["foresight"])
+        if self._magnet is not None:
+            self._magnet.load_state_dict(state["magnet"])
         groups = self.optimizer.state_dict()["param_groups"]
         moments = {int(index): values for index, values in state["optimizer"].items()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self._steered = state["rate_share"]
         self.returns = ReturnSize(**state["returns"])
+        highest, factor = state["entropy"]
+        self._entropy = highest, factor
+        self._set_coefficients()
         self._set_rate()
         self._rng.bit_generator.state = state["rng"]
 
