@@ -18,8 +18,8 @@ from league.errors import GuardError
 from league.play.graphs import StepGraphs
 from league.training.finite import Kept, bad_rollout, bad_weights, first_bad
 from league.training.foresight import Foresight, encoding
-from league.training.magnet import Magnet
 from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo
+from league.training.magnet import Magnet
 from league.training.minibatch import Lesson, Minibatch
 from league.training.returns import ReturnSize, gae
 from league.types import Policy, Rollout, Standardising
@@ -95,7 +95,7 @@ class Learner:
             there.copy_(now)
 
     def _steer_entropy(self, entropy: float, share: float) -> None:
-        """Raises the entropy's coefficient after an update of less entropy than that share of the highest, else lowers it."""
+        """Raises the entropy's coefficient after an update with less than that share of the highest, else lowers it."""
         highest, factor = max(self._entropy[0], entropy), self._entropy[1]
         factor *= ENTROPY_FACTOR if entropy < share * highest else 1 / ENTROPY_FACTOR
         self._entropy = highest, min(max(factor, LEAST_FACTOR), MOST_FACTOR)
@@ -145,7 +145,7 @@ class Learner:
         )
         targets = advantages + rollout.value
         if self._magnet is not None:
-            advantages = advantages - config.magnet * (rollout.log_prob - self._of_magnet(rollout))
+            advantages = advantages - config.magnet * (rollout.log_prob - self._of_magnet(self._magnet, rollout))
         normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         lesson = Lesson(rollout, normalised, targets)
         try:
@@ -174,14 +174,14 @@ class Learner:
         return told
 
     @torch.no_grad()
-    def _of_magnet(self, rollout: Rollout) -> Tensor:
-        """(T, B): the magnet's log-probabilities of what was played, from the learner's states at the rollout's begin."""
-        assert self._magnet is not None
+    def _of_magnet(self, magnet: Magnet, rollout: Rollout) -> Tensor:
+        """(T, B): the magnet's log-probabilities of what was played, from the learner's states at the beginning."""
         lesson = Lesson(rollout, torch.zeros_like(rollout.value), rollout.value)
+        number = self.config.minibatches * (self.config.accumulate or 1)
         rows = torch.arange(rollout.obs.shape[1], device=self.device)
-        parts = [lesson.pick(some) for some in rows.tensor_split(self.config.minibatches * (self.config.accumulate or 1))]
+        parts = [lesson.pick(some) for some in rows.tensor_split(number)]
         with products(self.config.precision), autocast(self.device, self.config.precision):
-            told = [self._magnet.log_prob(part, lesson.most_begins) for part in parts]
+            told = [magnet.log_prob(part, lesson.most_begins) for part in parts]
         return torch.cat(told).transpose(0, 1)
 
     def _epochs(self, lesson: Lesson, *, is_watched: bool) -> dict[str, float]:
