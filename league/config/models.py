@@ -164,8 +164,6 @@ class LearnerConfig(Section):
     """Weight of the value loss."""
     entropy_coefficient: NotNegative
     """Weight of the entropy bonus."""
-    entropy_share: Share
-    """Share of the highest entropy of an update so far that entropy_coefficient is steered to keep; 0: it is fixed."""
     magnet: NotNegative
     """Weight of the KL divergence to a slowly moving copy of the policy, in sizes of a return a nat; 0 has none."""
     opponent_prediction: NotNegative

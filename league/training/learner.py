@@ -28,8 +28,6 @@ PARTS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_share", "gra
 """What each minibatch tells, in this order."""
 RATE_FACTOR = 1.5
 """How much one update's KL moves the learning rate, as in RSL-RL (Rudin et al. 2021, arXiv:2109.11978)."""
-ENTROPY_FACTOR, LEAST_FACTOR, MOST_FACTOR = 1.1, 0.01, 30.0
-"""How much one update moves the entropy's coefficient, and how far it may go from the configured one."""
 FORETOLD = "opponent_explained"
 """Share of the change in what shows the opponent, until the next step, that the encoder predicts; with
 `learner.opponent_prediction` the last that a minibatch tells."""
@@ -61,8 +59,6 @@ class Learner:
         self._scheduled = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty((), device=device))
         self._steered = 1.0
         """Share of the configured rate that `learner.adaptive_kl` has come to."""
-        self._entropy = 0.0, 1.0
-        """The highest entropy of an update so far, and the factor that `learner.entropy_share` has come to."""
         self.returns = ReturnSize()
         """By whose size rewards are divided; values are in its units."""
         self._magnet = Magnet(policy) if config.magnet else None
@@ -83,23 +79,12 @@ class Learner:
         self.config = config
         if not config.adaptive_kl:
             self._steered = 1.0
-        self._set_coefficients()
+        given = Scheduled.of(config.clip, config.entropy_coefficient, torch.empty(()))
+        for there, now in zip(self._scheduled, given, strict=True):
+            there.copy_(now)
         for group in self.optimizer.param_groups:
             group["eps"] = config.adam_epsilon
         self._set_rate()
-
-    def _set_coefficients(self) -> None:
-        coefficient = self.config.entropy_coefficient * (self._entropy[1] if self.config.entropy_share else 1.0)
-        given = Scheduled.of(self.config.clip, coefficient, torch.empty(()))
-        for there, now in zip(self._scheduled, given, strict=True):
-            there.copy_(now)
-
-    def _steer_entropy(self, entropy: float, share: float) -> None:
-        """Raises the entropy's coefficient after an update with less than that share of the highest, else lowers it."""
-        highest, factor = max(self._entropy[0], entropy), self._entropy[1]
-        factor *= ENTROPY_FACTOR if entropy < share * highest else 1 / ENTROPY_FACTOR
-        self._entropy = highest, min(max(factor, LEAST_FACTOR), MOST_FACTOR)
-        self._set_coefficients()
 
     def _set_rate(self) -> None:
         for group in self.optimizer.param_groups:
@@ -170,7 +155,6 @@ class Learner:
         told["learning_rate"] = self._rate
         if config.adaptive_kl:
             self._steer(means["approx_kl"], config.adaptive_kl)
-        self._steer_entropy(means["entropy"], config.entropy_share)
         return told
 
     @torch.no_grad()
@@ -321,7 +305,6 @@ class Learner:
             **({} if self._magnet is None else {"magnet": self._magnet.state_dict()}),
             "optimizer": {str(index): dict(values) for index, values in moments.items()},
             "rate_share": self._steered,
-            "entropy": list(self._entropy),
             "returns": self.returns.state_dict(),
             "rng": self._rng.bit_generator.state,
         }
@@ -338,9 +321,6 @@ class Learner:
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self._steered = state["rate_share"]
         self.returns = ReturnSize(**state["returns"])
-        highest, factor = state["entropy"]
-        self._entropy = highest, factor
-        self._set_coefficients()
         self._set_rate()
         self._rng.bit_generator.state = state["rng"]
 
