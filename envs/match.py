@@ -62,6 +62,9 @@ class Match:
     public_actions: bool = False
     """Whether both seats may know every action once it is played, as in `league.types.GameSpec`: with an empty
     `opponent_slice` the opponent's last action is added to what a seat observes."""
+    imperfect_information: bool = False
+    """Whether a seat decides without knowing all that matters, as in `league.types.GameSpec`: hidden cards, decisions
+    at once."""
     opponent_slice: tuple[int, int] = (0, 0)
     """[start, stop) of the observation that shows the opponent; by convention the second half."""
     action: int | Sequence[int] | ActionSpec = 0
@@ -332,6 +335,7 @@ def spec_of(match: Match) -> GameSpec:
             observation=parts or None,
             unbounded=None if match.unbounded is None else tuple(match.unbounded),
             public_actions=match.public_actions,
+            imperfect_information=match.imperfect_information,
         )
     except ValueError as error:
         raise UsageError(f"{where}: {error}") from None

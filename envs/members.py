@@ -65,7 +65,7 @@ ATTRIBUTES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("observation", "layout"), (_are_many, "a tuple of ObservationPart")),
     "unbounded": (lambda x: x is None or _are_many(x), "a tuple of (start, stop) or None"),
     "action_names": (_are_names, "a tuple of strings, one for each choice"),
-    "public_actions": (lambda x: isinstance(x, bool), "True or False"),
+    **dict.fromkeys(("public_actions", "imperfect_information"), (lambda x: isinstance(x, bool), "True or False")),
 }
 """Attribute -> whether a value can be its, and in words what it must be."""
 

@@ -195,6 +195,7 @@ def open(rest: str) -> MatchGame:
         **_board(game, kind, unbounded),
         "players": players,
         "utility": _utility(game, kind),
+        "imperfect_information": _is_imperfect(kind),
         "defaults": _rps_defaults(players) if is_rps else _defaults(players),
         **_without(kind, has_turns),
     }
@@ -210,6 +211,12 @@ def open(rest: str) -> MatchGame:
 
     made.tree = tree
     return made
+
+
+def _is_imperfect(kind: pyspiel.GameType) -> bool:
+    """Whether a player decides without knowing all of the state, the other's decision at the same time included."""
+    is_at_once = kind.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS
+    return bool(is_at_once or kind.information == pyspiel.GameType.Information.IMPERFECT_INFORMATION)
 
 
 def _defaults(players: Mapping[str, Any]) -> dict[str, Any]:

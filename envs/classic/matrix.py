@@ -112,6 +112,7 @@ def spec(options: Options) -> GameSpec:
         bots=BOTS,
         tick_rate=1.0,
         floor="random",
+        imperfect_information=True,
         utility=Utility("payoff", options.rounds * float(np.abs(options.payoff).max()) or None),
     )
 

@@ -294,6 +294,7 @@ def make_spec(rules: Rules, bots: tuple[str, ...], deals: int) -> GameSpec:
         bots=bots,
         tick_rate=1.0,
         floor="random",
+        imperfect_information=True,
         utility=Utility("payoff", float(deals * betting(rules).stakes.max())),
     )
 

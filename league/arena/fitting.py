@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from league.config import Layer
-from league.config.models import AGENT_PREFIX, SELF_PLAY, Config
+from league.config.models import AGENT_PREFIX, CURRENT, SELF_PLAY, Config
 from league.envs import registry
 from league.errors import ConfigError, nearest
 from league.types import BOT_PREFIX, GameSpec
@@ -23,6 +23,8 @@ HISTORY_DECISIONS = 16
 BOTS_SHARE = 0.2
 MOST_BOTS = 5
 """Up to so many bots each have a share of their own; more share one as a group."""
+SNAPSHOTS_SHARE, MAGNET = 0.2, 0.1
+"""Of self-play with imperfect information (docs/lab/experiments.md)."""
 RANDOM = "random"
 WIN = "win"
 """The reward term that alone counts where a game has it."""
@@ -54,15 +56,20 @@ def agent_for(spec: GameSpec) -> dict[str, Any]:
 def mix_for(spec: GameSpec, carried: Iterable[str] = ()) -> dict[str, Any]:
     """[pool]'s `mix` and `groups` for a game: self-play, and its bots, those in Python too, in equal shares.
 
+    With imperfect information most of self-play is against the learner itself as it is now.
+
     A bot called `random` has one only where there is no other.
     """
-    names = [*spec.bots, *carried]
+    names, own = [*spec.bots, *carried], {SELF_PLAY: 1.0}
+    if spec.imperfect_information:
+        own = {CURRENT: 1 - SNAPSHOTS_SHARE, SELF_PLAY: SNAPSHOTS_SHARE}
     bots = [BOT_PREFIX + bot for bot in names if bot != RANDOM] or [BOT_PREFIX + bot for bot in names]
     if not bots:
-        return {"mix": {SELF_PLAY: 1.0}}
+        return {"mix": own}
+    own = {group: (1 - BOTS_SHARE) * share for group, share in own.items()}
     if len(bots) > MOST_BOTS:
-        return {"mix": {SELF_PLAY: 1 - BOTS_SHARE, "bots": BOTS_SHARE}, "groups": {"bots": bots}}
-    return {"mix": {SELF_PLAY: 1 - BOTS_SHARE, **dict.fromkeys(bots, BOTS_SHARE / len(bots))}}
+        return {"mix": {**own, "bots": BOTS_SHARE}, "groups": {"bots": bots}}
+    return {"mix": {**own, **dict.fromkeys(bots, BOTS_SHARE / len(bots))}}
 
 
 def rewards_for(spec: GameSpec) -> dict[str, float]:
@@ -83,6 +90,8 @@ def default_layer(spec: GameSpec, brought: Mapping[str, Any], carried: Iterable[
         layer["rewards"] = rewards_for(spec)
     if "mix" not in brought.get("pool", {}):
         layer["pool"] = mix_for(spec, carried)
+        if spec.imperfect_information:
+            layer["learner"] = {"magnet": MAGNET}
     return layer
 
 
@@ -101,6 +110,8 @@ def describe(spec: GameSpec, brought: Mapping[str, Any], config: Config) -> str:
         told.append(f"an agent{fitted} (LSTM {sizes.lstm_size}, {encoder})")
     if not brought.get("rewards") and WIN not in spec.reward_terms and config.rewards == rewards_for(spec):
         told.append(f"every reward term weighs 1 ({', '.join(spec.reward_terms)}), since none is called {WIN}")
+    if spec.imperfect_information and "mix" not in brought.get("pool", {}) and config.learner.magnet:
+        told.append(f"by a magnet of {config.learner.magnet:g}, since a seat does not know all")
     return f"game {spec.name} brings no settings for these: {'; '.join(told)}" if told else ""
 
 
@@ -111,7 +122,7 @@ def check_mix(config: Config, spec: GameSpec) -> None:
         ConfigError: with the bots that there are.
     """
     bots = [BOT_PREFIX + bot for bot in (*spec.bots, *config.parts.bots, *registry.carried_bots(config.env.name))]
-    known = [SELF_PLAY, *config.pool.groups, *bots]
+    known = [SELF_PLAY, CURRENT, *config.pool.groups, *bots]
     for name, share in config.pool.mix.items():
         if name not in known and not name.startswith(AGENT_PREFIX):
             raise ConfigError(f"pool.mix.{name}={share:g}: {spec.name} has no such opponent{nearest(name, known)}")

@@ -71,7 +71,10 @@ looks at it."""
 LATER: dict[str, dict[str, Any]] = {
     "agent": {"policy": "", "skip_connection": False, "torso": "auto"},
     "env": {"curriculum": [], "workers": 0},
-    "learner": {"accumulate": 1, "segments": 1, "opponent_prediction": 0.0, "rate_share": 1.0, "adaptive_kl": 0.0},
+    "learner": {
+        **{"accumulate": 1, "segments": 1, "opponent_prediction": 0.0, "rate_share": 1.0, "adaptive_kl": 0.0},
+        "magnet": 0.0,
+    },
     "pool": {"agents": {}, "bots": []},
     "run": {
         "anchor_games": 0,

@@ -61,6 +61,8 @@ PartName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$")]
 """What a part of one's own may be called."""
 SELF_PLAY = "self_play"
 """In the mix: this run's own snapshots."""
+CURRENT = "current"
+"""In the mix: the learner's own weights as they are now."""
 AGENT_PREFIX = "agent:"
 """In the mix: an agent from elsewhere, `agent:NAME`."""
 
@@ -162,6 +164,8 @@ class LearnerConfig(Section):
     """Weight of the value loss."""
     entropy_coefficient: NotNegative
     """Weight of the entropy bonus."""
+    magnet: NotNegative
+    """Weight of the KL divergence to a slowly moving copy of the policy, in sizes of a return a nat; 0 has none."""
     opponent_prediction: NotNegative
     """Weight of a loss by which the opponent encoder learns to predict what the opponent does next; 0 has none."""
     max_gradient_norm: Positive
@@ -187,7 +191,9 @@ class PoolConfig(Section):
     """Who the learner plays, and when it is frozen into a snapshot."""
 
     mix: dict[str, Share]
-    """Group (`self_play` or one of groups) or member -> its share of the matches; the shares sum to 1.
+    """Group (`self_play`, `current` or one of groups) or member -> its share of the matches; the shares sum to 1.
+
+    `current` is the learner's own network as it is after each update.
 
     A member is a bot (`bot:NAME`) or an agent from elsewhere (`agent:PATH`, `agent:RUN@STEP`), which a run's settings
     name by its hash."""
@@ -231,8 +237,8 @@ class PoolConfig(Section):
             shares = " + ".join(f"{name} {share:g}" for name, share in self.mix.items()) or "nothing"
             raise ValueError(f"pool.mix sums to {total:g} ({shares}), not to 1; change a share by {1.0 - total:+g}")
         for name in self.mix:
-            if name not in (SELF_PLAY, *self.groups) and not _is_member(name):
-                groups = ", ".join([SELF_PLAY, *self.groups])
+            if name not in (SELF_PLAY, CURRENT, *self.groups) and not _is_member(name):
+                groups = ", ".join([SELF_PLAY, CURRENT, *self.groups])
                 raise ValueError(
                     f"pool.mix names `{name}`, which is no group or member; write {groups}, bot:NAME or agent:PATH, or"
                     f" define the group in pool.groups"
@@ -243,7 +249,7 @@ class PoolConfig(Section):
     def _groups_are_apart(self) -> PoolConfig:
         homes = {name: "pool.mix" for name, share in self.mix.items() if share and name not in self.groups}
         for group, members in self.groups.items():
-            if group == SELF_PLAY or _is_member(group):
+            if group in (SELF_PLAY, CURRENT) or _is_member(group):
                 raise ValueError(f"pool.groups.{group}: the name is taken; call the group something else")
             if not members:
                 raise ValueError(f"pool.groups.{group}=[] has nobody in it; list members as bot:NAME or agent:PATH")

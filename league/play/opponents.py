@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from league.config.models import CURRENT
 from league.device import sent
 from league.types import Policy, PolicyStack, PolicyState
 
@@ -88,7 +89,8 @@ class Opponents:
         pool: holds the nets.
         stack: plays them in one call; None plays them net by net.
         device: where the nets are.
-        learner: plays in the stack, too, all rows of a lane; its weights are those of the last `refresh`.
+        learner: who `current` is, with the weights of the last `refresh`.
+        joins: whether it plays in the stack, too, all rows of a lane.
         num_rows: of a lane.
     """
 
@@ -99,10 +101,13 @@ class Opponents:
         device: torch.device,
         learner: Policy | None = None,
         num_rows: int = 0,
+        *,
+        joins: bool = False,
     ) -> None:
-        self._pool, self._stack, self._device = pool, stack, device
-        self._learner = None if stack is None else learner
-        self._places = Places(num_rows, 1 if stack is None or learner is None else stack.num_slots)
+        self._pool, self._stack, self._device, self._learner = pool, stack, device, learner
+        self.is_joined = joins and stack is not None
+        """Whether the learner plays in one call with them."""
+        self._places = Places(num_rows, stack.num_slots if joins and stack is not None else 1)
         self.agents: list[str] = []
         """Slot -> agent id of the net in it; empty where no row plays it any more."""
         self._num_rows: list[int] = []
@@ -112,17 +117,17 @@ class Opponents:
         """Who plays with a memory of its own."""
         return self._pool.guests
 
-    @property
-    def is_joined(self) -> bool:
-        """Whether the learner plays in one call with them."""
-        return self._learner is not None
-
     def refresh(self) -> None:
         """Writes the learner's weights into its slots of the stack; it has others after each update."""
         if self._learner is None or self._stack is None:
             return
+        slot = self.agents.index(CURRENT) if CURRENT in self.agents else NO_SLOT
+        if not self.is_joined:
+            if slot != NO_SLOT:
+                self._fill(slot)
+            return
         self._stack.reserve(num_slots_for(self._places.of_learner))
-        for place in range(self._places.of_learner):
+        for place in (*range(self._places.of_learner), *self._places.of(slot)):
             self._stack.put(place, self._learner)
 
     @property
@@ -164,7 +169,7 @@ class Opponents:
         """Stacks the net in `slot`; where the learner plays, too, a net is stacked as its rows need it."""
         if self._stack is not None and not self.is_joined and self.agents[slot]:
             self._stack.reserve(num_slots_for(slot + 1))
-            self._stack.put(slot, self._pool.policy(self.agents[slot]))
+            self._stack.put(slot, self._net(slot))
 
     def groups(self, slots: npt.NDArray[np.int64]) -> list[RowGroup]:
         """The calls that play the rows of a lane, whose slots (n,) these are."""
@@ -239,7 +244,11 @@ class Opponents:
         return self._pool.policy(self._pool.guests[FIRST_GUEST - slot])
 
     def _net(self, slot: int) -> Policy:
-        return self.guest(slot) if slot < NO_SLOT else self._pool.policy(self.agents[slot])
+        if slot < NO_SLOT:
+            return self.guest(slot)
+        if self.agents[slot] == CURRENT and self._learner is not None:
+            return self._learner
+        return self._pool.policy(self.agents[slot])
 
     def weights(self, groups: Sequence[RowGroup]) -> list[Tensor]:
         """All that the nets of these groups read."""
@@ -321,6 +330,10 @@ class Places:
             new.append(place)
             used.add(place)
         return mine[: -(-num_rows // self.width)], new
+
+    def of(self, slot: int) -> Sequence[int]:
+        """The stack's slots that the net of number `slot` fills now."""
+        return self._taken.get(slot, ())
 
     def leave(self, slot: int) -> None:
         """No row plays the net any more."""

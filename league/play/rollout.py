@@ -77,7 +77,7 @@ class Collector:
         self.generator, self.precision = calls.generator, calls.precision
         width = batches[0].num_rows
         joins = calls.joins and isinstance(policy.initial_state(1), Divisible)
-        self.nets = Opponents(pool, calls.stack, self.device, policy if joins else None, width)
+        self.nets = Opponents(pool, calls.stack, self.device, policy, width, joins=joins)
         self.finished: list[MatchResult] = []
         """Matches that ended in the rollout under way, or in the last one."""
         self.lanes = [

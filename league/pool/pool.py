@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from league.config.models import AGENT_PREFIX, SELF_PLAY, PoolConfig
+from league.config.models import AGENT_PREFIX, CURRENT, SELF_PLAY, PoolConfig
 from league.maths.davidson import Prior
 from league.maths.metagame import Crosstable, shrunk_scores
 from league.maths.ratings import ELO_START, PairCounts, bradley_terry, expected_score
@@ -276,7 +276,8 @@ class Pool:
                 del self._live[agent_id]
 
     def draw(self) -> str:
-        """The opponent of a match that begins: a bot's name (`bot:NAME`), or the agent id of a target or a guest."""
+        """The opponent of a match that begins: a bot's name (`bot:NAME`), the agent id of a target or a guest, or
+        `current`."""
         group = self._groups[int(self._bounds.searchsorted(self._rng.random(), side="right"))]
         if group == SELF_PLAY:
             return self.targets[int(self._rng.integers(len(self.targets)))]
@@ -297,6 +298,8 @@ class Pool:
         """Takes in the training matches that ended in one update, and what its `steps` make of the older ones."""
         self.results.fade(steps)
         for result in finished:
+            if CURRENT in result.agents:  # says nothing of how strong it is
+                continue
             self.results.add(result, learner, self.lineage()[0][-1])
             gain = 2.0 * self.results.share_of(result, learner) - 1.0
             if gain > 0.0:

@@ -19,6 +19,7 @@ from league.play.graphs import StepGraphs
 from league.training.finite import Kept, bad_rollout, bad_weights, first_bad
 from league.training.foresight import Foresight, encoding
 from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo
+from league.training.magnet import Magnet
 from league.training.minibatch import Lesson, Minibatch
 from league.training.returns import ReturnSize, gae
 from league.types import Policy, Rollout, Standardising
@@ -60,6 +61,7 @@ class Learner:
         """Share of the configured rate that `learner.adaptive_kl` has come to."""
         self.returns = ReturnSize()
         """By whose size rewards are divided; values are in its units."""
+        self._magnet = Magnet(policy) if config.magnet else None
         self._kept = Kept(self._parameters, self.optimizer)
         self._graphs: StepGraphs[Minibatch, Tensor] | None = None
 
@@ -127,6 +129,8 @@ class Learner:
             lam=config.gae_lambda,
         )
         targets = advantages + rollout.value
+        if self._magnet is not None:
+            advantages = advantages - config.magnet * (rollout.log_prob - self._of_magnet(self._magnet, rollout))
         normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         lesson = Lesson(rollout, normalised, targets)
         try:
@@ -145,11 +149,24 @@ class Learner:
         self.returns = returns
         if isinstance(self.policy, Standardising):
             self.policy.take_statistics(rollout.obs)
+        if self._magnet is not None:
+            self._magnet.follow(self.policy)
         told = means | _told(rollout, targets, returns.size)
         told["learning_rate"] = self._rate
         if config.adaptive_kl:
             self._steer(means["approx_kl"], config.adaptive_kl)
         return told
+
+    @torch.no_grad()
+    def _of_magnet(self, magnet: Magnet, rollout: Rollout) -> Tensor:
+        """(T, B): the magnet's log-probabilities of what was played, from the learner's states at the beginning."""
+        lesson = Lesson(rollout, torch.zeros_like(rollout.value), rollout.value)
+        number = self.config.minibatches * (self.config.accumulate or 1)
+        rows = torch.arange(rollout.obs.shape[1], device=self.device)
+        parts = [lesson.pick(some) for some in rows.tensor_split(number)]
+        with products(self.config.precision), autocast(self.device, self.config.precision):
+            told = [magnet.log_prob(part, lesson.most_begins) for part in parts]
+        return torch.cat(told).transpose(0, 1)
 
     def _epochs(self, lesson: Lesson, *, is_watched: bool) -> dict[str, float]:
         """All minibatches of an update; `is_watched`: each waits for its gradient's norm, and stops before a bad step.
@@ -285,6 +302,7 @@ class Learner:
         return {
             "policy": self.policy.state_dict(),
             **foresight,
+            **({} if self._magnet is None else {"magnet": self._magnet.state_dict()}),
             "optimizer": {str(index): dict(values) for index, values in moments.items()},
             "rate_share": self._steered,
             "returns": self.returns.state_dict(),
@@ -296,6 +314,8 @@ class Learner:
         self.policy.load_state_dict(state["policy"])
         if self._foresight is not None:
             self._foresight.load_state_dict(state["foresight"])
+        if self._magnet is not None:
+            self._magnet.load_state_dict(state["magnet"])
         groups = self.optimizer.state_dict()["param_groups"]
         moments = {int(index): values for index, values in state["optimizer"].items()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})

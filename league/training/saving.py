@@ -160,6 +160,8 @@ def start_again(state: dict[str, Any], weights: dict[str, Any]) -> None:
     pool, learner, counters = state["pool"], state["learner"], state["counters"]
     first = pool["snapshots"][0]
     learner |= {"policy": weights, "optimizer": {}, "rate_share": 1.0, "returns": ReturnSize().state_dict()}
+    if "magnet" in learner:
+        learner["magnet"] = weights
     if "foresight" in learner:
         learner["foresight"] = {name: 0 * x for name, x in learner["foresight"].items()}
     state["collector"] = None

@@ -125,6 +125,10 @@ class GameSpec:
     action is then added to what a seat observes (`league.envs.lastaction`); the game writes into `actions` what its
     native bots played. Not so where a hidden choice would be told, such as which card was laid face down."""
 
+    imperfect_information: bool = field(default=False, compare=False)
+    """Whether a seat decides without knowing all that matters: hidden cards, decisions at once. Good play is mixed
+    then: a run without settings of its own learns by a magnet, mostly against itself (`league.arena.fitting`)."""
+
     @property
     def payoff_bound(self) -> float | None:
         """The most that a match can pay; None: not known, or the game has no utility."""

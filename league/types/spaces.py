@@ -482,7 +482,8 @@ def check_unbounded(slices: Sequence[tuple[int, int]], obs_size: int, parts: Seq
 
 def plain_json(data: dict[str, Any]) -> dict[str, Any]:
     """A spec or an architecture as JSON, without fields that older ones do not have where these say nothing."""
-    kept = {name: value for name, value in data.items() if name not in ("observation", "public_actions") or value}
+    later = "observation", "public_actions", "imperfect_information"
+    kept = {name: value for name, value in data.items() if name not in later or value}
     return {**kept, "action": _plain_action(data["action"])}
 
 

@@ -19,7 +19,10 @@ from league.training.run import Report, Run
 from tests.helpers.sizes import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
-SETS = (*SMALL, "pool.snapshot_every=128")
+SETS = (
+    *(*SMALL, "pool.snapshot_every=128", "learner.magnet=0.1"),
+    'pool.mix={current=0.3, self_play=0.4, "bot:random"=0.3}',
+)
 STAGES = """
 [stage.short]
 run.total_steps = 640

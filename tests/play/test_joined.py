@@ -44,7 +44,7 @@ def test_each_seat_has_one_entry_of_its_net(num_rows: int, live_nets: int, is_sk
     """Of all that nets play, in a slot that holds its net; entries are at most about twice the rows, even where one
     net has most of them, as rows change hands."""
     stack, rng = Stack(2 * live_nets), np.random.default_rng(num_rows)
-    played: Any = Opponents(Nets(), stack, torch.device("cpu"), "me", num_rows)  # type: ignore[arg-type]
+    played: Any = Opponents(Nets(), stack, torch.device("cpu"), "me", num_rows, joins=True)  # type: ignore[arg-type]
     played.refresh()
     names = [f"net-{i}" for i in range(2 * live_nets)]
     weights = np.array([50.0, *[1.0] * (len(names) - 1)]) if is_skewed else np.ones(len(names))
@@ -74,7 +74,7 @@ def test_each_seat_has_one_entry_of_its_net(num_rows: int, live_nets: int, is_sk
 
 def test_only_opponents_reply() -> None:
     """Where the learner waits none of its rows is in the call."""
-    played: Any = Opponents(Nets(), Stack(4), torch.device("cpu"), "me", 8)  # type: ignore[arg-type]
+    played: Any = Opponents(Nets(), Stack(4), torch.device("cpu"), "me", 8, joins=True)  # type: ignore[arg-type]
     slots = np.array([played.enter("net") if row % 2 else NO_SLOT for row in range(8)])
     (group,) = played.joined(slots, np.arange(8) * SEATS, with_learner=False)
     assert sorted(x for x in group.rows.tolist() if x < 16) == [9, 11, 13, 15]

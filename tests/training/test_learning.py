@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import league
+from league.envs import registry
+from league.maths.behaviour import behaviour
+from league.maths.nashconv import nash_conv
 from league.snapshots import Agent
 from league.store.store import Store
 from tests.helpers.cases import cases
@@ -71,3 +74,19 @@ def test_average_of_self_play_is_near_the_equilibrium(tmp_path: Path) -> None:
     average = np.mean(strategies, axis=0)
     assert (payoff @ average).max() < 0.22, average
     assert average == pytest.approx([0.25, 0.5, 0.25], abs=0.1)
+
+
+@pytest.mark.slow
+def test_a_magnet_brings_the_newest_weights_near_an_equilibrium(tmp_path: Path) -> None:
+    """On Kuhn poker, against itself as it is now: uniform play's NashConv is 0.917; seeds 0 and 1 gave 0.095.
+
+    Without the magnet it goes in circles (0.42 and 0.33 with snapshots as opponents, 0.71 against itself).
+    """
+    store, tree = tmp_path / "league.duckdb", registry.tree("kuhn", {})
+    assert tree is not None
+    left = {}
+    for magnet in (0.0, 0.1):
+        sets = ["pool.mix={current=1.0}", f"learner.magnet={magnet}", "run.allow_short=true", "run.total_steps=204800"]
+        run = league.train("10m", env="kuhn", overrides=[*sets, "run.evaluate_games=2"], seed=0, store=store).run
+        left[magnet] = nash_conv(tree, behaviour(league.load(run, store=store).policy, tree)).total
+    assert left[0.1] < 0.15 < 0.3 < left[0.0]

@@ -28,7 +28,7 @@ MOVING = (
     *("learner.learning_rate={256=1e-3, 1_024=1e-4}", "learner.segments={0=1, 700=2}", "learner.epochs={0=6, 800=3}"),
     *("rewards.payoff={0=1.0, 1_280=2.0}", 'pool.mix={self_play={0=0.8, 1_280=0.6}, "bot:random"={0=0.2, 1_280=0.4}}'),
     *("pool.recent_window={0=3, 900=1}", "learner.adaptive_kl={299=0.0, 300=2e-6}"),
-    "learner.rate_share={400=1.0, 401=0.5}",
+    *("learner.rate_share={400=1.0, 401=0.5}", "learner.magnet=0.1"),
 )
 """Schedules, with an edge in each stage."""
 STAGES = """
