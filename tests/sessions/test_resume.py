@@ -34,14 +34,20 @@ def _stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], list[Any]]:
-    """What the long stage leaves when nothing interrupts it."""
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of the long stage that nothing interrupts."""
     folder = tmp_path_factory.mktemp("whole")
     with stages(folder):
         result, said = train(folder, "long")
     assert (result.status, result.steps, result.updates) == ("finished", 1_280, 10)
     assert "there is no finished short" in said[0]
-    snapshots, matches = learned(folder, result.run)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(unbroken: Path) -> tuple[list[Any], list[Any]]:
+    """What it leaves."""
+    snapshots, matches = learned(unbroken, "matrix-1")
     assert len(snapshots) == 10 and len(matches) == 128
     return snapshots, matches
 
@@ -64,11 +70,9 @@ def test_a_stopped_run_resumes_to_the_same_run(number: int, whole: Any, tmp_path
 
 @pytest.mark.parametrize("number", cases(1, slow=[3]))
 def test_an_evaluation_that_is_broken_off_is_played_later(
-    number: int, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, unbroken: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signal within one ends the run at once, saved; resumed it plays that evaluation, the last one too, once."""
-    (tmp_path / "unbroken").mkdir()
-    train(tmp_path / "unbroken", "long")
     calls = []
     play = run_module.play
 
@@ -85,10 +89,7 @@ def test_an_evaluation_that_is_broken_off_is_played_later(
     resumed = league.resume("matrix-1", store=tmp_path / "league.duckdb")
     assert resumed.status == "finished" and calls[number] == calls[number - 1]
     assert learned(tmp_path, "matrix-1") == whole
-    rows = [
-        Store.open(path / "league.duckdb").matches("matrix-1", "evaluation")
-        for path in (tmp_path, tmp_path / "unbroken")
-    ]
+    rows = [Store.open(path / "league.duckdb").matches("matrix-1", "evaluation") for path in (tmp_path, unbroken)]
     assert rows[0] == rows[1] and len(rows[0]) > 10
 
 
