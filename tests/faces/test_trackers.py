@@ -21,7 +21,7 @@ from league.training.run import Report, Start, Watcher
 from league.types import ActionSpec
 from tests.helpers import processes
 from tests.helpers.processes import Process
-from tests.helpers.runs import SETS, Notes
+from tests.helpers.runs import PAIR, SETS, Notes
 from tests.helpers.sizes import SMALL, as_options
 from tests.helpers.trackers import csv_rows, tensorboard_scalars, wandb_records, wandb_rows
 
@@ -187,7 +187,8 @@ def test_each_learner_of_a_league_has_its_own(tmp_path: Path) -> None:
     sets = [*SMALL, "run.total_steps=256", "run.evaluate_games=2", "pool.snapshot_every=128"]
     store = tmp_path / "league.duckdb"
     call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": store, "run": "L"}
-    done = league.train_league("small", **call, watcher=league.track(f"csv={tmp_path / 'logs'}"))
+    (tmp_path / "pair.toml").write_text(PAIR)
+    done = league.train_league(tmp_path / "pair.toml", **call, watcher=league.track(f"csv={tmp_path / 'logs'}"))
     names: set[str] = set()
     for learner in done.learners:
         rows = csv_rows(tmp_path / "logs" / learner.run / "metrics.csv")
