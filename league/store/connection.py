@@ -7,6 +7,7 @@ duckdb.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -278,8 +279,7 @@ def connect(path: Path, read_only: bool = False) -> Iterator[Cursor]:
         return
     with _ended_on_error(key):
         if key not in _engines:
-            for idle in [other for other in _engines if other[0] == key[0] and other not in _attached]:
-                _engines.pop(idle).close()
+            _end_idle()
             _engines[key] = _engine(key[1])
         _engines[key].execute(f"ATTACH {_quoted(key[1])} AS store (READ_{'ONLY' if read_only else 'WRITE'}); USE store")
     _attached[key] = read_only
@@ -289,6 +289,13 @@ def connect(path: Path, read_only: bool = False) -> Iterator[Cursor]:
         del _attached[key]
         with contextlib.suppress(duckdb.Error), _ended_on_error(key):  # a transaction is not over, or the disk is full
             _engines[key].execute("USE memory; DETACH store")
+
+
+@atexit.register
+def _end_idle() -> None:
+    """Ends what is kept. Before this process ends: threads of DuckDB's that outlive Python may abort it."""
+    for key in [key for key in _engines if key[0] == os.getpid() and key not in _attached]:
+        _engines.pop(key).close()
 
 
 @contextlib.contextmanager
