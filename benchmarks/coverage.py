@@ -17,9 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from league.maths.davidson import ELO_SCALE, Z95, Bonds, Games, Posterior, Prior, fit
+from league.maths.davidson import ELO_SCALE, Bonds, Games, Posterior, Prior, fit
 from league.maths.joint import Matrix
-from league.maths.ratings import PairCounts, bradley_terry
+from league.maths.means import Z95
+from league.maths.pairs import PairCounts
+from league.maths.ratings import bradley_terry
 
 League = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
 """The true Elo points (N,) of a made-up league's agents, and the pairs (P, 2) that meet."""

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 import league
 from benchmarks.strength import COMMON, score
@@ -190,15 +190,14 @@ def read(files: Sequence[Path]) -> list[dict[str, Any]]:
 
 def correlation(short: Sequence[float], long: Sequence[float], draws: int = 2_000) -> tuple[float, float, float]:
     """Spearman's rank correlation, and the bootstrap's 95 % interval over the pairs (2,000 draws)."""
-    x, y = np.array(short), np.array(long)
-    rng = np.random.default_rng(0)
-    found = []
-    for _ in range(draws):
-        chosen = rng.integers(len(x), size=len(x))
-        if len({*x[chosen]}) > 1 and len({*y[chosen]}) > 1:
-            found.append(spearmanr(x[chosen], y[chosen]).statistic)
-    lower, upper = np.quantile(found, [0.025, 0.975])
-    return float(spearmanr(x, y).statistic), float(lower), float(upper)
+    pairs = np.array([short, long])
+    drawn = pairs[:, np.random.default_rng(0).integers(len(short), size=(draws, len(short)))]
+    ranks = rankdata(drawn, axis=-1)  # (2, draws, pairs)
+    x, y = ranks - ranks.mean(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # nothing where all draws of one side are equal
+        found = (x * y).sum(axis=-1) / np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
+    lower, upper = np.nanquantile(found, [0.025, 0.975])
+    return float(spearmanr(*pairs).statistic), float(lower), float(upper)
 
 
 def tell(rows: list[dict[str, Any]]) -> str:

@@ -17,8 +17,10 @@ import numpy as np
 from league.arena import tournaments
 from league.arena.tournaments import Objective
 from league.maths import scheduling
-from league.maths.davidson import ELO_SCALE, Z95, Ints
-from league.maths.ratings import PairCounts, Ratings, bradley_terry
+from league.maths.davidson import ELO_SCALE, Ints
+from league.maths.means import Z95
+from league.maths.pairs import PairCounts
+from league.maths.ratings import Ratings, bradley_terry
 from league.maths.scheduling import contrasts, round_robin
 
 LEAGUES: dict[str, tuple[list[float], float]] = {

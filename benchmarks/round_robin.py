@@ -10,7 +10,8 @@ import numpy as np
 
 from league import config
 from league.envs import registry
-from league.maths.ratings import PairCounts, bradley_terry
+from league.maths.pairs import PairCounts
+from league.maths.ratings import bradley_terry
 from league.play.evaluation import Contestant, Pairing, play, summarise
 from league.types import BOT_PREFIX, Origin
 

@@ -11,7 +11,8 @@ import json
 import numpy as np
 
 from league.maths.davidson import ELO_SCALE
-from league.maths.ratings import PairCounts, bradley_terry
+from league.maths.pairs import PairCounts
+from league.maths.ratings import bradley_terry
 from league.maths.scheduling import Want, contrasts, narrowest, round_robin, spread, widths
 
 

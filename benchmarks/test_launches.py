@@ -19,12 +19,16 @@ LIMITS = {"play": (210, 0), "minibatch": (350, 0), "evaluation": (340, 0)}
 """Part -> the most operators and waits of one step or minibatch."""
 
 
+def launches(*words: str) -> subprocess.CompletedProcess[str]:
+    """The counter in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.launches", *words]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
 def test_play_and_learning_stay_below_their_limits() -> None:
     """The default agent's layers: each part within what it was; a count of one part is that of its pieces."""
     sets = [word for setting in NARROW for word in ("--set", setting)]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.launches", "--json", *sets], capture_output=True, text=True
-    )
+    done = launches("--json", *sets)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     for part, (operators, waits) in LIMITS.items():
@@ -35,17 +39,21 @@ def test_play_and_learning_stay_below_their_limits() -> None:
     assert found["play"]["operators"] / 2 < found["play, all nets"]["operators"] < found["play"]["operators"]
 
 
+@pytest.mark.skipif(torch.version.cuda is not None, reason="this build of torch is for CUDA")
+def test_without_a_build_for_cuda_the_command_says_so() -> None:
+    """In one line, before it counts anything."""
+    done = launches("--cuda", "--json")
+    assert done.returncode == 1 and done.stderr.startswith("error: --cuda: torch ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(torch.version.cuda is None, reason="this build of torch is not for CUDA")
 @pytest.mark.parametrize("more", [("--env", "brawl", *SHORT), ("--env", "cards"), ("--env", "brawl", *SHORT, *BF16)])
 def test_on_cuda_only_an_update_waits(more: tuple[str, ...]) -> None:
     """Nothing lies on the wrong device; a rollout waits for its actions alone, an update five times in all.
 
-    It takes a build of torch for CUDA, and no card; without such a build the command says so.
+    It takes a build of torch for CUDA, and no card.
     """
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.launches", "--cuda", "--json", *more]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if torch.version.cuda is None:
-        assert done.returncode == 1 and done.stderr.startswith("error: --cuda: torch ") and done.stderr.count("\n") == 1
-        return
+    done = launches("--cuda", "--json", *more)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     waits = [x for x in found if x["waits"] and x["part"] != "evaluation"]

@@ -99,7 +99,8 @@ def _ratings() -> tuple[Outcome, str]:
     """Without a prior the maximum likelihood of 3 wins in 4 games is log-odds of 3: 400 log10(3) points."""
     import numpy as np
 
-    from league.maths.ratings import MAXIMUM_LIKELIHOOD, PairCounts, bradley_terry
+    from league.maths.pairs import PairCounts
+    from league.maths.ratings import MAXIMUM_LIKELIHOOD, bradley_terry
 
     columns = (np.array(column, np.int64) for column in ([30, 10], [0, 0], [10, 30]))
     pairs = PairCounts(("a", "b"), ("b", "a"), *columns)

@@ -3,6 +3,7 @@ threads wait for each other. And signals that end a process do so, also where th
 of a script, which ignores Ctrl+C: `league` leaves ignored what was ignored before it. Matrices are multiplied exactly,
 whatever a test before set."""
 
+import functools
 import gc
 import os
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 for name in ("COLUMNS", "LINES"):  # readline, which pytest imports, gives them to the workers
     os.environ.pop(name, None)
@@ -52,6 +54,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("no right to mount a small disk")
     yield folder
     subprocess.run(["umount", folder], check=True)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_command() -> None:
+    """The command line is made from its signatures once, not at every call in this process."""
+    typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 def pytest_collection_finish() -> None:

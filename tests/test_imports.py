@@ -131,6 +131,7 @@ store = Store.create("s.duckdb")
 store.begin_run(RunRow(run="a", game="g", game_id="g", fingerprint="f", seed=0, stage="s", config="{}"))
 store.add_matches([MatchResult("e", "evaluation", 0, 0, 0, "g", ("bot:a", "bot:b"), 1, 0, "time", 1, 1, "sample")])
 store.flush(force=True)
+assert "scipy" not in sys.modules, "half of the time in which the store is loaded"
 for line in sys.argv[1:]:
     app([*line.split(), "--store", "s.duckdb"], standalone_mode=False)
     heavy = [name for name in sys.modules if name == "torch" or name.startswith("league.envs")]

@@ -24,6 +24,7 @@ from league.printing.progress import TerminalWatcher
 from league.printing.sampling import Machine
 from league.store.rows import RewardTerm
 from league.training.run import Report
+from tests.helpers.runs import PAIR
 from tests.helpers.sizes import SMALL
 
 METRICS = {"entropy": 6.931, "approx_kl": 0.00421, "clip_share": 0.123}
@@ -270,12 +271,13 @@ def test_json_lines_are_an_object_each(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_league_has_a_row_a_learner(tmp_path: Path) -> None:
     """Each learner's updates reach the dashboard under its name; without a terminal a turn is a line."""
     sets = [*SMALL, "run.total_steps=128", "run.evaluate_games=2"]
-    store = tmp_path / "league.duckdb"
+    (tmp_path / "pair.toml").write_text(PAIR)
+    call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": tmp_path / "league.duckdb"}
     out = Tty()
     with writing(out, width=120, NO_COLOR="1"), TerminalWatcher() as watcher:
-        done = league.train_league("small", stage="smoke", env="matrix", overrides=sets, store=store, watcher=watcher)
+        done = league.train_league(tmp_path / "pair.toml", **call, watcher=watcher)
     learners = [learner.run for learner in done.learners]
-    assert list(watcher.view.learners) == learners and len(learners) == 4
+    assert list(watcher.view.learners) == learners and len(learners) == 2
     assert all(x.report is not None and x.report.run == name for name, x in watcher.view.learners.items())
     shown = text(out)
     last = shown[shown.rindex("\nlearner ") :]

@@ -10,7 +10,6 @@ import pickle  # noqa: TID251  # the attack itself
 import py_compile
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
 import zipfile
@@ -38,6 +37,7 @@ from league.store.exchange import import_matches
 from league.store.store import Store
 from tests.helpers.cases import cases
 from tests.helpers.games import forget, new_user, times_run, write_game
+from tests.helpers.processes import run
 from tests.helpers.sizes import TINY
 from tests.helpers.stores import empty_store
 
@@ -314,13 +314,7 @@ def test_no_letter_from_outside_commands_the_terminal(store: Store) -> None:
     assert shown.exit_code == 0 and "\\x1b[31mred\\x07" in shown.output and "\x1b" not in shown.output
     shown = CliRunner().invoke(app, ["query", statement, "--store", str(store.path), "--json"])
     assert "\x1b" not in shown.output and json.loads(shown.stdout)["rows"] == [["\x1b[31mred\x07"]]
-    done = subprocess.run(
-        [sys.executable, "-m", "league", "evaluate", "\x1b]0;x\x07\u202e", "--against", "bot:random"],
-        cwd=store.path.parent.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    done = run("evaluate", "\x1b]0;x\x07\u202e", "--against", "bot:random", cwd=store.path.parent.parent)
     assert done.returncode == 2 and done.stderr.startswith("error: ")
     assert not set(done.stderr.rstrip("\n")) & set("\x1b\x07\u202e")
 

@@ -29,8 +29,8 @@ from league.boards import plots
 from league.boards.rating import rate_counts
 from league.errors import DEFAULT_STORE, Interrupted, UsageError, nearest
 from league.maths.davidson import Ints
-from league.maths.pairs import PairSums, Played
-from league.maths.ratings import Difference, PairCounts, Ratings, Unit
+from league.maths.pairs import PairCounts, PairSums, Played
+from league.maths.ratings import Difference, Ratings, Unit
 from league.maths.record import Record
 from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
 from league.play.evaluation import check_games, clustered, distinct

@@ -18,9 +18,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from league.errors import plain
-from league.maths.davidson import Z95
+from league.maths.means import Z95
 from league.maths.metagame import Crosstable, cycles, cyclic_share, cyclic_share_by_chance
-from league.maths.ratings import Floats, PairCounts, bradley_terry
+from league.maths.pairs import PairCounts
+from league.maths.ratings import Floats, bradley_terry
 from league.maths.record import wilson
 from league.store.reading import Reader
 from league.store.rows import ALARM, OVER, EventRow, RunRow

@@ -24,8 +24,8 @@ from league.maths.metagame import (
     nash,
     relative_population_performance,
 )
-from league.maths.pairs import PairSums
-from league.maths.ratings import PairCounts, Ratings, Unit
+from league.maths.pairs import PairCounts, PairSums
+from league.maths.ratings import Ratings, Unit
 from league.store.reading import Reader
 from league.types.results import Grid, Result
 

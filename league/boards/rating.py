@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from league.acts import act
 from league.maths.davidson import Prior
-from league.maths.ratings import DEFAULT_PRIOR, PairCounts, Ratings, bradley_terry, payoff_ratings
+from league.maths.pairs import PairCounts
+from league.maths.ratings import DEFAULT_PRIOR, Ratings, bradley_terry, payoff_ratings
 from league.store.reading import Reader
 from league.store.rows import GameRow, Sampling
 

@@ -18,12 +18,12 @@ from league.boards.rating import Games, games_of, is_paid, rate_counts
 from league.errors import UsageError, nearest
 from league.maths.davidson import Prior
 from league.maths.existence import Parameter
+from league.maths.pairs import PairCounts
 from league.maths.ratings import (
     DEFAULT_PRIOR,
     ELO_START,
     MAXIMUM_LIKELIHOOD,
     Difference,
-    PairCounts,
     Ratings,
     Unit,
     elo_series,

@@ -12,6 +12,8 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -426,9 +428,15 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"{what} {path}: {error}; give a TOML file of settings") from None
     try:
-        return tomllib.loads(data.decode())
+        return deepcopy(_parsed(data.decode()))
     except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and lists in lists in lists
         raise ConfigError(f"{what} {path} is not TOML: {_one_line(error)}; mend the file") from None
+
+
+@lru_cache(maxsize=2)
+def _parsed(text: str) -> dict[str, Any]:
+    """What a text of TOML says; a command reads the hyperparameter source several times."""
+    return tomllib.loads(text)
 
 
 def _pick(source: Mapping[str, Any], kind: str, name: str) -> Any:

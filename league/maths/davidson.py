@@ -28,8 +28,6 @@ from league.maths.mesh import Mesh
 
 ELO_SCALE = 400.0 / math.log(10.0)
 """Elo points in one unit of log-odds."""
-Z95 = 1.959963984540054
-"""Half-width of a central 95 % interval of the normal distribution, in standard deviations."""
 MAX_DENSE = 1_000
 """Agents up to which matrices are used: they are quick, and what a pool draws by them is the same bit for bit."""
 MAX_CORE = 4_000

@@ -15,11 +15,12 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from league.errors import UsageError
 from league.types import SEATS
 
+Z95 = 1.959963984540054
+"""Half-width of a central 95 % interval of the normal distribution, in standard deviations."""
 ALPHA = 0.05
 """Of an interval: how often it misses the mean, at most."""
 MOST_OF_CAPITAL = 0.75
@@ -90,6 +91,8 @@ def _lowest(values: Floats, bets: Floats, alpha: float) -> float:
 
     if not len(values) or grown(0.0) <= 0.0:
         return 0.0
+    from scipy.optimize import brentq  # here, since every command loads this module and few need scipy
+
     return float(brentq(grown, 0.0, float(np.mean(values)), xtol=1e-9))
 
 

@@ -6,7 +6,7 @@ Of each two agents only sums are kept, which add up over stores and tournaments.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ BELIEVED = 4.0
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 class Played(NamedTuple):
@@ -119,3 +120,44 @@ def _sums(cluster: Sequence[tuple[bool, float, float]]) -> Sequence[float]:
     (_, x, p), (_, y, q) = sorted(cluster, key=lambda game: not game[0])
     ahead = (p - q) / 2.0
     return (*basic, ahead, ahead**2, 1.0, x, y, x * x, y * y, x * y)
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """Finished games of P ordered pairs of agents.
+
+    seat0, seat1: P agent ids each; a pair may appear more than once and in both orders. wins, draws, losses: (P,), as
+    seen from seat 0; payoffs may count as shares of games. unseated: (P,) bool, where the order of two agents is only
+    that of a list, as in one that names winners first; None: nowhere. sums: what pairs of games say; None: not known,
+    and all games count as independent.
+    """
+
+    seat0: tuple[str, ...]
+    seat1: tuple[str, ...]
+    wins: Ints | Floats
+    draws: Ints | Floats
+    losses: Ints | Floats
+    unseated: Bools | None = field(default=None, kw_only=True)
+    sums: PairSums | None = field(default=None, kw_only=True)
+
+    @property
+    def games(self) -> Ints | Floats:
+        """(P,): all games of each pair."""
+        return self.wins + self.draws + self.losses
+
+    @property
+    def is_seated(self) -> Bools:
+        """(P,) bool: where seat 0 is a seat of the game."""
+        return np.ones(len(self.seat0), dtype=bool) if self.unseated is None else ~self.unseated
+
+    def __add__(self, other: PairCounts) -> PairCounts:
+        """The games of both."""
+        wins, draws, losses = (
+            np.concatenate([x, y]).astype(np.float64)
+            for x, y in ((self.wins, other.wins), (self.draws, other.draws), (self.losses, other.losses))
+        )
+        seated = np.concatenate([self.is_seated, other.is_seated])
+        sums = self.sums + other.sums if self.sums and other.sums else self.sums or other.sums
+        return PairCounts(
+            self.seat0 + other.seat0, self.seat1 + other.seat1, wins, draws, losses, unseated=~seated, sums=sums
+        )

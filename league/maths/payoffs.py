@@ -16,9 +16,9 @@ import numpy.typing as npt
 from scipy.linalg import pinvh
 
 from league.errors import UsageError
-from league.maths.davidson import Z95, Bonds, Posterior, linked
+from league.maths.davidson import Bonds, Posterior, linked
 from league.maths.joint import MAX_MATRIX, Matrix
-from league.maths.means import Mean, assumed_bound
+from league.maths.means import Z95, Mean, assumed_bound
 from league.maths.pairs import PairSums
 
 UNLINKED = 1e4

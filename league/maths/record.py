@@ -9,8 +9,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from league.maths.davidson import Z95
-from league.maths.means import Mean, mean_payoff
+from league.maths.means import Z95, Mean, mean_payoff
 
 
 class Scored(NamedTuple):

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from league.errors import UsageError
-from league.maths.davidson import ELO_SCALE, Z95
+from league.maths.davidson import ELO_SCALE
+from league.maths.means import Z95
 
 EloModel = Literal["logistic", "normalised"]
 MAX_ELO: dict[EloModel, float] = {"logistic": 1000.0, "normalised": 200.0}

@@ -7,7 +7,9 @@ duckdb.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
 import re
 import secrets
 import threading
@@ -43,10 +45,9 @@ PATIENCE_SECONDS = 1.0
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
     "memory_limit": "1GB",
-    "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
-    "temp_directory": "",  # DuckDB refuses it before enable_external_access
+    "temp_directory": "",
 }
 _REPLAY_FAILED = re.compile(r"Failure while replaying WAL|WAL.*was created for")
 _PROOF_OF_DAMAGE = re.compile(r"corrupt|checksum|does not match|was created for|invalid WAL entry", re.IGNORECASE)
@@ -54,6 +55,10 @@ _PROOF_OF_DAMAGE = re.compile(r"corrupt|checksum|does not match|was created for|
 _BUSY_SIGNS = ("Could not set lock", "used by another process", "different configuration", "already attached by")
 _process_lock = threading.RLock()
 """Held while this process has a store open: a file can be open in one process either to read or to write."""
+_engines: dict[tuple[int, str], Cursor] = {}
+"""DuckDB by process and path: those in use, and the last one. What a fork inherits is not for its use."""
+_attached: dict[tuple[int, str], bool] = {}
+"""Which of them have their file attached, and whether only to read."""
 
 
 class StoreBusy(StoreError):
@@ -142,7 +147,8 @@ class Connection:
         if not _process_lock.acquire(timeout=wait):
             raise StoreBusy(f"store {self.path} is in use by another thread; wait for it and try again")
         try:
-            with contextlib.closing(self._wait_for(read_only, deadline, wait)) as con, self._explained():
+            with ExitStack() as stack, self._explained():
+                con = self._wait_for(stack, read_only, deadline, wait)
                 if not read_only:
                     self.before_write(con)
                 yield con
@@ -172,15 +178,15 @@ class Connection:
         except duckdb.Error as error:
             raise StoreError(_trouble(self.path, error)) from error
 
-    def _wait_for(self, read_only: bool, deadline: float, wait: float) -> Cursor:
-        """Opens the file, trying again until the deadline while somebody else has it.
+    def _wait_for(self, stack: ExitStack, read_only: bool, deadline: float, wait: float) -> Cursor:
+        """Opens the file until `stack` ends, trying again until the deadline while somebody else has it.
 
         A log that is damaged is set aside, which is said. Who has to write signs the store while it waits, and nobody
         begins to read meanwhile: else readers that take turns would keep it out for ever.
         """
         pause, is_told, is_signing = 0.01, False, False
         log, signature = Path(f"{self.path}.wal"), self._signature
-        with ExitStack() as stack:
+        with ExitStack() as signs:
             while True:
                 file_number = _file_number(log)
                 try:
@@ -190,7 +196,7 @@ class Connection:
                     if read_only and is_signed(signature):
                         holder = "a process that waits to write"
                     else:
-                        return connect(self.path, read_only)
+                        return stack.enter_context(connect(self.path, read_only))
                 except duckdb.Error as error:
                     if _is_damaged(log, error) and self._set_aside(log, file_number, error):
                         continue
@@ -204,7 +210,7 @@ class Connection:
                         f" again"
                     ) from None
                 if not (read_only or is_signing) and wait > PATIENCE_SECONDS:
-                    stack.enter_context(signed(signature))
+                    signs.enter_context(signed(signature))
                     is_signing = True
                 if wait - left > PATIENCE_SECONDS and not is_told:
                     self.say(f"waiting for store {self.path}, held by {holder}, for at most {left:.0f} s")
@@ -248,24 +254,75 @@ def committed(con: Cursor) -> Iterator[None]:
 @contextlib.contextmanager
 def draft(path: Path) -> Iterator[Cursor]:
     """A new database at `path`, where no other process looks for one."""
-    with _process_lock, contextlib.closing(connect(path)) as con:
+    with _process_lock, connect(path) as con:
         yield con
 
 
-def connect(path: Path, read_only: bool = False) -> Cursor:
-    """A connection whose settings nobody can change; a statement that takes long shows no progress on stdout."""
+@contextlib.contextmanager
+def connect(path: Path, read_only: bool = False) -> Iterator[Cursor]:
+    """Within it a connection to the file, whose settings nobody can change. Only for the holder of `_process_lock`.
+
+    Starting DuckDB takes ten times as long as attaching a file to it, so it is kept for the next time.
+
+    Raises:
+        StoreError: as `check_path`.
+        duckdb.Error: the file cannot be opened, or is open in the other mode.
+    """
     check_path(path)
+    key = os.getpid(), os.path.abspath(path)
+    if key in _attached:
+        if _attached[key] != read_only:
+            raise duckdb.ConnectionException(f"{path} is open in this process with a different configuration")
+        with contextlib.closing(_engines[key].cursor()) as con:
+            con.execute("USE store")
+            yield con
+        return
+    with _ended_on_error(key):
+        if key not in _engines:
+            _end_idle()
+            _engines[key] = _engine(key[1])
+        _engines[key].execute(f"ATTACH {_quoted(key[1])} AS store (READ_{'ONLY' if read_only else 'WRITE'}); USE store")
+    _attached[key] = read_only
     try:
-        con = duckdb.connect(path, read_only=read_only, config=_CONFIG)
-    except MemoryError as error:
-        raise duckdb.OutOfMemoryException(str(error)) from None
-    asked = "SELECT current_setting('lock_configuration'), current_setting('enable_progress_bar')"
-    is_locked, has_bar = con.execute(asked).fetchall()[0]
-    if has_bar and not is_locked:  # in a notebook without ipywidgets it has none, and none can be switched off
-        con.execute("SET enable_progress_bar = false")
-    if not is_locked:  # else opened twice at once
-        con.execute("SET lock_configuration = true")
+        yield _engines[key]
+    finally:
+        del _attached[key]
+        with contextlib.suppress(duckdb.Error), _ended_on_error(key):  # a transaction is not over, or the disk is full
+            _engines[key].execute("USE memory; DETACH store")
+
+
+@atexit.register
+def _end_idle() -> None:
+    """Ends what is kept. Before this process ends: threads of DuckDB's that outlive Python may abort it."""
+    for key in [key for key in _engines if key[0] == os.getpid() and key not in _attached]:
+        _engines.pop(key).close()
+
+
+@contextlib.contextmanager
+def _ended_on_error(key: tuple[int, str]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        if key in _engines:
+            _engines.pop(key).close()
+        if isinstance(error, MemoryError):
+            raise duckdb.OutOfMemoryException(str(error)) from None
+        raise
+
+
+def _engine(path: str) -> Cursor:
+    """DuckDB without a file, which may reach that at `path` and its logs alone."""
+    con = duckdb.connect(config=_CONFIG)
+    files = ", ".join(_quoted(path + suffix) for suffix in ("", ".wal", ".wal.checkpoint", ".wal.recovery"))
+    con.execute(f"SET allowed_paths = [{files}]; SET enable_external_access = false")
+    if con.execute("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
+        con.execute("SET enable_progress_bar = false")  # fails in a notebook without ipywidgets, which has none
+    con.execute("SET lock_configuration = true")
     return con
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def select(con: Cursor, name: str, /, **values: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -292,11 +349,10 @@ def check_path(path: Path) -> None:
         StoreError: it is no UTF-8.
     """
     try:
-        str(path).encode()
+        os.path.abspath(path).encode()
     except UnicodeEncodeError:
         raise StoreError(
-            f"store {path}: DuckDB takes only paths that are UTF-8; call league from within that folder with a relative"
-            f" --store, or rename the folder"
+            f"store {path}: DuckDB takes only paths that are UTF-8; rename the folder, or pass another --store"
         ) from None
 
 

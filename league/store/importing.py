@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from league.acts import advance
 from league.errors import UsageError, nearest
-from league.maths.davidson import check_size
 from league.store.codec import TABLES, Columns, naive, replay_columns, to_columns
 from league.store.connection import Cursor, select_rows
 from league.store.rows import AgentRow, ImportRow, now
@@ -169,6 +168,8 @@ def _refuse_too_many(con: Cursor, file: MatchFile, game_id: str) -> None:
             f"{file.name}: with it {len(names):,} agents have games, more than the {MAX_AGENTS:,} that are rated;"
             f" import fewer"
         )
+    from league.maths.davidson import check_size  # here, since it loads scipy
+
     ends = np.array([[names[a], names[b]] for a, b in pairs], np.int64).reshape(-1, 2)
     check_size(len(names), *ends.T)
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from league.acts import act
 from league.errors import UsageError, nearest
-from league.maths.pairs import SUMS, PairSums
-from league.maths.ratings import PairCounts
+from league.maths.pairs import SUMS, PairCounts, PairSums
 from league.maths.record import Record
 from league.schema import MAX_COUNT, check_number
 from league.store.asking import QUERY_SECONDS, ask, check_length

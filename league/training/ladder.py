@@ -15,7 +15,8 @@ import numpy as np
 
 from league.acts import act
 from league.errors import SnapshotError
-from league.maths.ratings import PairCounts, Ratings, bradley_terry
+from league.maths.pairs import PairCounts
+from league.maths.ratings import Ratings, bradley_terry
 from league.maths.scheduling import narrowest
 from league.play.evaluation import Contestant, Pairing
 from league.training.run import Run

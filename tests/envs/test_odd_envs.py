@@ -12,6 +12,7 @@ import torch
 
 from league.arena.games import enter
 from league.cli import main
+from league.envs import base, game_checks
 from league.envs.adapters import gymnasium, pettingzoo
 from league.envs.base import check_match_batch
 from league.errors import CodeError, ConfigError
@@ -267,7 +268,7 @@ def test_looking_at_an_environment_changes_nothing(tmp_path: Path, monkeypatch: 
 def test_check_of_long_matches_is_bounded_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Matches of 340 steps: each step of a few runs is looked at, and comparisons end early."""
+    """Matches of 34 steps, with a tenth of the budget: each step of a few runs is looked at; comparisons end early."""
     steps = 0
 
     def counted(self: Any, action: Any) -> Any:
@@ -277,12 +278,14 @@ def test_check_of_long_matches_is_bounded_and_says_so(
 
     base_step = odd_gym.Marathon.step
     monkeypatch.setattr(odd_gym.Marathon, "step", counted)
+    monkeypatch.setattr(base, "BUDGET", 100)
+    monkeypatch.setattr(game_checks, "BUDGET", 100)
     monkeypatch.setattr(sys, "argv", ["league", "check", f"gymnasium:{HERE}Marathon"])
     with pytest.raises(SystemExit) as ended:
         main()
     shown = capsys.readouterr()
     assert not ended.value.code, shown.err
-    assert "matches take up to 340 steps: runs of 1,040 are played, and 1,000 of them compared" in shown.err
+    assert "matches take up to 34 steps: runs of 122 are played, and 100 of them compared" in shown.err
     assert "checking native bots" in shown.err
-    assert "in runs of 1,040 steps, of which 1,000 were compared, with matches of up to 340" in shown.out
-    assert steps < 300_000
+    assert "in runs of 122 steps, of which 100 were compared, with matches of up to 34" in shown.out
+    assert steps < 30_000

@@ -302,7 +302,9 @@ def test_workers_end_with_the_last_batch_that_needs_them(tmp_path: Path) -> None
 
 def test_a_step_that_is_broken_off_spoils_no_other_batch(tmp_path: Path) -> None:
     """As by Ctrl+C in an evaluation, whose batch is dropped: the training's goes on with the same workers."""
-    slow = NOISY.replace("self.steps += 1\n", "self.steps += 1\n        import time; time.sleep(self.at / 1000)\n")
+    slow = NOISY.replace(
+        "self.steps += 1\n", "self.steps += 1\n        import time; time.sleep(0.1 * (self.at == 100))\n"
+    )
     name = noisy(tmp_path, slow)
     batches = [registry.make(name, rows=4, threads=1, options={"at": at}, workers=2) for at in (100, 0)]
     states = [registry.make(name, rows=4, threads=1, options={"at": 0}, workers=n) for n in (0, 2)]

@@ -21,7 +21,7 @@ from league.training.run import Report, Start, Watcher
 from league.types import ActionSpec
 from tests.helpers import processes
 from tests.helpers.processes import Process
-from tests.helpers.runs import SETS, Notes
+from tests.helpers.runs import PAIR, SETS, Notes
 from tests.helpers.sizes import SMALL, as_options
 from tests.helpers.trackers import csv_rows, tensorboard_scalars, wandb_records, wandb_rows
 
@@ -49,13 +49,19 @@ def lasting(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return [{name: x for name, x in row.items() if not name.endswith(TIMED) and again not in name} for row in rows]
 
 
-def test_names_and_numbers_are_those_of_the_store(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """A run with two trackers that nothing interrupts: the folder of its store, and its result."""
+    folder = tmp_path_factory.mktemp("tracked") / "a"
+    return folder, train(folder, "csv", "tensorboard")
+
+
+def test_names_and_numbers_are_those_of_the_store(whole: tuple[Path, Any], tmp_path: Path) -> None:
     """Each group of names is there, at each update's step; CSV, TensorBoard and the store agree; no bit is changed."""
-    tracked = train(tmp_path / "a", "csv", "tensorboard")
-    (tmp_path / "b").mkdir()
-    plain = league.train("smoke", **CALL, store=tmp_path / "b/league.duckdb")
+    folder, tracked = whole
+    plain = league.train("smoke", **CALL, store=tmp_path / "league.duckdb")
     assert tracked.newest == plain.newest
-    rows = csv_rows(tmp_path / "a/R/metrics.csv")
+    rows = csv_rows(folder / "R/metrics.csv")
     assert [int(row["steps"]) for row in rows] == [0, 128, 256, 384, 512, 640]
     groups = {name.partition("/")[0] for name in rows[0]} - {"steps"}
     assert groups == {"train", "reward", "actions", "stats", "rating", "win_rate", "league"}
@@ -63,14 +69,14 @@ def test_names_and_numbers_are_those_of_the_store(tmp_path: Path) -> None:
     assert float(last["rating/own_lower"]) < float(last["rating/own"]) < float(last["rating/own_upper"])
     assert 0.0 <= float(last["win_rate/evaluation/@0"]) <= 1.0 and float(last["win_rate/training/self_play"]) >= 0.0
     assert sum(float(x) for name, x in last.items() if name.startswith("actions/")) == pytest.approx(1.0)
-    scalars = tensorboard_scalars(tmp_path / "a/R/tensorboard")
+    scalars = tensorboard_scalars(folder / "R/tensorboard")
     assert set(scalars) == set(rows[0]) - {"steps"}
     for row in rows:
         for name, text in row.items():
             if name != "steps":
                 shown = scalars[name].get(int(row["steps"]))
                 assert shown == pytest.approx(float(text), rel=1e-6) if text else shown is None
-    kept = league.leaderboard(store=tmp_path / "a/league.duckdb")  # rated from the same games
+    kept = league.leaderboard(store=folder / "league.duckdb")  # rated from the same games
     own = next(entry for entry in kept.entries if entry.name == "R@640")
     assert own.rating == pytest.approx(float(last["rating/own"]))
 
@@ -106,12 +112,11 @@ def killed_and_resumed(folder: Path, *names: str) -> None:
     assert league.resume("R", store=folder / "league.duckdb", watcher=league.track()).status == "finished"
 
 
-def test_a_killed_run_goes_on_at_its_checkpoint(tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_at_its_checkpoint(whole: tuple[Path, Any], tmp_path: Path) -> None:
     """No step is there twice or missing, and each number is that of the run that was never killed."""
     killed_and_resumed(tmp_path / "cut", "csv", "tensorboard")
-    train(tmp_path / "whole", "csv")
-    cut, whole = (csv_rows(tmp_path / name / "R/metrics.csv") for name in ("cut", "whole"))
-    assert lasting(cut) == lasting(whole)
+    cut, expected = (csv_rows(folder / "R/metrics.csv") for folder in (tmp_path / "cut", whole[0]))
+    assert lasting(cut) == lasting(expected)
     scalars = tensorboard_scalars(tmp_path / "cut/R/tensorboard")
     assert list(scalars["train/entropy"]) == [128, 256, 384, 512, 640]
 
@@ -182,7 +187,8 @@ def test_each_learner_of_a_league_has_its_own(tmp_path: Path) -> None:
     sets = [*SMALL, "run.total_steps=256", "run.evaluate_games=2", "pool.snapshot_every=128"]
     store = tmp_path / "league.duckdb"
     call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": store, "run": "L"}
-    done = league.train_league("small", **call, watcher=league.track(f"csv={tmp_path / 'logs'}"))
+    (tmp_path / "pair.toml").write_text(PAIR)
+    done = league.train_league(tmp_path / "pair.toml", **call, watcher=league.track(f"csv={tmp_path / 'logs'}"))
     names: set[str] = set()
     for learner in done.learners:
         rows = csv_rows(tmp_path / "logs" / learner.run / "metrics.csv")

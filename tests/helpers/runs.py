@@ -35,6 +35,15 @@ run.evaluate_every = 256
 run.allow_short = true
 """
 
+PAIR = """
+turn_steps = 20_000
+[learners.main]
+role = "main"
+[learners.main_exploiter]
+role = "main_exploiter"
+"""
+"""A league of two learners, each of which has one turn in a short run."""
+
 
 @contextmanager
 def stages(folder: Path) -> Iterator[None]:

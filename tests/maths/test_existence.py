@@ -11,7 +11,8 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from league.errors import UsageError
-from league.maths.ratings import ELO_SCALE, MAXIMUM_LIKELIHOOD, PairCounts, bradley_terry
+from league.maths.pairs import PairCounts
+from league.maths.ratings import ELO_SCALE, MAXIMUM_LIKELIHOOD, bradley_terry
 from tests.test_cli import Call, call
 
 __all__ = ["call"]

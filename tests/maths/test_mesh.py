@@ -7,7 +7,8 @@ from league.errors import UsageError
 from league.maths import davidson
 from league.maths.davidson import Prior
 from league.maths.mesh import Mesh
-from league.maths.ratings import PairCounts, Ratings, bradley_terry
+from league.maths.pairs import PairCounts
+from league.maths.ratings import Ratings, bradley_terry
 
 LINEAGE = [("agent-00001", "agent-00030"), ("agent-00030", "agent-00007"), ("agent-00070", "agent-00071")]
 

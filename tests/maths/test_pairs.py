@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from league.maths.pairs import PairSums, Played
-from league.maths.ratings import PairCounts, bradley_terry, payoff_ratings
+from league.maths.pairs import PairCounts, PairSums, Played
+from league.maths.ratings import bradley_terry, payoff_ratings
 from league.maths.record import Record, design_effect, wilson
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from benchmarks.coverage import LADDERS, coverage, evenly_spaced, held_out, normal, play_out
 from league.errors import UsageError
 from league.maths.davidson import Prior
+from league.maths.pairs import PairCounts
 from league.maths.ratings import (
     ELO_K,
     ELO_SCALE,
     MAXIMUM_LIKELIHOOD,
-    PairCounts,
     bradley_terry,
     elo_series,
     elo_update,

@@ -11,8 +11,10 @@ import pytest
 from benchmarks.peeking import summary
 from benchmarks.schedule import simulate
 from league.arena.tournaments import Objective
-from league.maths.davidson import Z95, Games, Posterior, Prior, fit
-from league.maths.ratings import PairCounts, Ratings, bradley_terry
+from league.maths.davidson import Games, Posterior, Prior, fit
+from league.maths.means import Z95
+from league.maths.pairs import PairCounts
+from league.maths.ratings import Ratings, bradley_terry
 from league.maths.scheduling import (
     UNIT,
     Information,

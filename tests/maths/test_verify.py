@@ -12,7 +12,8 @@ import pytest
 from league.envs.classic import kuhn, leduc
 from league.envs.classic.poker import CALL, FOLD, RAISE, betting, deals
 from league.maths.nashconv import nash_conv
-from league.maths.ratings import MAXIMUM_LIKELIHOOD, PairCounts, bradley_terry
+from league.maths.pairs import PairCounts
+from league.maths.ratings import MAXIMUM_LIKELIHOOD, bradley_terry
 
 NO_PRIOR = replace(MAXIMUM_LIKELIHOOD, seat=1e-6)
 """Those libraries find the likeliest parameters alone, and know no seats."""

@@ -15,7 +15,8 @@ from league import config as settings
 from league.config.models import PoolConfig
 from league.errors import ConfigError, LeagueError
 from league.maths.davidson import Prior
-from league.maths.ratings import PairCounts, bradley_terry
+from league.maths.pairs import PairCounts
+from league.maths.ratings import bradley_terry
 from league.pool import samplers
 from league.pool.pool import Pool, Results
 from league.pool.samplers import (

@@ -34,16 +34,38 @@ def _stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], list[Any]]:
-    """What the long stage leaves when nothing interrupts it."""
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of the long stage that nothing interrupts."""
     folder = tmp_path_factory.mktemp("whole")
     with stages(folder):
         result, said = train(folder, "long")
     assert (result.status, result.steps, result.updates) == ("finished", 1_280, 10)
     assert "there is no finished short" in said[0]
-    snapshots, matches = learned(folder, result.run)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(unbroken: Path) -> tuple[list[Any], list[Any]]:
+    """What it leaves."""
+    snapshots, matches = learned(unbroken, "matrix-1")
     assert len(snapshots) == 10 and len(matches) == 128
     return snapshots, matches
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `matrix-1`, a finished run of the short stage, and of `stopped`, one of the long stage."""
+    folder = tmp_path_factory.mktemp("made")
+    with stages(folder):
+        train(folder, "short", "run.total_steps=128")
+        train(folder, "long", run="stopped", notes=Notes(1))
+    return folder
+
+
+@pytest.fixture
+def copied(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, in `tmp_path`."""
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize("number", cases(signal.SIGINT, slow=[signal.SIGTERM]))
@@ -64,11 +86,9 @@ def test_a_stopped_run_resumes_to_the_same_run(number: int, whole: Any, tmp_path
 
 @pytest.mark.parametrize("number", cases(1, slow=[3]))
 def test_an_evaluation_that_is_broken_off_is_played_later(
-    number: int, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, unbroken: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signal within one ends the run at once, saved; resumed it plays that evaluation, the last one too, once."""
-    (tmp_path / "unbroken").mkdir()
-    train(tmp_path / "unbroken", "long")
     calls = []
     play = run_module.play
 
@@ -85,10 +105,7 @@ def test_an_evaluation_that_is_broken_off_is_played_later(
     resumed = league.resume("matrix-1", store=tmp_path / "league.duckdb")
     assert resumed.status == "finished" and calls[number] == calls[number - 1]
     assert learned(tmp_path, "matrix-1") == whole
-    rows = [
-        Store.open(path / "league.duckdb").matches("matrix-1", "evaluation")
-        for path in (tmp_path, tmp_path / "unbroken")
-    ]
+    rows = [Store.open(path / "league.duckdb").matches("matrix-1", "evaluation") for path in (tmp_path, unbroken)]
     assert rows[0] == rows[1] and len(rows[0]) > 10
 
 
@@ -153,32 +170,28 @@ def test_samplers_that_read_results_keep_both_promises(sampler: str, payoff_game
     ),
 )
 def test_what_is_not_the_same_starts_at_0(
-    arguments: dict[str, Any], more: tuple[str, ...], why: str, tmp_path: Path
+    arguments: dict[str, Any], more: tuple[str, ...], why: str, copied: Path
 ) -> None:
     """Another seed, other settings, a name of its own or --fresh make a new run, which says why; the old one stays."""
-    train(tmp_path, "short", "run.total_steps=128")
-    before = learned(tmp_path, "matrix-1")
-    result, said = train(tmp_path, "long", "run.total_steps=256", *more, **arguments)
+    before = learned(copied, "matrix-1")
+    result, said = train(copied, "long", "run.total_steps=256", *more, **arguments)
     assert said[0].startswith("starting at step 0: ") and why in said[0]
     assert result.run != "matrix-1" and result.updates == 2
-    assert learned(tmp_path, "matrix-1") == before and status(tmp_path, "matrix-1") == ("finished", 128)
+    assert learned(copied, "matrix-1") == before and status(copied, "matrix-1") == ("finished", 128)
 
 
-def test_what_does_not_change_learning_carries_on(tmp_path: Path) -> None:
+def test_what_does_not_change_learning_carries_on(copied: Path) -> None:
     """Threads, verbosity and evaluation are outside the fingerprint; of two equal runs the newest goes on."""
-    train(tmp_path, "short", "run.total_steps=128")
-    train(tmp_path, "short", "run.total_steps=128")
-    _, said = train(tmp_path, "long", "env.threads=2", "run.verbosity=0", "run.total_steps=256")
+    train(copied, "short", "run.total_steps=128")
+    _, said = train(copied, "long", "env.threads=2", "run.verbosity=0", "run.total_steps=256")
     assert said[0].startswith("carrying on matrix-2 ")
 
 
 @pytest.mark.parametrize("kind", cases("data", "folder", slow=["state", "index", "version"]))
-def test_a_lost_state_changes_nothing(kind: str, tmp_path: Path) -> None:
+def test_a_lost_state_changes_nothing(kind: str, copied: Path) -> None:
     """Without a whole state neither resume nor the longer stage begins: one line, and the store is as it was."""
-    train(tmp_path, "short", "run.total_steps=128")
-    train(tmp_path, "long", run="stopped", notes=Notes(1))
     for run in ("matrix-1", "stopped"):
-        state = tmp_path / run / "state"
+        state = copied / run / "state"
         if kind == "index":
             (state / "state.json").write_text("{")
         elif kind == "data":
@@ -187,23 +200,22 @@ def test_a_lost_state_changes_nothing(kind: str, tmp_path: Path) -> None:
             head = json.loads((state / "state.json").read_text())
             (state / "state.json").write_text(json.dumps({**head, "format": 99}))
         else:
-            shutil.rmtree(state if kind == "state" else tmp_path / run)
-    store = Store.open(tmp_path / "league.duckdb")
-    before = store.runs(), learned(tmp_path, "matrix-1"), learned(tmp_path, "stopped")
-    for go_on in (lambda: train(tmp_path, "long"), lambda: league.resume("stopped", store=store.path)):
+            shutil.rmtree(state if kind == "state" else copied / run)
+    store = Store.open(copied / "league.duckdb")
+    before = store.runs(), learned(copied, "matrix-1"), learned(copied, "stopped")
+    for go_on in (lambda: train(copied, "long"), lambda: league.resume("stopped", store=store.path)):
         with pytest.raises(SnapshotError, match="--fresh") as caught:
             go_on()
         assert "\n" not in str(caught.value)
-    assert (store.runs(), learned(tmp_path, "matrix-1"), learned(tmp_path, "stopped")) == before
+    assert (store.runs(), learned(copied, "matrix-1"), learned(copied, "stopped")) == before
 
 
-def test_a_run_of_a_changed_game_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_a_changed_game_is_not_resumed(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the game's identity differs from the run's, resuming is refused before anything is changed."""
-    train(tmp_path, "long", notes=Notes(1))
     monkeypatch.setattr(session_module.registry, "game_id", lambda name, options: "f" * 16)
-    with pytest.raises(UsageError, match="agent matrix-1@0 plays another matrix: game_id was "):
-        league.resume("matrix-1", store=tmp_path / "league.duckdb")
-    assert status(tmp_path, "matrix-1") == ("stopped", 128)
+    with pytest.raises(UsageError, match="agent stopped@0 plays another matrix: game_id was "):
+        league.resume("stopped", store=copied / "league.duckdb")
+    assert status(copied, "stopped") == ("stopped", 128)
 
 
 def test_a_run_is_trained_by_one_process(tmp_path: Path) -> None:

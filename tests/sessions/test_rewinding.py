@@ -75,7 +75,7 @@ def test_a_run_that_went_back_is_what_its_parent_was(copied: Path) -> None:
 def test_the_verdict_on_a_run_that_went_back_knows_its_parent(copied: Path) -> None:
     """The highest entropy lies before the run began: it is the parent's."""
     store = copied / "league.duckdb"
-    league.resume(league.rewind("matrix-1", 600, store=store, watcher=Notes(7)).run, store=store)
+    league.rewind("matrix-1", 600, store=store)
     with duckdb.connect(str(store)) as con:
         con.execute("UPDATE metric SET value = 100 WHERE run = 'matrix-1' AND name = 'entropy_in_play' AND steps = 128")
     opened = Store.open(store)
@@ -161,7 +161,7 @@ def test_the_list_of_runs_tells_where_one_can_go_back_to(copied: Path) -> None:
     assert f"{kept[0]:,} to {kept[-1]:,} ({len(kept)})" in told.stdout
     listed = json.loads(CliRunner().invoke(app, ["runs", "--store", store, "--json"]).stdout)
     assert listed["runs"][0]["kept_states"] == kept
-    assert league.rewind("matrix-1", kept[1], store=store).steps == 1_280
+    assert league.rewind("matrix-1", kept[-2], store=store).steps == 1_280
     assert prune(Store.open(Path(store)), "matrix-1", keep=1)
     listed = json.loads(CliRunner().invoke(app, ["runs", "--store", store, "--json"]).stdout)
     assert listed["runs"][0]["kept_states"] == []

@@ -10,7 +10,7 @@ import league
 from league.boards.standings import Rated
 from league.errors import LeagueError
 from league.training.run import Report, Start, Watcher
-from tests.helpers.runs import SETS, learned, stages
+from tests.helpers.runs import PAIR, SETS, learned, stages
 from tests.helpers.sizes import SMALL
 
 CALL: dict[str, Any] = {"env": "matrix", "device": "cpu"}
@@ -95,7 +95,8 @@ def test_one_watcher_hears_all_learners_of_a_league_and_may_end_it(tmp_path: Pat
     sets, store = [*SMALL, "run.total_steps=256", "run.evaluate_games=2"], tmp_path / "league.duckdb"
     diary = Diary(last=1)
     call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": store}
-    done = league.train_league("small", **call, watcher=diary)
+    (tmp_path / "pair.toml").write_text(PAIR)
+    done = league.train_league(tmp_path / "pair.toml", **call, watcher=diary)
     assert done.status == "stopped" and len(diary.of_kind("report")) == 1
     again = Diary()
     done = league.resume_league(done.league, store=store, watcher=again)

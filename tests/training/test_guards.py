@@ -266,7 +266,7 @@ def test_a_sick_run_is_said_and_written_down(sets: list[str], expected: set[str]
 def test_an_alarm_stops_the_run_where_that_is_set_and_it_goes_on_cured(tmp_path: Path) -> None:
     """Saved, exit by one line; resumed it neither repeats the alarm nor loses what was written."""
     with pytest.raises(LeagueError, match=r"run=sick: stopped at step 64, saved.*KL blew up.*run\.on_alarm=warn"):
-        train(tmp_path, "learner.learning_rate=10.0", "run.on_alarm=stop")
+        train(tmp_path, "learner.learning_rate=10.0", "run.on_alarm=stop", "run.total_steps=640")
     store = Store.open(tmp_path / "league.duckdb")
     assert (store.find_run("sick").status, store.find_run("sick").steps) == ("failed", 64)
     assert stored(tmp_path) == [("kl_blow_up", 1)]
@@ -399,7 +399,7 @@ def test_a_game_that_gives_no_number_stops_the_run(
     monkeypatch.setattr(Spoilt, "what", what)
     monkeypatch.setattr(Spoilt, "value", value)
     with pytest.raises(LeagueError) as caught:
-        train(tmp_path, *AS_MATRIX, *TINY, env="spoilt")
+        train(tmp_path, *AS_MATRIX, *TINY, "run.total_steps=320", env="spoilt")
     line = str(caught.value)
     assert "\n" not in line and line.startswith("run=sick: stopped after step 128: not_finite: spoilt, match 3.2.")
     assert words in line and "seat 1" in line and "; saved; go on with `league resume sick --store " in line
@@ -436,7 +436,7 @@ def test_learning_that_overflows_stops_with_the_last_whole_state(
 ) -> None:
     """The tensor and figures are named, the update is undone, and the saved run goes on with what may be set."""
     with pytest.raises(LeagueError) as caught:
-        train(tmp_path, *setting.split())
+        train(tmp_path, *setting.split(), "run.total_steps=320")
     line = str(caught.value)
     assert all(word in line for word in ("run=sick: stopped after step 0: not_finite", "; saved; ", *words)), line
     assert stored(tmp_path) == [("not_finite", 0)]
