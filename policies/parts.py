@@ -155,9 +155,9 @@ class _Among:
 
     def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:
         """tokens (n, N, 3 channels) -> (n, N, 1, channels)."""
-        query, key, value = (split(x, self._heads) for x in tokens.chunk(3, -1))
-        given = zip(*(x.split(LONGEST_AXIS) for x in (query, key, value, self._hidden.to(tokens.dtype))), strict=True)
-        return torch.cat([attend(*each) for each in given])[..., None, :]
+        given = [split(x, self._heads) for x in tokens.chunk(3, -1)] + [self._hidden.to(tokens.dtype)]
+        starts = range(0, len(tokens), LONGEST_AXIS)
+        return torch.cat([attend(*(x[start : start + LONGEST_AXIS] for x in given)) for start in starts])[..., None, :]
 
 
 class EntitiesPart(_Scaled):
@@ -216,8 +216,9 @@ KINDS = {"numbers": NumbersPart, "image": ImagePart, "tokens": TokensPart, "enti
 class Parts(nn.Module):
     """The sum of what each part becomes.
 
-    Beside an image or entities all begin as one linear layer over all of them would: by itself, the layer of two numbers
-    would be as loud as that of a board. Tokens beside numbers keep first weights of their own (docs/lab/experiments.md).
+    Beside an image or entities all begin as one linear layer over all of them would: by itself, the layer of two
+    numbers would be as loud as that of a board. Tokens beside numbers keep first weights of their own
+    (docs/lab/experiments.md).
     """
 
     def __init__(self, parts: Sequence[ObservationPart], width: int) -> None:

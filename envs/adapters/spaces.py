@@ -376,7 +376,9 @@ def _sequence(space: spaces.Sequence, keys: tuple[Any, ...], max_rows: object) -
         raise SpaceError(f"{where}, whose rows are no Box of one axis; wrap the environment so that they are")
     own = _box(row, keys)
     if own.unbounded:
-        raise SpaceError(f"{where}, whose rows have numbers without bounds; wrap the environment so that they have some")
+        raise SpaceError(
+            f"{where}, whose rows have numbers without bounds; wrap the environment so that they have some"
+        )
     if type(max_rows) is not int or not 0 < max_rows <= MOST_NUMBERS // (1 + own.shape[0]):
         given = "which is of any length" if max_rows is None else f"and max_rows={max_rows!r} is no number of rows"
         raise SpaceError(f"{where}, {given}; write its most rows behind the address, as in NAME(max_rows=16)")

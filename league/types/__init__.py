@@ -20,7 +20,7 @@ from league.types.spaces import BoolArray as BoolArray
 from league.types.spaces import FloatArray as FloatArray
 from league.types.spaces import Mask as Mask
 from league.types.spaces import ObservationPart as ObservationPart
-from league.types.spaces import check_pointers, check_parts, check_unbounded, need_numbers, plain, unbounded_numbers
+from league.types.spaces import check_parts, check_pointers, check_unbounded, need_numbers, plain, unbounded_numbers
 
 if TYPE_CHECKING:
     import torch

@@ -149,7 +149,18 @@ def test_elements_that_the_observation_lacks_are_refused(parts: list[Any], rule:
     """Cells of images and rows of entities are counted through all parts."""
     with pytest.raises(ValueError, match=rule):
         GameSpec(
-            *("g", 1, 12, (0, 12), (0.0, 1.0), ActionSpec("discrete", (3,), pointers=(0, 6, -1)), ("r",), (), ("e",), ()),
+            *(
+                "g",
+                1,
+                12,
+                (0, 12),
+                (0.0, 1.0),
+                ActionSpec("discrete", (3,), pointers=(0, 6, -1)),
+                ("r",),
+                (),
+                ("e",),
+                (),
+            ),
             1.0,
             observation=tuple(ObservationPart(*part) for part in parts),
         )

@@ -114,15 +114,17 @@ def test_parts_become_features_by_their_kind() -> None:
 
 
 def entities_by_row(units: EntitiesPart, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Features (width,) and rows (N, channels) of one set (N, F): of the rows that are there alone, one head at a time."""
+    """Features (width,) and rows (N, channels) of a set (N, F): of the rows that are there alone, head by head."""
     there = [number for number, row in enumerate(rows) if row[0] == 1]
     out, result = torch.zeros(len(rows), units.first.out_features), torch.zeros(2 * units.first.out_features + 1)
     if there:
         x = units.first((rows[there] + 3) / 4 - 1)
         for block in units.blocks:
+            query, key, value = (y.view(len(there), units.heads, -1) for y in block.qkv(block.norm(x)).chunk(3, -1))
             heads = []
-            for query, key, value in zip(*(y.chunk(units.heads, -1) for y in block.qkv(block.norm(x)).chunk(3, -1))):
-                heads.append((query @ key.T / math.sqrt(query.shape[-1])).softmax(-1) @ value)
+            for head in range(units.heads):
+                scores = query[:, head] @ key[:, head].T / math.sqrt(query.shape[-1])
+                heads.append(scores.softmax(-1) @ value[:, head])
             x = x + block.out(torch.cat(heads, -1))
             x = x + block.mlp(x)
         out[there] = x.relu()
@@ -201,7 +203,7 @@ def test_boards_keep_their_cells_and_pictures_become_as_small(
     ids=["cells", "keys, cells", "units", "units, cells"],
 )
 def test_logits_of_actions_that_point_are_those_of_their_elements(action: ActionSpec, parts: list[int]) -> None:
-    """Each logit is that of its element and kind, or of the features alone, as a loop over the actions computes them."""
+    """Each logit is that of its element and kind, or of the features alone, as a loop over the actions computes it."""
     actor = net(action=action, encoder=False).actor
     assert isinstance(actor, PointerActor) and actor.parts == parts
     features, elements = torch.randn(3, 24), {1: torch.rand(3, 63, 16), 3: torch.rand(3, 6, 16)}
@@ -221,7 +223,12 @@ def test_logits_of_actions_that_point_are_those_of_their_elements(action: Action
 
 @pytest.mark.parametrize(
     "shape, kind, torso",
-    [((3, 3, 2), "image", "auto"), ((84, 84, 3), "image", "auto"), ((4, 3), "entities", "auto"), ((65,), "numbers", "mlp")],
+    [
+        ((3, 3, 2), "image", "auto"),
+        ((84, 84, 3), "image", "auto"),
+        ((4, 3), "entities", "auto"),
+        ((65,), "numbers", "mlp"),
+    ],
 )
 def test_auto_has_layers_for_images_and_entities(shape: tuple[int, ...], kind: Any, torso: str) -> None:
     """Without either, `auto` is `mlp`."""
