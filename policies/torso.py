@@ -95,7 +95,7 @@ def in_words(wanted: str, spec: GameSpec, width: int) -> str:
                 f" {planes.height} x {planes.across} cells"
             )
         elif part.kind == "entities":
-            words.append(f"{sides} through attention among its rows, of {channels} features, {HEAD} a head")
+            words.append(f"{sides} through attention with {channels} features a row, {HEAD} a head")
     pointers = spec.action.logit_pointers
     followed = sum(element >= 0 for each in pointed(spec.observation, pointers) for element in each.pointers)
     if followed:
