@@ -145,6 +145,8 @@ def test_absent_rows_and_the_order_of_rows_change_nothing() -> None:
 
     logits, value = played(obs)
     assert logits.isfinite().all() and value.isfinite().all()
+    policy.observe(obs).sum().backward()
+    assert all(x.grad.isfinite().all() for x in policy.observe.parameters())
     other = obs.clone()
     rows = other[:, UNITS].view(8, 6, 4)
     rows[..., 1:] = torch.where(units[..., :1] == 0, torch.full_like(rows[..., 1:], 3e38), rows[..., 1:])
