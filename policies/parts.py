@@ -177,7 +177,7 @@ class EntitiesPart(_Scaled):
         channels = channels_of(width)
         self.heads = channels // HEAD
         self.first = Linear(part.shape[1], channels)
-        self.blocks = nn.ModuleList(AttentionBlock(channels, 2 * channels) for _ in range(BLOCKS))
+        self.blocks = nn.ModuleList(AttentionBlock(channels, channels) for _ in range(BLOCKS))
         self.out = Linear(2 * channels + 1, width)
 
     def forward(self, obs: Tensor) -> Seen:
