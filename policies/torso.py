@@ -72,10 +72,9 @@ def pointed(parts: Sequence[ObservationPart] | None, pointers: Sequence[int]) ->
     found, start = [], 0
     for index, part in enumerate(parts or ()):
         stop = start + part.num_elements
-        own = tuple(element - start if start <= element < stop else -1 for element in pointers)
         is_whole = part.kind == "entities" or part.num_elements <= LARGEST_BOARD
-        if is_whole and max(own, default=-1) >= 0:
-            found.append(Pointed(index, own))
+        if is_whole and any(start <= element < stop for element in pointers):
+            found.append(Pointed(index, tuple(x - start if start <= x < stop else -1 for x in pointers)))
         start = stop
     return found
 

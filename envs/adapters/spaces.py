@@ -146,7 +146,7 @@ class Seen:
                 for key in leaf.keys:
                     value = value[key]
                 array = np.asarray(value)
-                fits = _has_shape(array, leaf) and _is_read(array, leaf)
+                fits = _has_shape(array.shape, leaf) and _is_read(array, leaf)
                 if fits:
                     with np.errstate(over="ignore"):  # what float32 does not hold becomes infinite, and is refused
                         part[:] = leaf.read(array)
@@ -173,12 +173,11 @@ def range_of(layout: tuple[ObservationPart, ...]) -> tuple[float, float]:
     return (min([-LOOSE, *(part.bounds[0] for part in layout if part.bounds)]), most)
 
 
-def _has_shape(array: npt.NDArray[Any], leaf: _Leaf) -> bool:
-    """Whether an array has its space's shape, of a `Sequence` at most its rows."""
+def _has_shape(shape: tuple[int, ...], leaf: _Leaf) -> bool:
+    """Whether it is that of the leaf's space, of a `Sequence` with at most its rows."""
     if not isinstance(leaf.space, spaces.Sequence):
-        return array.shape == leaf.space.shape
-    rows, row = array.shape[:1], array.shape[1:]
-    return (0,) <= rows <= leaf.shape[:1] and (rows == (0,) or row == leaf.space.feature_space.shape)
+        return shape == leaf.space.shape
+    return (0,) <= shape[:1] <= leaf.shape[:1] and (shape[0] == 0 or shape[1:] == leaf.space.feature_space.shape)
 
 
 def _is_read(array: npt.NDArray[Any], leaf: _Leaf) -> bool:
@@ -208,8 +207,9 @@ def _problem(leaf: _Leaf, observation: Any) -> str:
         return f"an observation{whose} that is no array of numbers, {told(value)}, where {space} is observation_space"
     if leaf.kind == "entities" and shape[:1] > leaf.shape[:1]:
         return f"an observation{whose} of {shape[0]} rows; write (max_rows={shape[0]}) or more behind the address"
-    if not _has_shape(np.empty(shape), leaf):
-        return f"an observation{whose} of shape {shape}, not {leaf.space.shape} as {space}"
+    if not _has_shape(shape, leaf):
+        wanted = "rows" if leaf.kind == "entities" else leaf.space.shape
+        return f"an observation{whose} of shape {shape}, not {wanted} as {space}"
     if not np.isfinite(numbers).all():
         number = numbers[~np.isfinite(numbers)].ravel()[0]
         return f"an observation{whose} with {number} in it, which must be finite: {told(value)}"
