@@ -256,7 +256,7 @@ def bench_torso(
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Microseconds of a decision and of a learned sample, by the game's network and by one without convolutions."""
+    """Microseconds of a decision and of a learned sample, by the game's network and by a plain one."""
     from league.bench.torso import bench_torso
     from league.config.written import as_words
     from league.printing.bars import Bar

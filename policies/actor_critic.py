@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from league.errors import ConfigError
 from league.policies.attention import CrossAttention
-from league.policies.cells import CellActor
 from league.policies.heads import make_head
 from league.policies.kernels.gathered import gathered
 from league.policies.kernels.linear import Linear, at_rest
@@ -28,8 +27,9 @@ from league.policies.kernels.lstm import lstm_cell, lstm_segment
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.opponent_encoder import OpponentEncoder, Stream
 from league.policies.parts import Parts, embed
+from league.policies.pointers import PointerActor
 from league.policies.standardiser import Standardiser
-from league.policies.torso import Torso, followed, torso_of
+from league.policies.torso import Torso, channels_of, pointed, torso_of
 from league.types import ActionSpec, GameSpec, ObservationPart, Policy, Watched
 from league.types.spaces import parts_within, plain_json
 
@@ -56,7 +56,7 @@ class Architecture:
     skip_connection: bool = False
     """Whether the heads see the LSTM's input, too."""
     torso: Torso = "mlp"
-    """`conv`: images go through convolutions; `mlp`: they are numbers like the others."""
+    """`auto`: images go through convolutions, entities through attention; `mlp`: they are numbers like the others."""
     unbounded: tuple[tuple[int, int], ...] = ()
     """The numbers of an observation that have no bounds (`GameSpec.unbounded`)."""
 
@@ -65,8 +65,7 @@ class Architecture:
         """The architecture for a game, `sizes` being the rest of the fields.
 
         Raises:
-            ConfigError: an opponent encoder is wanted, and the game shows nothing of the opponent; or convolutions, and
-                it shows no image.
+            ConfigError: an opponent encoder is wanted, and the game shows nothing of the opponent.
         """
         start, stop = spec.opponent_slice
         if sizes.get("opponent_encoder") and start == stop:
@@ -93,17 +92,17 @@ class Architecture:
         """The parts of what shows the opponent; None where the observation has none.
 
         Raises:
-            ValueError: an end of `opponent_slice` lies within an image or tokens.
+            ValueError: an end of `opponent_slice` lies within an image, tokens or entities.
         """
         return None if self.parts is None else parts_within(self.parts, *self.opponent_slice)
 
     @property
     def parts(self) -> tuple[ObservationPart, ...] | None:
         """`observation` as the network takes it."""
-        if self.observation is None or self.torso == "conv":
+        if self.observation is None or self.torso == "auto":
             return self.observation
         return tuple(
-            ObservationPart(part.name, part.start, (part.size,), bounds=part.bounds) if part.kind == "image" else part
+            ObservationPart(part.name, part.start, (part.size,), bounds=part.bounds) if part.num_elements else part
             for part in self.observation
         )
 
@@ -213,8 +212,8 @@ class ActorCritic(nn.Module):
         self.lstm = nn.LSTM(lstm_input, a.lstm_size, batch_first=True)
         if a.action.kind == "legal_tuples":  # the head makes logits of the features itself
             self.actor: nn.Module = _mlp(sizes, sizes[-1], gain=math.sqrt(2))
-        elif (planes := followed(a.parts, a.action.logit_cells, a.observation_width)) is not None:
-            self.actor = CellActor(a.action.logit_cells, planes, partial(_mlp, sizes))
+        elif a.parts is not None and (found := pointed(a.parts, a.action.logit_pointers)):
+            self.actor = PointerActor(found, a.parts, channels_of(a.observation_width), partial(_mlp, sizes))
         else:
             self.actor = _mlp(sizes, a.action.num_logits, gain=0.01)
         self.critic = _mlp(sizes, 1, gain=1.0)
@@ -251,8 +250,8 @@ class ActorCritic(nn.Module):
         greedy: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `Policy.step`."""
-        features, planes = self._step(obs, state, rows)
-        logits = self._logits(features, planes)
+        features, elements = self._step(obs, state, rows)
+        logits = self._logits(features, elements)
         action, log_prob = self.head.sample(logits, mask, generator=generator, greedy=greedy)
         return action, log_prob, self.critic(features)[:, 0].to(log_prob.dtype)
 
@@ -284,17 +283,17 @@ class ActorCritic(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `Policy.sequence`, `league.types.Capturable` and `league.types.Encoding`."""
         if self.encoder is None:
-            x, planes = self._observe(obs.transpose(0, 1))
+            x, elements = self._observe(obs.transpose(0, 1))
         else:
-            seen, planes = self._observe(obs)
-            planes = None if planes is None else planes.transpose(0, 1)
+            seen, elements = self._observe(obs)
+            elements = [each.transpose(0, 1) for each in elements]
             met = self.cross(seen, self.latents(obs, state, is_first, watched) if latents is None else latents)
             x = torch.cat([seen.transpose(0, 1), met.transpose(0, 1)], -1)
         # The LSTM and the heads go step by step: (T, B, ...).
         hidden = lstm_segment(x, state.hidden, state.cell, is_first.t(), self.lstm, most_begins)
         features = self._features(hidden, x)
         mask = None if mask is None else mask.transpose(0, 1)
-        log_prob, entropy = self.head.evaluate(self._logits(features, planes), action.transpose(0, 1), mask)
+        log_prob, entropy = self.head.evaluate(self._logits(features, elements), action.transpose(0, 1), mask)
         value = self.critic(features).squeeze(-1).to(log_prob.dtype)
         return log_prob.t(), entropy.t(), value.t()
 
@@ -327,30 +326,30 @@ class ActorCritic(nn.Module):
         start, stop = self.architecture.opponent_slice
         return self.standardised(obs)[..., start:stop]
 
-    def _step(self, obs: Tensor, state: PolicyState, rows: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """What the heads see (n, features) of one step, and the planes that the actor follows; writes `state`."""
+    def _step(self, obs: Tensor, state: PolicyState, rows: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+        """What the heads see (n, features) of one step, and the elements that actions point at; writes `state`."""
         index = slice(None) if rows is None else rows
-        x, planes = self._observe(obs)
+        x, elements = self._observe(obs)
         if self.encoder is not None:
             assert state.memory is not None
             x = torch.cat([x, self.cross(x, self.encoder.step(self.token(obs), state.memory, rows))], -1)
         hidden, cell = lstm_cell(x, state.hidden[index], state.cell[index], self.lstm)
         state.hidden[index], state.cell[index] = hidden.to(state.hidden.dtype), cell.to(state.cell.dtype)
-        return self._features(hidden, x), planes
+        return self._features(hidden, x), elements
 
-    def _observe(self, obs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Features (..., observation_width) of obs (..., obs_size), and the planes that the actor follows, if any."""
+    def _observe(self, obs: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Features (..., observation_width) of obs (..., obs_size), and the elements that actions point at, by part."""
         obs = self.standardised(obs)
-        if not isinstance(self.actor, CellActor):
-            return self.observe(obs), None
+        if not isinstance(self.actor, PointerActor):
+            return self.observe(obs), []
         embedding, activation = self.observe
         assert isinstance(embedding, Parts)
-        x, planes = embedding.with_planes(obs)
-        return activation(x), planes
+        x, elements = embedding.with_elements(obs, self.actor.parts)
+        return activation(x), elements
 
-    def _logits(self, features: Tensor, planes: Tensor | None) -> Tensor:
+    def _logits(self, features: Tensor, elements: list[Tensor]) -> Tensor:
         """(..., num_logits), or of `legal_tuples` the features that its head takes."""
-        logits: Tensor = self.actor(features) if planes is None else self.actor(features, planes)
+        logits: Tensor = self.actor(features, elements) if elements else self.actor(features)
         return logits
 
     def _features(self, hidden: Tensor, x: Tensor) -> Tensor:

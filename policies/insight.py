@@ -39,8 +39,8 @@ def look(policy: ActorCritic, obs: Tensor, state: PolicyState, mask: Tensor | No
     observation asks of that latent; means over heads. The layers below have mixed the past already, as in any
     Transformer, so it says where the network looks, not why it acts.
     """
-    features, planes = policy._step(obs, state, None)
-    logits = policy._logits(features, planes)[0]
+    features, elements = policy._step(obs, state, None)
+    logits = policy._logits(features, elements)[0]
     attention: tuple[float, ...] = ()
     if policy.encoder is not None:
         assert state.memory is not None

@@ -1,4 +1,5 @@
-"""A structured observation as features: numbers through a linear layer, boards through convolutions, tokens by tables.
+"""A structured observation as features: numbers through a linear layer, boards through convolutions, tokens by tables,
+entities through attention.
 
 The observation is one flat array; `ObservationPart` says where its parts lie. Each part becomes features of one width,
 and these are added up, which is what one linear layer over all of them side by side would give.
@@ -17,8 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from league.policies.attention import LONGEST_AXIS
+from league.policies.kernels.attention import attend, split
 from league.policies.kernels.linear import Linear
-from league.policies.torso import BLOCKS, Planes
+from league.policies.opponent_encoder import Block as AttentionBlock
+from league.policies.torso import BLOCKS, HEAD, Planes, channels_of
 from league.types import ObservationPart
 
 SQUEEZED = 8
@@ -92,6 +96,10 @@ class _Scaled(nn.Module):
         return x if self.part.bounds is None else x * self.scale + self.shift
 
 
+Seen = tuple[Tensor, Tensor | None]
+"""Features (n, width) of a part, and its elements (n, E, channels): the cells of an image, the rows of entities."""
+
+
 class NumbersPart(_Scaled):
     """A linear layer."""
 
@@ -99,10 +107,9 @@ class NumbersPart(_Scaled):
         super().__init__(part)
         self.out = Linear(part.size, width)
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """obs (n, obs_size) -> (n, width)."""
-        result: Tensor = self.out(self.of(obs))
-        return result
+    def forward(self, obs: Tensor) -> Seen:
+        """obs (n, obs_size) -> (n, width), and no elements."""
+        return self.out(self.of(obs)), None
 
 
 class ImagePart(_Scaled):
@@ -125,18 +132,67 @@ class ImagePart(_Scaled):
         self.squeeze = Linear(planes.filters, SQUEEZED)
         self.out = Linear(planes.height * planes.across * SQUEEZED, width)
 
-    def planes(self, obs: Tensor) -> Tensor:
-        """obs (n, obs_size) -> (n, height, width, filters); a picture has become smaller."""
+    def forward(self, obs: Tensor) -> Seen:
+        """obs (n, obs_size) -> (n, width), and the cells (n, E, filters); a picture has become smaller."""
         x = self.of(obs).reshape(len(obs), *self.part.shape).permute(0, 3, 1, 2)  # channels last in memory
         for convolution in self.stem:
             x = convolution(x).relu_()
-        planes: Tensor = self.blocks(self.first(x).relu_()).permute(0, 2, 3, 1)
-        return planes
+        cells = self.blocks(self.first(x).relu_()).permute(0, 2, 3, 1).flatten(1, 2)
+        return self.out(F.relu(self.squeeze(cells)).flatten(1)), cells
 
-    def forward(self, planes: Tensor) -> Tensor:
-        """planes (n, height, width, filters) -> (n, width)."""
-        result: Tensor = self.out(F.relu(self.squeeze(planes)).flatten(1))
-        return result
+
+class _Among:
+    """The rows that attend to each other (`league.policies.opponent_encoder.Past`), to those alone that are there.
+
+    Args:
+        is_there: (n, N) bool. Rows without any attend to all of them alike.
+    """
+
+    def __init__(self, is_there: Tensor, heads: int) -> None:
+        self._heads = heads
+        hidden = torch.where(is_there, 0.0, -1e9)  # finite, so that no rows at all are no NaN
+        self._hidden = hidden[:, None].expand(-1, is_there.shape[1], -1)  # (n, N, N)
+
+    def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:
+        """tokens (n, N, 3 channels) -> (n, N, 1, channels)."""
+        given = [split(x, self._heads) for x in tokens.chunk(3, -1)] + [self._hidden.to(tokens.dtype)]
+        starts = range(0, len(tokens), LONGEST_AXIS)
+        return torch.cat([attend(*(x[start : start + LONGEST_AXIS] for x in given)) for start in starts])[..., None, :]
+
+
+class EntitiesPart(_Scaled):
+    """Attention among the rows that are there, then their mean, their maximum and the share of rows that they are.
+
+    Neither attention nor a mean counts, so the share is given. Absent rows become zeros before the first layer and
+    after the last one: what they hold changes nothing. Zaheer et al. 2017, arXiv:1703.06114; Lee et al. 2019,
+    arXiv:1810.00825.
+
+    Args:
+        part: the entities.
+        width: features they become.
+    """
+
+    def __init__(self, part: ObservationPart, width: int) -> None:
+        super().__init__(part)
+        channels = channels_of(width)
+        self.heads = channels // HEAD
+        self.first = Linear(part.shape[1], channels)
+        self.blocks = nn.ModuleList(AttentionBlock(channels, channels) for _ in range(BLOCKS))
+        self.out = Linear(2 * channels + 1, width)
+
+    def forward(self, obs: Tensor) -> Seen:
+        """obs (n, obs_size) -> (n, width), and the rows (n, N, channels), of absent ones zeros."""
+        is_there = obs[:, self.part.start : self.part.stop : self.part.shape[1]] > 0.5
+        there = is_there[..., None]
+        x = self.of(obs).view(len(obs), *self.part.shape)
+        x = self.first(torch.where(there, x, 0.0))
+        among = _Among(is_there, self.heads)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, among, layer)
+        rows = F.relu(x) * there
+        count = there.sum(1).to(rows.dtype)
+        pooled = torch.cat([rows.sum(1) / count.clamp(min=1), rows.amax(1), count / self.part.shape[0]], -1)
+        return self.out(pooled), rows
 
 
 class TokensPart(nn.Module):
@@ -148,27 +204,27 @@ class TokensPart(nn.Module):
         self.table = Embedding(part.count, TABLE_WIDTH)
         self.out = Linear(part.size * TABLE_WIDTH, width)
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """obs (n, obs_size) -> (n, width). What is no token counts as the nearest one."""
+    def forward(self, obs: Tensor) -> Seen:
+        """obs (n, obs_size) -> (n, width), and no elements. What is no token counts as the nearest one."""
         index = obs[:, self.part.start : self.part.stop].long().clamp(0, self.part.count - 1)
-        result: Tensor = self.out(self.table(index).flatten(1))
-        return result
+        return self.out(self.table(index).flatten(1)), None
 
 
-KINDS = {"numbers": NumbersPart, "image": ImagePart, "tokens": TokensPart}
+KINDS = {"numbers": NumbersPart, "image": ImagePart, "tokens": TokensPart, "entities": EntitiesPart}
 
 
 class Parts(nn.Module):
     """The sum of what each part becomes.
 
-    Beside an image all begin as one linear layer over all of them would: by itself, the layer of two numbers would be
-    as loud as that of a board. Tokens beside numbers keep first weights of their own (docs/lab/experiments.md).
+    Beside an image or entities all begin as one linear layer over all of them would: by itself, the layer of two
+    numbers would be as loud as that of a board. Tokens beside numbers keep first weights of their own
+    (docs/lab/experiments.md).
     """
 
     def __init__(self, parts: Sequence[ObservationPart], width: int) -> None:
         super().__init__()
         self.parts = nn.ModuleList(KINDS[part.kind](part, width) for part in parts)
-        if not any(isinstance(part, ImagePart) for part in self.parts):
+        if not any(isinstance(part, ImagePart | EntitiesPart) for part in self.parts):
             return
         layers = [part.out for part in self.parts if isinstance(part.out, Linear)]
         size = sum(layer.in_features for layer in layers)
@@ -178,22 +234,14 @@ class Parts(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """obs (..., obs_size) -> (..., width)."""
-        return self.with_planes(obs)[0]
+        return self.with_elements(obs, ())[0]
 
-    def with_planes(self, obs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """obs (..., obs_size) -> (..., width), and the first image's planes (..., height, width, filters), if any."""
+    def with_elements(self, obs: Tensor, wanted: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
+        """obs (..., obs_size) -> (..., width), and the elements (..., E, channels) of the `wanted` parts."""
         rows, lead = obs.reshape(-1, obs.shape[-1]), obs.shape[:-1]
-        board: Tensor | None = None
-        features: list[Tensor] = []
-        for part in self.parts:
-            if isinstance(part, ImagePart):
-                planes = part.planes(rows)
-                board = planes if board is None else board
-                features.append(part(planes))
-            else:
-                features.append(part(rows))
+        features, elements = zip(*(part(rows) for part in self.parts), strict=True)
         total = functools.reduce(torch.add, features)
-        return total.view(*lead, -1), None if board is None else board.view(*lead, *board.shape[1:])
+        return total.view(*lead, -1), [elements[index].view(*lead, *elements[index].shape[1:]) for index in wanted]
 
 
 def embed(parts: Sequence[ObservationPart] | None, size: int, width: int) -> nn.Module:

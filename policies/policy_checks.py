@@ -63,6 +63,8 @@ class Checker:
             least, most = part.bounds or (low, high)
             unit = torch.rand(own.shape, generator=source)
             own[:] = (unit * part.count).floor() if part.kind == "tokens" else least + (most - least) * unit
+            if part.kind == "entities":
+                own[..., :: part.shape[1]] = unit[..., :: part.shape[1]].round()
         self.obs = obs.to(self.device)
         self.mask = self._masks(source).to(self.device)
         self.is_first = torch.rand(rows, steps, generator=source) < 0.2

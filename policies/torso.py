@@ -6,19 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from league.errors import ConfigError
 from league.types import GameSpec, ObservationPart
-from league.types.spaces import board_of
 
-Torso = Literal["mlp", "conv"]
+Torso = Literal["auto", "mlp"]
 
-MOST_FILTERS = 64
-"""Channels of convolutions: a quarter of the agent's `observation_width`, in sixteens (a processor's vectors hold as
-many), from 16 up to these."""
+HEAD = 16
+"""Features of a head of attention among entities; a processor's vectors hold as many."""
+MOST_CHANNELS = 64
+"""Channels of convolutions and features of an entity: a quarter of the agent's `observation_width`, in sixteens, from
+16 up to these."""
 LARGEST_BOARD = 400
 """Cells: a larger image is a picture, whose sides strided convolutions halve until it is as small."""
 BLOCKS = 1
-"""Residual blocks of two convolutions each."""
+"""Residual blocks: of two convolutions each, or of attention and a feed-forward layer."""
+
+
+def channels_of(width: int) -> int:
+    """Numbers for each cell or entity in a network of that `observation_width`."""
+    return min(MOST_CHANNELS, max(1, width // (4 * HEAD)) * HEAD)
 
 
 @dataclass(frozen=True)
@@ -40,52 +45,58 @@ class Planes:
         halvings = 0
         while height * across > LARGEST_BOARD:
             height, across, halvings = -(-height // 2), -(-across // 2), halvings + 1
-        filters = min(MOST_FILTERS, max(1, width // 64) * 16)
-        return cls(height, across, filters, halvings)
+        return cls(height, across, channels_of(width), halvings)
+
+
+@dataclass(frozen=True)
+class Pointed:
+    """A part of the observation whose elements actions point at."""
+
+    part: int
+    """Its index among the parts."""
+    pointers: tuple[int, ...]
+    """The element of each logit, -1 for those that point at none of this part."""
 
 
 def torso_of(wanted: str, spec: GameSpec) -> Torso:
-    """What `agent.torso` means for a game.
+    """What `agent.torso` gives a game: `mlp` also where it shows neither images nor entities."""
+    has_elements = any(part.num_elements for part in spec.observation or ())
+    return "auto" if has_elements and wanted == "auto" else "mlp"
 
-    Raises:
-        ConfigError: convolutions are wanted, and the game shows no image.
+
+def pointed(parts: Sequence[ObservationPart] | None, pointers: Sequence[int]) -> list[Pointed]:
+    """The parts that actions point at, by the elements of all logits (`ActionSpec.logit_pointers`).
+
+    Without a picture, whose cells strides have merged.
     """
-    has_image = any(part.kind == "image" for part in spec.observation or ())
-    if wanted == "conv" and not has_image:
-        raise ConfigError(
-            f"agent.torso=conv: {spec.name} shows no image; pass --set agent.torso=auto, or let its GameSpec have an"
-            f" ObservationPart of kind image"
-        )
-    return "conv" if has_image and wanted != "mlp" else "mlp"
-
-
-def followed(parts: Sequence[ObservationPart] | None, cells: Sequence[int], width: int) -> Planes | None:
-    """The planes whose cells the actor follows: those of the first image, where actions name cells (`cells`) and no
-    stride has merged them; else None."""
-    image = board_of(parts or ())
-    planes = None if image is None or not cells else Planes.of(image, width)
-    return None if planes is None or planes.halvings else planes
+    found, start = [], 0
+    for index, part in enumerate(parts or ()):
+        stop = start + part.num_elements
+        is_whole = part.kind == "entities" or part.num_elements <= LARGEST_BOARD
+        if is_whole and any(start <= element < stop for element in pointers):
+            found.append(Pointed(index, tuple(x - start if start <= x < stop else -1 for x in pointers)))
+        start = stop
+    return found
 
 
 def in_words(wanted: str, spec: GameSpec, width: int) -> str:
-    """What `agent.torso` gives a game, and how large it is.
-
-    Raises:
-        ConfigError: as `torso_of`.
-    """
+    """What `agent.torso` gives a game, and how large it is."""
     if torso_of(wanted, spec) == "mlp":
         return f"mlp: {spec.obs_size} numbers to {width} features"
-    words = []
+    words, channels = [], channels_of(width)
     for part in spec.observation or ():
+        sides = f"{part.name} of {' x '.join(map(str, part.shape))}"
         if part.kind == "image":
             planes = Planes.of(part, width)
             number = planes.halvings + 1 + 2 * BLOCKS
-            sides = " x ".join(map(str, part.shape))
             words.append(
-                f"{part.name} of {sides} through {number} convolutions of {planes.filters} channels, the last on"
+                f"{sides} through {number} convolutions of {channels} channels, the last on"
                 f" {planes.height} x {planes.across} cells"
             )
-    cells = spec.action.logit_cells
-    if followed(spec.observation, cells, width) is not None:
-        words.append(f"{sum(cell >= 0 for cell in cells)} of {len(cells)} logits follow their cells")
-    return f"conv: {'; '.join(words)}"
+        elif part.kind == "entities":
+            words.append(f"{sides} through attention with {channels} features a row, {HEAD} a head")
+    pointers = spec.action.logit_pointers
+    followed = sum(element >= 0 for each in pointed(spec.observation, pointers) for element in each.pointers)
+    if followed:
+        words.append(f"{followed} of {len(pointers)} logits point at elements")
+    return "; ".join(words)

@@ -682,12 +682,12 @@ def test_gates_that_cannot_be_are_refused(case: str, call: Call, unchanged: Path
     need_refusal(call("gate", *arguments, cwd=unchanged), 2, *words)
 
 
-def test_bench_torso_compares_with_a_network_without_convolutions(call: Call, tmp_path: Path) -> None:
+def test_bench_torso_compares_with_a_plain_network(call: Call, tmp_path: Path) -> None:
     """`bench torso` times a decision and a learned sample of both, and says what the game's torso is."""
     pytest.importorskip("pyspiel")
-    given = ("--env", "openspiel:tic_tac_toe", "--agent", "small", "--set", "agent.torso=conv")
+    given = ("--env", "openspiel:tic_tac_toe", "--agent", "small")
     found = call("bench", "torso", *given, "--rows", "4", "--repeats", "1", "--json", cwd=tmp_path).json
-    assert found["torso"].startswith("conv: board of 3 x 3 x 3") and found["parameters"] != found["mlp_parameters"]
+    assert found["torso"].startswith("board of 3 x 3 x 3") and found["parameters"] != found["mlp_parameters"]
     for what in ("play", "learn"):
         assert found[f"{what}_microseconds"] > 0 and found[f"mlp_{what}_microseconds"] > 0
         assert found[f"{what}_ratio"] > 0

@@ -133,19 +133,18 @@ def test_completion_is_silent_and_light(
 
 
 def test_settings_say_what_sees_the_observation(call: Call) -> None:
-    """Below `torso`, in its section and as JSON: its kind, its sizes, and how many actions follow cells."""
+    """Below `torso`, in its section and as JSON: its layers, their sizes, and how many actions point at cells."""
     pytest.importorskip("pyspiel")
-    board = "conv: board of 5 x 6 x 3 through 3 convolutions of 16 channels, the last on 5 x 6 cells"
+    board = "board of 5 x 6 x 3 through 3 convolutions of 16 channels, the last on 5 x 6 cells"
     flat = "mlp: 92 numbers to 64 features"
     given = ("--env", "openspiel:clobber", "--agent", "small")
-    assert f'torso = "auto"\n# {board}; 120 of 120 logits follow their cells\n' in call("settings", *given).out
+    assert f'torso = "auto"\n# {board}; 120 of 120 logits point at elements\n' in call("settings", *given).out
     one = call("settings", "agent.torso", *given, "--json").json["settings"][0]
     assert one["value"] == "auto" and one["note"].startswith(board)
     assert f'torso = "mlp"\n# {flat}\n' in call("settings", *given, "--set", "agent.torso=mlp").out
     large = call("settings", "--env", "openspiel:hex", "--agent", "small").out
-    assert 'torso = "auto"\n# conv: board of 11 x 11 x 9' in large
+    assert 'torso = "auto"\n# board of 11 x 11 x 9' in large
     assert "mlp: 64 numbers to 256 features" in call("settings", "--env", "brawl").out
-    need_refusal(call("settings", "--env", "brawl", "--set", "agent.torso=conv"), 2, "agent.torso=conv", "no image")
 
 
 def test_settings_are_explained_with_bounds(call: Call, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

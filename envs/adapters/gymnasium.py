@@ -24,7 +24,7 @@ from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.solo import REWARD, WORLD, Copy, Facts, MaskedSoloMatch, SoloMatch
-from league.envs.adapters.spaces import Acts, Seen
+from league.envs.adapters.spaces import MAX_ROWS, Acts, Seen
 from league.envs.match import Match, MatchGame
 from league.envs.mixtures import choices_of
 from league.errors import ConfigError, nearest
@@ -39,6 +39,8 @@ Limit = Annotated[int, Field(ge=1, le=1_000_000)]
 
 def open(rest: str, module: ModuleType | None = None) -> MatchGame:
     """The game that `gymnasium:REST` names: `[MODULE:]ID` or `FILE.py[:CLASS]`, and keywords in brackets if need be.
+
+    The keyword `max_rows` is the adapter's own (`Seen`).
 
     module: the one of MODULE or FILE, where it has run already.
 
@@ -80,6 +82,7 @@ class _Environment:
 
     def __init__(self, where: str, spec: EnvSpec, keywords: Mapping[str, Any]) -> None:
         self._where, self._spec, self._keywords = where, spec, dict(keywords)
+        self._max_rows = self._keywords.pop(MAX_ROWS, None)
         self.limit = spec.max_episode_steps or STEP_LIMIT
         self.defaults: Mapping[str, Any] = {}
         self.metadata: Mapping[str, Any] = {}
@@ -112,7 +115,7 @@ class _Environment:
         def look() -> tuple[Facts, Callable[[], Copy], bool]:
             env = make(None)
             self.metadata = env.metadata
-            seen, acts = Seen(env.observation_space), Acts(env.action_space)
+            seen, acts = Seen(env.observation_space, self._max_rows), Acts(env.action_space)
             remembers = has_box2d(env)
             env.close()
             rate = float(self.metadata.get("render_fps") or FRAME_RATE)

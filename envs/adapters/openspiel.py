@@ -330,7 +330,7 @@ def _board(game: Any, kind: Any, unbounded: tuple[tuple[int, int], ...]) -> dict
         return {"planes": None}
     found = {"planes": board, "observation": parts_of(board)}
     cells = cells_of(game, board, _TENSORS[kind.provides_information_state_tensor])
-    return found | ({"action": ActionSpec("multi_discrete", (len(cells),), cells=cells)} if cells else {})
+    return found | ({"action": ActionSpec("multi_discrete", (len(cells),), pointers=cells)} if cells else {})
 
 
 def _name(game: Any, kind: Any) -> str:

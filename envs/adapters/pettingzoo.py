@@ -30,7 +30,7 @@ from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.roles import Deeds, Views
-from league.envs.adapters.spaces import Acts, Seen, range_of, spec_parts
+from league.envs.adapters.spaces import MAX_ROWS, Acts, Seen, range_of, spec_parts
 from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table, agents_of
 from league.envs.match import Match, MatchGame
 from league.envs.mixtures import choices_of
@@ -180,7 +180,7 @@ def _legal(match: ZooMatch, seat: int) -> Any:
 
 def open(rest: str, module: ModuleType | None = None) -> MatchGame:
     """The game that `pettingzoo:REST` names: `[FAMILY/]NAME`, `MODULE[:CLASS]` or `FILE.py[:CLASS]`, and keywords in
-    brackets if need be.
+    brackets if need be. The keyword `max_rows` is the adapter's own (`Seen`).
 
     module: the one of MODULE or FILE, where it has run already.
 
@@ -220,6 +220,7 @@ class _Environment:
 
     def __init__(self, where: str, makers: list[Callable[..., Any]], keywords: Mapping[str, Any]) -> None:
         self._where, self._makers, self._keywords = where, makers, dict(keywords)
+        self._max_rows = self._keywords.pop(MAX_ROWS, None)
         self.defaults: Mapping[str, Any] = {}
         self.metadata: Mapping[str, Any] = {}
         self._known: dict[str, Facts] = {}
@@ -273,7 +274,7 @@ class _Environment:
                 f"env={self._where}: it is for {len(agents)} agents; take one for two, or name keywords that make it"
                 f" so, as in NAME(num_players=2); its own are {', '.join(self._counts()) or 'none'}"
             )
-        views = Views(*(Seen(env.observation_space(agent)) for agent in agents))
+        views = Views(*(Seen(env.observation_space(agent), self._max_rows) for agent in agents))
         deeds = Deeds(*(Acts(env.action_space(agent)) for agent in agents))
         rate = float(env.metadata.get("render_fps") or FRAME_RATE)
         is_parallel = not hasattr(env, "last")

@@ -2,7 +2,7 @@
 
 Numbers with finite bounds become [-1, 1]. Numbers without bounds, or whose bounds say nothing (`WIDE`), stay as they
 are, and the spec marks them (`GameSpec.unbounded`). Bytes of an image become [0, 1]. Keys are 0 and 1, choices are
-tokens. A board of few kinds of whole numbers becomes a plane a kind.
+tokens. A board of few kinds of whole numbers becomes a plane a kind. A `Sequence` becomes entities.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ SMALLEST_SIDE = 3
 MOST_CODES = 16
 """A board of whole numbers of at most 16 kinds is seen as one plane a kind."""
 MOST_CHOICES = 2**15
+MAX_ROWS = "max_rows"
+"""The keyword behind an address that says how many rows a `Sequence` has at most."""
 WHOLE = "observation"
 """The name of an observation that has no parts."""
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
@@ -84,16 +86,17 @@ class Seen:
 
     Args:
         space: of the observations; an `action_mask` in a Dict is left out.
+        max_rows: rows of each `Sequence` in it, at most.
 
     Raises:
         SpaceError: there is no such observation here.
     """
 
-    def __init__(self, space: spaces.Space[Any]) -> None:
+    def __init__(self, space: spaces.Space[Any], max_rows: object = None) -> None:
         _need_space("observation_space", space, MOST_NUMBERS)
         self.has_mask = isinstance(space, spaces.Dict) and MASK in space.spaces
         """Whether each observation brings what is legal."""
-        self._leaves = [leaf for leaf in _leaves(space, ()) if np.prod(leaf.shape)]
+        self._leaves = [leaf for leaf in _leaves(space, (), max_rows) if np.prod(leaf.shape)]
         sizes = [int(np.prod(leaf.shape)) for leaf in self._leaves]
         if not sizes:
             raise SpaceError(f"the observation space {_told(space)} has nothing in it")
@@ -143,7 +146,7 @@ class Seen:
                 for key in leaf.keys:
                     value = value[key]
                 array = np.asarray(value)
-                fits = array.shape == leaf.space.shape and _is_read(array, leaf)
+                fits = _has_shape(array.shape, leaf) and _is_read(array, leaf)
                 if fits:
                     with np.errstate(over="ignore"):  # what float32 does not hold becomes infinite, and is refused
                         part[:] = leaf.read(array)
@@ -157,16 +160,24 @@ class Seen:
 
 
 def spec_parts(layout: tuple[ObservationPart, ...]) -> tuple[ObservationPart, ...]:
-    """The parts of a spec's observation: empty where all are numbers, which may leave their space's bounds."""
+    """The parts of a spec's observation: empty where all are numbers, which may leave their space's bounds, as those of
+    entities may."""
     if all(part.kind == "numbers" for part in layout):
         return ()
-    return tuple(replace(part, bounds=None) if part.kind == "numbers" else part for part in layout)
+    return tuple(replace(part, bounds=None) if part.kind in ("numbers", "entities") else part for part in layout)
 
 
 def range_of(layout: tuple[ObservationPart, ...]) -> tuple[float, float]:
     """The least and the greatest number of a layout."""
     most = max([LOOSE, *(part.count - 1.0 if part.bounds is None else part.bounds[1] for part in layout)])
     return (min([-LOOSE, *(part.bounds[0] for part in layout if part.bounds)]), most)
+
+
+def _has_shape(shape: tuple[int, ...], leaf: _Leaf) -> bool:
+    """Whether it is that of the leaf's space, of a `Sequence` with at most its rows."""
+    if not isinstance(leaf.space, spaces.Sequence):
+        return shape == leaf.space.shape
+    return (0,) <= shape[:1] <= leaf.shape[:1] and (shape[0] == 0 or shape[1:] == leaf.space.feature_space.shape)
 
 
 def _is_read(array: npt.NDArray[Any], leaf: _Leaf) -> bool:
@@ -194,8 +205,11 @@ def _problem(leaf: _Leaf, observation: Any) -> str:
         shape, numbers = array.shape, array.astype(np.float64)
     except UNREADABLE:
         return f"an observation{whose} that is no array of numbers, {told(value)}, where {space} is observation_space"
-    if shape != leaf.space.shape:
-        return f"an observation{whose} of shape {shape}, not {leaf.space.shape} as {space}"
+    if leaf.kind == "entities" and shape[:1] > leaf.shape[:1]:
+        return f"an observation{whose} of {shape[0]} rows; write (max_rows={shape[0]}) or more behind the address"
+    if not _has_shape(shape, leaf):
+        wanted = "rows" if leaf.kind == "entities" else leaf.space.shape
+        return f"an observation{whose} of shape {shape}, not {wanted} as {space}"
     if not np.isfinite(numbers).all():
         number = numbers[~np.isfinite(numbers)].ravel()[0]
         return f"an observation{whose} with {number} in it, which must be finite: {told(value)}"
@@ -317,14 +331,16 @@ def _size(space: spaces.Space[Any]) -> int:
     return math.prod(space.shape or ())
 
 
-def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
+def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...], max_rows: object) -> Iterator[_Leaf]:
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
             if keys or key != MASK:
-                yield from _leaves(part, (*keys, key))
+                yield from _leaves(part, (*keys, key), max_rows)
     elif isinstance(space, spaces.Tuple):
         for number, part in enumerate(space.spaces):
-            yield from _leaves(part, (*keys, number))
+            yield from _leaves(part, (*keys, number), max_rows)
+    elif isinstance(space, spaces.Sequence):
+        yield _sequence(space, keys, max_rows)
     elif isinstance(space, spaces.Box):
         yield _box(space, keys)
     elif isinstance(space, spaces.Discrete):
@@ -349,8 +365,33 @@ def _leaves(space: spaces.Space[Any], keys: tuple[Any, ...]) -> Iterator[_Leaf]:
     else:
         raise SpaceError(
             f"the observation space has {_told(space)}, whose size is not fixed or which is none of Box, Discrete,"
-            f" MultiDiscrete, MultiBinary, Dict and Tuple"
+            f" MultiDiscrete, MultiBinary, Sequence, Dict and Tuple"
         )
+
+
+def _sequence(space: spaces.Sequence, keys: tuple[Any, ...], max_rows: object) -> _Leaf:
+    """Entities: 1, then the numbers of a row."""
+    row, where = space.feature_space, f"the observation space has {_told(space)}"
+    if not isinstance(row, spaces.Box) or len(row.shape) > 1 or not np.prod(row.shape):
+        raise SpaceError(f"{where}, whose rows are no Box of one axis; wrap the environment so that they are")
+    own = _box(row, keys)
+    if own.unbounded:
+        raise SpaceError(
+            f"{where}, whose rows have numbers without bounds; wrap the environment so that they have some"
+        )
+    if type(max_rows) is not int or not 0 < max_rows <= MOST_NUMBERS // (1 + own.shape[0]):
+        given = "which is of any length" if max_rows is None else f"and max_rows={max_rows!r} is no number of rows"
+        raise SpaceError(f"{where}, {given}; write its most rows behind the address, as in NAME(max_rows=16)")
+    shape = (max_rows, 1 + own.shape[0])
+
+    def rows(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        found = np.zeros(shape)
+        found[: len(x), 0] = 1
+        for number, each in enumerate(x):
+            found[number, 1:] = own.read(each)
+        return found.ravel()
+
+    return replace(own, kind="entities", shape=shape, read=rows, space=space)
 
 
 def _tokens(keys: tuple[Any, ...], shape: tuple[int, ...], count: int, read: Read, space: spaces.Space[Any]) -> _Leaf:

@@ -1,4 +1,4 @@
-"""How fast the network of a game plays and learns, beside one that takes boards and pictures for numbers."""
+"""How fast the network of a game plays and learns, beside one that takes images and entities for numbers."""
 
 from __future__ import annotations
 

@@ -113,9 +113,9 @@ class AgentConfig(Section):
     """Learned queries that read the history."""
     observation_width: Width
     """Features of the embedded observation."""
-    torso: Literal["auto", "mlp", "conv"]
-    """What sees boards and pictures: residual convolutions, whose planes also give actions that name cells their logits
-    ("conv"), or a linear layer as for other numbers ("mlp"); "auto": "conv" where the game shows an image."""
+    torso: Literal["auto", "mlp"]
+    """What sees images and entities. "auto": residual convolutions and attention, which also give actions that point at
+    a cell or an entity their logits. "mlp": a linear layer, as for other numbers."""
     lstm_size: Width
     """Features of the LSTM's state."""
     skip_connection: bool

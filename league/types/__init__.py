@@ -20,7 +20,7 @@ from league.types.spaces import BoolArray as BoolArray
 from league.types.spaces import FloatArray as FloatArray
 from league.types.spaces import Mask as Mask
 from league.types.spaces import ObservationPart as ObservationPart
-from league.types.spaces import check_cells, check_parts, check_unbounded, need_numbers, plain, unbounded_numbers
+from league.types.spaces import check_parts, check_pointers, check_unbounded, need_numbers, plain, unbounded_numbers
 
 if TYPE_CHECKING:
     import torch
@@ -168,7 +168,7 @@ class GameSpec:
                 raise ValueError(f"observation={self.observation!r} must be a tuple of ObservationPart")
             check_parts(self.observation, self.obs_size)
         parts = self.observation or ()
-        check_cells(self.action, parts)
+        check_pointers(self.action, parts)
         if self.unbounded is None:
             object.__setattr__(self, "unbounded", unbounded_numbers(self.obs_size, self.obs_range, parts))
         elif not isinstance(self.unbounded, tuple):

@@ -17,9 +17,11 @@ Mask = npt.NDArray[Any]
 
 Kind = Literal["discrete", "multi_discrete", "multi_binary", "legal_tuples", "box", "mixture"]
 KINDS: tuple[str, ...] = get_args(Kind)
+PartKind = Literal["numbers", "image", "tokens", "entities"]
+PART_KINDS: tuple[str, ...] = get_args(PartKind)
 FIELDS = {"legal_tuples": ("choices", "max_tuples"), "box": ("bounds",), "mixture": ("parts", "names")}
-"""Kind -> the fields that it has; the others have `choices` and `cells`."""
-LATER = ("max_tuples", "bounds", "parts", "names", "cells")
+"""Kind -> the fields that it has; the others have `choices` and `pointers`."""
+LATER = ("max_tuples", "bounds", "parts", "names", "pointers")
 """Fields of an `ActionSpec` that older manifests do not have; they are written only where they say something."""
 LARGEST = float(np.finfo(np.float32).max)
 """The greatest float32."""
@@ -73,20 +75,21 @@ class ActionSpec:
     """Of a `mixture`."""
     names: tuple[str, ...] = ()
     """Of a `mixture`'s parts, where they have names."""
-    cells: tuple[int, ...] = ()
-    """Of choices and keys that act on cells of a board: each one's cell, counted row by row in the first image of the
-    observation; -1 names none, such as a pass. Several may act on one cell: the n-th ones of all cells then mean the
-    same move, such as a step to the left. Empty: none names a cell."""
+    pointers: tuple[int, ...] = ()
+    """Of choices and keys that act on elements of the observation, which are cells of an image and rows of entities:
+    the element that each one acts on. Elements are counted through the parts in their order, an image's cells row by
+    row; -1 names none, such as a pass. Several may act on one element: the n-th ones of all elements then mean the same
+    move, such as a step to the left. Empty: none names an element."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"action kind {self.kind!r} is none of {', '.join(KINDS)}")
         self._make_plain()
-        has = FIELDS.get(self.kind, ("choices", "cells"))
+        has = FIELDS.get(self.kind, ("choices", "pointers"))
         for name in ("choices", *LATER):
             if name not in has and getattr(self, name):
                 raise ValueError(f"action.{name}={getattr(self, name)!r}: an action of kind {self.kind} has none")
-        problem = getattr(self, f"_problem_of_{self.kind}", str)() or self._problem_of_cells()
+        problem = getattr(self, f"_problem_of_{self.kind}", str)() or self._problem_of_pointers()
         if problem:
             raise ValueError(f"action {problem}")
 
@@ -96,7 +99,7 @@ class ActionSpec:
             if name != "max_tuples" and not isinstance(getattr(self, name), tuple):
                 what = "one number of choices for each part" if name == "choices" else "one for each"
                 raise ValueError(f"action {name}={getattr(self, name)!r} must be a tuple: {what}")
-        for name in ("choices", "max_tuples", "cells"):
+        for name in ("choices", "max_tuples", "pointers"):
             need_numbers(f"action {name}", getattr(self, name), int)
         for i, pair in enumerate(self.bounds):
             need_numbers(f"action bounds[{i}]", pair, float)
@@ -122,13 +125,14 @@ class ActionSpec:
                 return f"bounds={(low, high)}: must be from one finite float32 to a greater one"
         return ""
 
-    def _problem_of_cells(self) -> str:
-        if self.cells and (len(self.cells) != self.num_logits or not any(cell >= 0 for cell in self.cells)):
+    def _problem_of_pointers(self) -> str:
+        if self.pointers and (len(self.pointers) != self.num_logits or max(self.pointers) < 0):
             return (
-                f"cells has {len(self.cells)} entries; name the cell of each of {self.num_logits} choices, -1 for none"
+                f"pointers has {len(self.pointers)} entries; name the element of each of {self.num_logits} choices, -1"
+                f" for none"
             )
-        if any(cell < -1 for cell in self.cells):
-            return f"cells={min(self.cells)}: a cell is counted from 0, and -1 names none"
+        if min(self.pointers, default=-1) < -1:
+            return f"pointers={min(self.pointers)}: elements are counted from 0, and -1 names none"
         return ""
 
     def _problem_of_mixture(self) -> str:
@@ -153,11 +157,11 @@ class ActionSpec:
         return sum(len(leaf.bounds or leaf.choices) for leaf in self.leaves)
 
     @property
-    def logit_cells(self) -> tuple[int, ...]:
-        """The cell that each logit acts on, -1 for none; empty where none names a cell."""
-        if not any(leaf.cells for leaf in self.leaves):  # there may be 10^9 logits
+    def logit_pointers(self) -> tuple[int, ...]:
+        """The element that each logit acts on, -1 for none; empty where none names one."""
+        if not any(leaf.pointers for leaf in self.leaves):  # there may be 10^9 logits
             return ()
-        return tuple(cell for leaf in self.leaves for cell in leaf.cells or (-1,) * leaf.num_logits)
+        return tuple(element for leaf in self.leaves for element in leaf.pointers or (-1,) * leaf.num_logits)
 
     @property
     def num_logits(self) -> int:
@@ -309,6 +313,9 @@ class ObservationPart:
     `numbers`: of any meaning. `image`: (height, width, channels), a board or a picture, seen by residual convolutions.
     `tokens`: whole numbers from 0 to `count` - 1, each a name of something (a card, a piece), looked up in a learned
     table.
+    `entities`: (rows, numbers), a set of at most so many units, cards or bullets, a row each, seen by attention among
+    the rows. The first number of a row is 1 where it holds an entity and 0 where it is absent (a row of zeros may be
+    an entity, so the game has to say it). What else an absent row holds, and the order of rows, mean nothing.
 
     Raises:
         ValueError: a shape, count or bounds that the kind cannot have.
@@ -317,12 +324,12 @@ class ObservationPart:
     name: str
     start: int
     shape: tuple[int, ...]
-    kind: Literal["numbers", "image", "tokens"] = "numbers"
+    kind: PartKind = "numbers"
     count: int = 0
     """Of `tokens`: how many there are; else 0."""
     bounds: tuple[float, float] | None = None
-    """The least and the greatest of numbers or of an image; the network scales them to [-1, 1]. None: the spec's
-    `obs_range`, unscaled; of numbers see `GameSpec.unbounded`."""
+    """The least and the greatest of numbers, of an image or of entities; the network scales them to [-1, 1]. None: the
+    spec's `obs_range`, unscaled; of numbers see `GameSpec.unbounded`."""
 
     def __post_init__(self) -> None:
         where = f"observation part {self.name!r}"
@@ -338,10 +345,12 @@ class ObservationPart:
                 raise ValueError(f"{where}: bounds={self.bounds!r} must be (least, greatest)")
         if self.start < 0 or not self.size or any(size < 1 for size in self.shape):
             raise ValueError(f"{where}: start={self.start} and shape={self.shape} must be of positive sizes")
-        if self.kind not in ("numbers", "image", "tokens"):
-            raise ValueError(f"{where}: kind={self.kind!r} is none of numbers, image, tokens")
+        if self.kind not in PART_KINDS:
+            raise ValueError(f"{where}: kind={self.kind!r} is none of {', '.join(PART_KINDS)}")
         if self.kind == "image" and len(self.shape) != 3:
             raise ValueError(f"{where}: shape={self.shape}: an image has (height, width, channels)")
+        if self.kind == "entities" and (len(self.shape) != 2 or self.shape[1] < 2):
+            raise ValueError(f"{where}: shape={self.shape}: entities have (rows, numbers), and of numbers at least 2")
         if (self.count > 0) != (self.kind == "tokens") or self.count > MOST_CHOICES[np.dtype(np.float32)]:
             raise ValueError(f"{where}: count={self.count}: tokens have 1 to 2^24, other kinds 0")
         if self.bounds is None:
@@ -349,6 +358,8 @@ class ObservationPart:
         low, high = self.bounds
         if self.kind == "tokens" or not -LARGEST <= low < high <= LARGEST:
             raise ValueError(f"{where}: bounds={self.bounds}: must be from a number to a greater one, of tokens None")
+        if self.kind == "entities" and not low <= 0 < 1 <= high:
+            raise ValueError(f"{where}: bounds={self.bounds}: those of entities include 0 and 1, absent and present")
 
     @property
     def size(self) -> int:
@@ -360,15 +371,26 @@ class ObservationPart:
         """The index after its last number."""
         return self.start + self.size
 
+    @property
+    def num_elements(self) -> int:
+        """How many elements actions can point at: cells of an image, rows of entities."""
+        return math.prod(self.shape[:-1]) if self.kind in ("image", "entities") else 0
+
     def problem(self, obs: npt.NDArray[Any]) -> str:
         """What obs (..., obs_size) has here that cannot be, in words; empty where there is nothing of it."""
         x = obs[..., self.start : self.stop]
         low, high = (0, self.count - 1) if self.kind == "tokens" else self.bounds or (-np.inf, np.inf)
         bad = ~((low <= x) & (x <= high)) | ((x != np.floor(x)) if self.kind == "tokens" else False)
         if not bad.any():
-            return ""
+            return self._problem_of_entities(x) if self.kind == "entities" else ""
         what = f"tokens are whole numbers from {low} to {high}" if self.kind == "tokens" else f"bounds={self.bounds}"
         return f"part {self.name!r} has {x[bad].ravel()[0]:g}; its {what}"
+
+    def _problem_of_entities(self, x: npt.NDArray[Any]) -> str:
+        there = x[..., :: self.shape[1]]
+        bad = (there != 0) & (there != 1)
+        what = "the first number of a row is 1 where it holds an entity, else 0"
+        return f"part {self.name!r} has {there[bad].ravel()[0]:g}; {what}" if bad.any() else ""
 
     def of(self, obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A copy of the part (..., *shape) of obs (..., obs_size): int64 for tokens, else as it is."""
@@ -393,25 +415,17 @@ def check_parts(parts: Sequence[ObservationPart], obs_size: int) -> None:
         raise ValueError(f"two observation parts have one name: {', '.join(part.name for part in parts)}")
 
 
-def board_of(parts: Sequence[ObservationPart]) -> ObservationPart | None:
-    """The part whose cells actions name: the first image; None without one."""
-    return next((part for part in parts if part.kind == "image"), None)
-
-
-def check_cells(action: ActionSpec, parts: Sequence[ObservationPart]) -> None:
-    """Refuses an action's cells that the observation does not have.
+def check_pointers(action: ActionSpec, parts: Sequence[ObservationPart]) -> None:
+    """Refuses an action's elements that the observation does not have.
 
     Raises:
-        ValueError: with the cell.
+        ValueError: with the element.
     """
-    board, highest = board_of(parts), max(action.logit_cells, default=-1)
-    if highest >= 0 and board is None:
-        raise ValueError("action cells name cells of a board; let the observation have a part of kind image")
-    if board is not None and highest >= board.shape[0] * board.shape[1]:
-        height, width, _ = board.shape
+    highest, elements = max(action.logit_pointers, default=-1), sum(part.num_elements for part in parts)
+    if highest >= elements:
         raise ValueError(
-            f"action cells={highest}: the observation part {board.name!r} has {height} x {width} cells, from 0 to"
-            f" {height * width - 1}"
+            f"action pointers={highest}: the observation has {elements} elements (cells of its images and rows of its"
+            f" entities), counted from 0"
         )
 
 
@@ -419,7 +433,7 @@ def parts_within(parts: Sequence[ObservationPart], start: int, stop: int) -> tup
     """The parts of the numbers [start, stop), counted from `start`; of `numbers` also what lies in it of a part.
 
     Raises:
-        ValueError: an end lies within an image or tokens.
+        ValueError: an end lies within an image, tokens or entities.
     """
     found = []
     for part in parts:

@@ -326,6 +326,77 @@ def test_tables_of_features_are_no_boards(space: Any) -> None:
     assert not Seen(space).parts
 
 
+BULLETS = library.spaces.Box(np.array([0, -10], np.float32), np.array([4, 10], np.float32))
+
+
+@pytest.mark.parametrize("is_stacked", [False, True])
+def test_a_sequence_becomes_entities(is_stacked: bool) -> None:
+    """A 1 and the numbers of each row, as far as it goes; none at all is all zeros."""
+    space = library.spaces.Dict({"bullets": library.spaces.Sequence(BULLETS, stack=is_stacked)})
+    seen = Seen(space, 3)
+    (part,) = seen.parts
+    assert (part.name, part.kind, part.shape, part.bounds) == ("bullets", "entities", (3, 3), None)
+    rows = np.array([[4, -10], [1, 5]], np.float32)
+    for given in (rows, tuple(rows), rows.tolist()):
+        flat = seen.flat({"bullets": given})
+        assert part.of(flat).tolist() == [[1, 1, -1], [1, -0.5, 0.5], [0, 0, 0]] and not part.problem(flat)
+    for nothing in ((), np.zeros((0, 2), np.float32)):
+        assert not seen.flat({"bullets": nothing}).any()
+    space.seed(0)
+    for _ in range(20):
+        sample = space.sample()
+        if len(sample["bullets"]) <= 3:
+            assert (part.of(seen.flat(sample))[:, 0] == np.arange(3).__lt__(len(sample["bullets"]))).all()
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        (np.zeros((4, 2)), r"with 'bullets' of 4 rows; write \(max_rows=4\) or more behind the address"),
+        (np.zeros((2, 3)), r"of shape \(2, 3\)"),
+        (np.zeros(2), r"of shape \(2,\)"),
+        (np.full((1, 2), 90.0), "outside Sequence"),
+        (np.full((1, 2), np.nan), "nan in it, which must be finite"),
+        ([[1.0, 2.0], [3.0]], "no array of numbers"),
+        (3, r"of shape \(\)"),
+    ],
+)
+def test_rows_that_are_not_of_their_sequence_are_refused(given: Any, words: str) -> None:
+    """Too many, of another length, or outside their space."""
+    seen = Seen(library.spaces.Dict({"bullets": library.spaces.Sequence(BULLETS)}), 3)
+    with pytest.raises(ReplyError, match=words):
+        seen.flat({"bullets": given})
+
+
+@pytest.mark.parametrize(
+    "row, max_rows, words",
+    [
+        (BULLETS, None, r"which is of any length; write its most rows behind the address, as in NAME\(max_rows=16\)"),
+        (BULLETS, 0, "max_rows=0 is no number of rows"),
+        (BULLETS, 2**22, "max_rows=4194304 is no number of rows"),
+        (BULLETS, "3", "max_rows='3' is no number of rows"),
+        (library.spaces.Discrete(5), 3, "no Box of one axis"),
+        (library.spaces.Box(0, 1, (2, 2)), 3, "no Box of one axis"),
+        (library.spaces.Box(-np.inf, 1, (2,)), 3, "numbers without bounds"),
+    ],
+)
+def test_a_sequence_that_cannot_be_is_refused(row: Any, max_rows: Any, words: str) -> None:
+    """Of unknown length, or of rows that are no numbers with bounds."""
+    with pytest.raises(SpaceError, match=words) as caught:
+        Seen(library.spaces.Sequence(row), max_rows)
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_of_a_sequence_are_said_behind_the_address() -> None:
+    """Without them there is no game; with too few it is refused as it plays; the environment is not given them."""
+    with pytest.raises(ConfigError, match=r"any length; write its most rows behind the address"):
+        adapter.open(HERE + "Swarm-v0")
+    with pytest.raises(ConfigError, match=r"of 3 rows; write \(max_rows=3\) or more behind the address"):
+        adapter.open(HERE + "Swarm-v0(max_rows=2)")
+    check_match_batch(lambda rows, threads: batch_of(HERE + "Swarm-v0(max_rows=4)", rows), rows=2, steps=30)
+    assert batch_of(HERE + "Swarm-v0(max_rows=4)", 1).spec.observation[0].shape == (4, 3)
+
+
 ACTIONS = {
     "discrete": library.spaces.Discrete(4, start=-2),
     "several": library.spaces.MultiDiscrete([[3, 4], [2, 5]]),

@@ -20,7 +20,7 @@ from league.envs.base import check_match_batch
 from league.errors import ConfigError
 from league.maths.nashconv import nash_conv
 from league.policies.actor_critic import ActorCritic
-from league.policies.cells import CellActor
+from league.policies.pointers import PointerActor
 from league.snapshots.agent import Agent
 from league.store.store import Store
 from league.testing import check_policy
@@ -137,7 +137,7 @@ def test_the_cell_of_an_action_changes_where_it_is_played(name: str, kinds: int,
     game = pyspiel.load_game(name)
     planes, rows, columns = game.observation_tensor_shape()
     for spec, action, _, before, after in moves(name, 150):
-        board, cells = spec.observation[0], spec.action.cells
+        board, cells = spec.observation[0], spec.action.pointers
         assert board.kind == "image" and board.shape == (rows, columns, planes)
         assert [cells.count(cell) for cell in range(rows * columns)] == [kinds] * (rows * columns)
         assert cells.count(-1) == passes
@@ -151,7 +151,7 @@ def test_the_cell_of_an_action_is_the_one_of_its_name() -> None:
     for spec, action, words, *_ in moves("othello", 100):
         if "pass" not in words:
             column, row = words.split("(")[-1].rstrip(")")[-2:] if "(" in words else words[-2:]
-            assert spec.action.cells[action] == (int(row) - 1) * 8 + "abcdefgh".index(column)
+            assert spec.action.pointers[action] == (int(row) - 1) * 8 + "abcdefgh".index(column)
             named += 1
     assert named > 50
 
@@ -161,7 +161,7 @@ def test_actions_whose_cells_cannot_be_shown_name_none(name: str) -> None:
     """Columns, edges, turned quadrants, a board seen by its mover, and moves of a player."""
     game = openspiel.open(name)
     spec = game.spec(game.Options())
-    assert spec.action.cells == () and spec.observation[0].kind == "image"
+    assert spec.action.pointers == () and spec.observation[0].kind == "image"
 
 
 @pytest.mark.parametrize("name", ["oware", "kuhn_poker", "phantom_ttt", "gomoku"])
@@ -176,7 +176,7 @@ def test_boards_with_large_numbers_are_standardised_instead(monkeypatch: pytest.
     monkeypatch.setattr(openspiel, "LARGE", 0.5)
     game = openspiel.open("clobber")
     spec = game.spec(game.Options())
-    assert spec.observation is None and spec.action.cells == () and spec.unbounded == ((0, 90),)
+    assert spec.observation is None and spec.action.pointers == () and spec.unbounded == ((0, 90),)
     batch = batch_of("clobber", 1)
     batch.reset(1)
     assert batch.obs.shape == (1, 2, 92)
@@ -185,12 +185,12 @@ def test_boards_with_large_numbers_are_standardised_instead(monkeypatch: pytest.
 def test_a_trained_board_plays_alike_from_its_export(tmp_path: Path) -> None:
     """A run of convolutions with frozen nets in a stack; its snapshot and its export choose the same moves."""
     store, game = tmp_path / "league.duckdb", "openspiel:hex(board_size=3)"
-    sets = [*TINY, "agent.torso=conv", "pool.snapshot_every=32", "run.evaluate_games=2"]
+    sets = [*TINY, "pool.snapshot_every=32", "run.evaluate_games=2"]
     run = league.train("smoke", env=game, overrides=sets, seed=3, store=store).run
     kept = league.load(run, store=store)
     league.export(run, tmp_path / "net", store=store)
     exported = Agent.load(tmp_path / "net")
-    assert kept.policy.architecture.torso == "conv" and isinstance(kept.policy.actor, CellActor)
+    assert kept.policy.architecture.torso == "auto" and isinstance(kept.policy.actor, PointerActor)
     batch = batch_of("hex(board_size=3)", 4)
     batch.reset(1)
     for _ in range(3):
@@ -207,7 +207,7 @@ def test_networks_of_boards_of_all_shapes_keep_their_contract(shape: tuple[int, 
     """Step as sequence, rows by themselves, gradients, a stack as each net; actions on cells and a pass."""
     image = ObservationPart("board", 0, shape, "image", bounds=(0.0, 1.0))
     num_cells = shape[0] * shape[1]
-    cells = ActionSpec("discrete", (2 * num_cells + 1,), cells=(*range(num_cells), *range(num_cells), -1))
+    cells = ActionSpec("discrete", (2 * num_cells + 1,), pointers=(*range(num_cells), *range(num_cells), -1))
     given = ("board", 1, image.size, (0, 0), (0.0, 1.0), cells, ("win",), (), ("over",), (), 1.0)
     spec = GameSpec(*given, observation=(image,))
     config, _ = load_settings("smoke", "fast", None, None, ["agent=small", "agent.opponent_encoder=false"])

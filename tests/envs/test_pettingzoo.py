@@ -41,7 +41,7 @@ MORE = {
 @pytest.fixture(autouse=True)
 def modules(monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules of the tests' own environments are there to be imported."""
-    for kind in (zoo_envs.Uneven, zoo_envs.Payday):
+    for kind in (zoo_envs.Uneven, zoo_envs.Payday, zoo_envs.Swarms):
         found = zoo_envs.module(kind)
         monkeypatch.setitem(sys.modules, found.__name__, found)
 
@@ -169,6 +169,21 @@ def test_agents_that_differ_share_one_observation() -> None:
         assert batch.mask[row, narrow].tolist() == [True, True, False, False] and batch.mask[row, 1 - narrow].all()
         assert batch.obs[row, narrow, 1:].tolist() == [0, 0, 1] and batch.obs[row, 1 - narrow, 2:].tolist() == [1, 0]
     assert {match._swap for match in batch.matches} == {0, 1}
+
+
+def test_agents_that_see_sequences_share_their_rows() -> None:
+    """The longer rows of the two, zeros behind the shorter ones."""
+    name = "tests.helpers.swarms_v0"
+    with pytest.raises(ConfigError, match="any length; write its most rows behind the address"):
+        adapter.open(name)
+    batch = batch_of(name + "(max_rows=6)", 2)
+    units = batch.spec.observation[0]
+    assert (units.kind, units.shape, batch.spec.obs_size) == ("entities", (6, 3), 20)
+    batch.reset(0)
+    for row, match in enumerate(batch.matches):
+        for player, rows in enumerate(([[1, 0.5, 0.5]] * 2, [[1, 0.5, 0]] * 5)):
+            found = units.of(batch.obs[row, player ^ match._swap])
+            assert found.tolist() == rows + [[0, 0, 0]] * (6 - len(rows))
 
 
 def test_a_long_match_is_cut() -> None:

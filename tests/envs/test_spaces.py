@@ -97,11 +97,11 @@ def test_the_checker_finds_what_no_space_has(broken: type[GuessingBatch], kind: 
         ({"kind": "box", "bounds": ("ab",)}, r"bounds\[0\]='ab' must be numbers"),
         ({"kind": "box", "bounds": ((0.0, 1.0, 2.0),)}, r"bounds\[0\]=.* must be \(least, greatest\)"),
         ({"kind": "discrete", "choices": (2.5,)}, "must be whole numbers"),
-        ({"kind": "discrete", "choices": (3,), "cells": (0, 1)}, "cells has 2 entries; name the cell of each of 3"),
-        ({"kind": "discrete", "choices": (2,), "cells": (-1, -1)}, "name the cell of each of 2 choices"),
-        ({"kind": "discrete", "choices": (2,), "cells": (0, -2)}, "cells=-2: a cell is counted from 0"),
-        ({"kind": "discrete", "choices": (2,), "cells": (0, 0.5)}, "cells=0.5 must be whole numbers"),
-        ({"kind": "box", "bounds": ((0.0, 1.0),), "cells": (0, 0)}, "cells=.*has none"),
+        ({"kind": "discrete", "choices": (3,), "pointers": (0, 1)}, "pointers has 2 entries; name the element of"),
+        ({"kind": "discrete", "choices": (2,), "pointers": (-1, -1)}, "name the element of each of 2 choices"),
+        ({"kind": "discrete", "choices": (2,), "pointers": (0, -2)}, "pointers=-2: elements are counted from 0"),
+        ({"kind": "discrete", "choices": (2,), "pointers": (0, 0.5)}, "pointers=0.5 must be whole numbers"),
+        ({"kind": "box", "bounds": ((0.0, 1.0),), "pointers": (0, 0)}, "pointers=.*has none"),
         ({"kind": "mixture", "parts": (BOX, ActionSpec("discrete", (2**24 + 1,)))}, "at most 16,777,216"),
     ],
 )
@@ -120,6 +120,10 @@ def test_an_action_that_cannot_be_is_refused(fields: dict[str, Any], rule: str) 
         ([("a", 0, (2,), "numbers"), ("a", 2, (2,), "numbers")], "one name"),
         ([("a", 0, (2, 2), "image")], "height, width, channels"),
         ([("a", 0, (4,), "tokens")], "count=0"),
+        ([("a", 0, (4,), "entities")], "entities have"),
+        ([("a", 0, (4, 1), "entities")], "of numbers at least 2"),
+        ([("a", 0, (2, 2), "entities", 0, (1.0, 2.0))], "include 0 and 1"),
+        ([("a", 0, (4,), "set")], "kind='set' is none of numbers, image, tokens, entities"),
         ([("a", 0, (0,), "numbers")], "positive sizes"),
         ([("a", 0, (4,), "numbers", 0, (1.0, 0.0))], "to a greater one"),
     ],
@@ -136,18 +140,27 @@ def test_parts_that_are_not_the_observation_are_refused(parts: list[Any], rule: 
 @pytest.mark.parametrize(
     "parts, rule",
     [
-        (
-            [("a", 0, (12,), "numbers")],
-            "action cells name cells of a board; let the observation have a part of kind image",
-        ),
-        ([("a", 0, (2, 3, 2), "image")], "action cells=6: the observation part 'a' has 2 x 3 cells, from 0 to 5"),
+        ([("a", 0, (12,), "numbers")], "action pointers=6: the observation has 0 elements"),
+        ([("a", 0, (2, 3, 2), "image")], "action pointers=6: the observation has 6 elements"),
+        ([("a", 0, (2, 2, 2), "image"), ("b", 8, (2, 2), "entities")], "action pointers=6: .* 6 elements"),
     ],
 )
-def test_cells_that_the_observation_lacks_are_refused(parts: list[Any], rule: str) -> None:
-    """Actions act on cells of the first image."""
+def test_elements_that_the_observation_lacks_are_refused(parts: list[Any], rule: str) -> None:
+    """Cells of images and rows of entities are counted through all parts."""
     with pytest.raises(ValueError, match=rule):
         GameSpec(
-            *("g", 1, 12, (0, 12), (0.0, 1.0), ActionSpec("discrete", (3,), cells=(0, 6, -1)), ("r",), (), ("e",), ()),
+            *(
+                "g",
+                1,
+                12,
+                (0, 12),
+                (0.0, 1.0),
+                ActionSpec("discrete", (3,), pointers=(0, 6, -1)),
+                ("r",),
+                (),
+                ("e",),
+                (),
+            ),
             1.0,
             observation=tuple(ObservationPart(*part) for part in parts),
         )

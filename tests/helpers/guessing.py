@@ -29,11 +29,11 @@ from league.envs.classic.shared import (
 )
 from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, ObservationPart, result_dtype
 
-KINDS = ("box", "tuples", "image", "tokens", "mixture")
+KINDS = ("box", "tuples", "image", "tokens", "mixture", "entities")
 MAGIC = b"guess01\n"
 MATCH = np.dtype([("seed", np.uint64), ("round", np.int32), ("score", np.float64, (SEATS,))])
 DRAWS = 64
-SIDE, COLOURS, TYPES, TARGETS, TUPLES = 6, 4, 3, 4, 6
+SIDE, COLOURS, TYPES, TARGETS, TUPLES, UNITS = 6, 4, 3, 4, 6, 8
 
 ACTIONS = {
     "box": ActionSpec("box", bounds=((0.0, 10.0), (-1.0, 1.0))),
@@ -49,6 +49,7 @@ ACTIONS = {
         ),
         names=("pick", "aim", "rest"),
     ),
+    "entities": ActionSpec("discrete", (UNITS,), pointers=tuple(range(UNITS))),
 }
 PARTS = {
     "box": None,
@@ -59,10 +60,24 @@ PARTS = {
     ),
     "tokens": (ObservationPart("cards", 0, (2, 2), "tokens", COLOURS), ObservationPart("rest", 4, (1,))),
     "mixture": (ObservationPart("cards", 0, (3,), "tokens", 3), ObservationPart("wanted", 3, (3,))),
+    "entities": (
+        ObservationPart("units", 0, (UNITS, 4), "entities", bounds=(0.0, 1.0)),
+        ObservationPart("rest", UNITS * 4, (2,)),
+    ),
 }
-SIZES = {"box": 2, "tuples": TARGETS + TYPES * TARGETS, "image": SIDE * SIDE + 2, "tokens": 5, "mixture": 6}
-RANGES = {"box": (0.0, 1.0), "tuples": (0.0, 1.0), "image": (0.0, 255.0), "tokens": (0.0, 3.0), "mixture": (-2.0, 2.0)}
-SLICES = {"box": (0, 2), "tuples": (0, 16), "image": (36, 38), "tokens": (0, 4), "mixture": (0, 4)}
+SIZES = {
+    "box": 2,
+    "tuples": TARGETS + TYPES * TARGETS,
+    "image": SIDE * SIDE + 2,
+    "tokens": 5,
+    "mixture": 6,
+    "entities": UNITS * 4 + 2,
+}
+RANGES = {
+    **dict.fromkeys(("box", "tuples", "entities"), (0.0, 1.0)),
+    **{"image": (0.0, 255.0), "tokens": (0.0, 3.0), "mixture": (-2.0, 2.0)},
+}
+SLICES = {"box": (0, 2), "tuples": (0, 16), "image": (36, 38), "tokens": (0, 4), "mixture": (0, 4), "entities": (0, 32)}
 
 
 class Options(BaseModel):
@@ -70,7 +85,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    kind: Literal["box", "tuples", "image", "tokens", "mixture"] = "box"
+    kind: Literal["box", "tuples", "image", "tokens", "mixture", "entities"] = "box"
     rounds: int = 4
     public: bool = False
     """Whether the opponent is shown by its actions instead of what the game shows."""
@@ -248,6 +263,25 @@ class GuessingBatch:
         """The last choice should be the first card, the number what is wanted."""
         off = np.abs(played[..., 1] - (unit[..., 3] * 4 - 2))
         return 0.5 * (played[..., -1] == np.floor(unit[..., 0] * 3)) - 0.1 * off
+
+    def _show_entities(self, unit: npt.NDArray[Any]) -> None:
+        """Units in some of the rows, and in absent ones numbers that mean nothing."""
+        units = self._units(unit)
+        self.obs[..., : UNITS * 4] = units.reshape(*units.shape[:2], -1)
+        self.obs[..., UNITS * 4 :] = 0
+        assert self.mask is not None
+        self.mask[:] = units[..., 0] == 1
+
+    def _right_entities(self, played: npt.NDArray[Any], unit: npt.NDArray[Any]) -> Any:
+        """The unit whose first number exceeds its second by most."""
+        there, first, second, _ = np.moveaxis(self._units(unit), -1, 0)
+        return played[..., 0] == np.where(there, first - second, -2).argmax(-1)
+
+    def _units(self, unit: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """(B, S, UNITS, 4); one at least is there."""
+        units = unit[..., 8 : 8 + UNITS * 4].reshape(*unit.shape[:2], UNITS, 4).copy()
+        units[..., 0] = (units[..., 0] < 0.5) | (np.arange(UNITS) == (unit[..., :1] * UNITS).astype(int))
+        return units
 
 
 GAME: Any = SimpleNamespace(Options=Options, spec=spec, make=make)

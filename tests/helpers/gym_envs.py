@@ -66,6 +66,20 @@ for name in ("text", "unbounded", "broken"):
     gymnasium.register(f"{name.title()}-v0", Nothing, kwargs={"kind": name})
 
 
+class Swarm(Walk):
+    """As many rows as the steps since the beginning, modulo 4."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Sequence(spaces.Box(-100.0, 100.0, (2,), np.float64))
+
+    def _see(self) -> Any:
+        return tuple(np.array([self.sum, number]) for number in range(self.steps % 4))
+
+
+gymnasium.register("Swarm-v0", Swarm)
+
+
 class Scaled(gymnasium.Env[Any, Any]):
     """Eight steps; right is whichever side of its mean the first number is on. What is seen has no bounds.
 

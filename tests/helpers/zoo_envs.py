@@ -50,6 +50,18 @@ class Uneven(ParallelEnv[str, Any, Any]):
         return {agent: np.array(seen[agent], np.float32) for agent in self.agents}
 
 
+class Swarms(Uneven):
+    """Each agent sees a sequence: two rows of two numbers, and five of one."""
+
+    def observation_space(self, agent: str) -> Any:
+        """Of any length."""
+        return spaces.Sequence(spaces.Box(0, 4, (2 if agent == "wide" else 1,), np.float32))
+
+    def _see(self) -> Any:
+        seen = {"wide": np.full((2, 2), 3, np.float32), "narrow": np.full((5, 1), 3, np.float32)}
+        return {agent: seen[agent] for agent in self.agents}
+
+
 class Payday(AECEnv[str, Any, Any]):
     """Agents in turn; each is paid for the other's choices, too. The second is out of it after two turns of its own."""
 

@@ -2,16 +2,16 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from league.errors import ConfigError
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.policies.cells import CellActor
-from league.policies.parts import Convolution, Embedding, ImagePart, NumbersPart, Parts, TokensPart
+from league.policies.parts import Convolution, Embedding, EntitiesPart, ImagePart, NumbersPart, Parts, TokensPart
+from league.policies.pointers import PointerActor
 from league.policies.stacked import StackedPolicy
 from league.policies.torso import torso_of
 from league.types import ActionSpec, ObservationPart
@@ -21,14 +21,25 @@ STRUCTURE = (
     ObservationPart("self", 0, (5,), bounds=(-10.0, 10.0)),
     ObservationPart("board", 5, (7, 9, 2), "image", bounds=(0.0, 255.0)),
     ObservationPart("hand", 131, (4,), "tokens", 12),
-    ObservationPart("rest", 135, (3,)),
+    ObservationPart("units", 135, (6, 4), "entities", bounds=(-3.0, 5.0)),
+    ObservationPart("rest", 159, (3,)),
 )
-SIZE = 138
+SIZE = 162
+UNITS = slice(135, 159)
 PAIRS = ActionSpec("legal_tuples", (3, 4), 5)
-CELLS = ActionSpec("discrete", (65,), cells=(*range(62, -1, -1), -1, 5))
+CELLS = ActionSpec("discrete", (65,), pointers=(*range(62, -1, -1), -1, 5))
 """One action a cell, the last cell's first, then a pass, and a second action of cell 5."""
+ATTACKS = ActionSpec("discrete", (8,), pointers=(*range(63, 69), -1, 65))
+"""One action a unit, a pass, and a second action of unit 2."""
 KEYS_THEN_CELLS = ActionSpec("mixture", parts=(ActionSpec("multi_binary", (2,) * 3), CELLS))
-SPACES = {"tuples": PAIRS, "mixture": guessing.ACTIONS["mixture"], "cells": CELLS, "keys, cells": KEYS_THEN_CELLS}
+BOTH = ActionSpec("mixture", parts=(ATTACKS, CELLS))
+SPACES = {
+    "tuples": PAIRS,
+    "mixture": guessing.ACTIONS["mixture"],
+    "cells": CELLS,
+    "keys, cells": KEYS_THEN_CELLS,
+    "units, cells": BOTH,
+}
 
 
 def seen(*lead: int, seed: int = 0) -> torch.Tensor:
@@ -38,6 +49,9 @@ def seen(*lead: int, seed: int = 0) -> torch.Tensor:
     obs[..., :5] = obs[..., :5] * 20 - 10
     obs[..., 5:131] *= 255
     obs[..., 131:135] = (obs[..., 131:135] * 12).floor()
+    units = obs[..., UNITS].view(*lead, 6, 4)
+    units[..., 0] = units[..., 0].round()
+    units[..., 1:] = units[..., 1:] * 8 - 3
     return obs
 
 
@@ -47,11 +61,11 @@ def masks(*lead: int) -> torch.Tensor:
     return mask[torch.randint(0, 2, lead, generator=torch.Generator().manual_seed(5))]
 
 
-def net(seed: int = 0, action: ActionSpec = PAIRS, encoder: bool = True, torso: str = "conv") -> ActorCritic:
-    """A small network of all parts, whose encoder sees the board and the hand."""
+def net(seed: int = 0, action: ActionSpec = PAIRS, encoder: bool = True, torso: str = "auto") -> ActorCritic:
+    """A small network of all parts, whose encoder sees the board, the hand and the units."""
     torch.manual_seed(seed)
     sizes = (encoder, 2, 2, 16, 32, 4, 3, 16, 24, (12, 12))
-    policy = ActorCritic(Architecture(SIZE, (2, 135), action, *sizes, observation=STRUCTURE, torso=torso))
+    policy = ActorCritic(Architecture(SIZE, (2, 159), action, *sizes, observation=STRUCTURE, torso=torso))
     for name, parameter in policy.named_parameters():
         if name.startswith(("head", "actor")):
             parameter.data.add_(0.3 * torch.randn_like(parameter))
@@ -79,20 +93,83 @@ def test_parts_become_features_by_their_kind() -> None:
     """Numbers and images are scaled from their bounds, tokens looked up; the parts' features are added up."""
     torch.manual_seed(0)
     parts, obs = Parts(STRUCTURE, 16), seen(6)
-    numbers, image, tokens, rest = parts.parts
+    numbers, image, tokens, units, rest = parts.parts
     assert isinstance(numbers, NumbersPart) and isinstance(image, ImagePart) and isinstance(tokens, TokensPart)
+    assert isinstance(units, EntitiesPart)
     hand = F.embedding(obs[:, 131:135].long(), tokens.table.weight).flatten(1)
-    others = numbers.out(obs[:, :5] / 10) + tokens.out(hand) + rest.out(obs[:, 135:])
+    others = numbers.out(obs[:, :5] / 10) + tokens.out(hand) + rest.out(obs[:, 159:])
+    found = [entities_by_row(units, row) for row in obs[:, UNITS].view(6, 6, 4)]
+    others = others + torch.stack([pooled for pooled, _ in found])
     board = obs[:, 5:131].view(6, 7, 9, 2).permute(0, 3, 1, 2)
     x = image.first(board / 127.5 - 1).relu()
     for block in image.blocks:
         x = (x + block.second(block.first(x).relu())).relu()
     x = x.permute(0, 2, 3, 1)
     board = image.out(image.squeeze(x).relu().flatten(1))
-    features, planes = parts.with_planes(obs)
+    features, (rows, cells) = parts.with_elements(obs, [3, 1])
     assert (features - others - board).abs().max() < 1e-5
-    assert planes is not None and (planes - x).abs().max() < 1e-5
+    assert (cells.view(x.shape) - x).abs().max() < 1e-5
+    assert (rows - torch.stack([each for _, each in found])).abs().max() < 1e-5
     assert torch.equal(parts(obs.view(2, 3, -1)).view(6, 16), parts(obs))
+
+
+def entities_by_row(units: EntitiesPart, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features (width,) and rows (N, channels) of a set (N, F): of the rows that are there alone, head by head."""
+    there = [number for number, row in enumerate(rows) if row[0] == 1]
+    out, result = torch.zeros(len(rows), units.first.out_features), torch.zeros(2 * units.first.out_features + 1)
+    if there:
+        x = units.first((rows[there] + 3) / 4 - 1)
+        for block in units.blocks:
+            query, key, value = (y.view(len(there), units.heads, -1) for y in block.qkv(block.norm(x)).chunk(3, -1))
+            heads = []
+            for head in range(units.heads):
+                scores = query[:, head] @ key[:, head].T / math.sqrt(query.shape[-1])
+                heads.append(scores.softmax(-1) @ value[:, head])
+            x = x + block.out(torch.cat(heads, -1))
+            x = x + block.mlp(x)
+        out[there] = x.relu()
+        result = torch.cat([x.relu().mean(0), x.relu().amax(0), torch.tensor([len(there) / len(rows)])])
+    return units.out(result), out
+
+
+def test_absent_rows_and_the_order_of_rows_change_nothing() -> None:
+    """Whatever an absent row holds, all is bitwise the same; other orders of rows give each its own logit again."""
+    policy, obs = net(action=ATTACKS), seen(8)
+    obs[0, UNITS].view(6, 4)[:, 0] = 0  # none at all
+    obs[1, UNITS].view(6, 4)[:, 0] = 1
+    units = obs[:, UNITS].view(8, 6, 4)
+
+    def played(obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        features, elements = policy._step(obs, policy.initial_state(8), None)
+        return policy._logits(features, elements), policy.critic(features)
+
+    logits, value = played(obs)
+    assert logits.isfinite().all() and value.isfinite().all()
+    policy.observe(obs).sum().backward()
+    assert all(x.grad.isfinite().all() for x in policy.observe.parameters())
+    other = obs.clone()
+    rows = other[:, UNITS].view(8, 6, 4)
+    rows[..., 1:] = torch.where(units[..., :1] == 0, torch.full_like(rows[..., 1:], 3e38), rows[..., 1:])
+    for found, expected in zip(played(other), (logits, value), strict=True):
+        assert torch.equal(found, expected)
+    order = torch.tensor([4, 2, 0, 5, 1, 3])
+    other[:, UNITS] = units[:, order].flatten(1)
+    moved, same = played(other)
+    assert (same - value).abs().max() < 1e-5 and (moved[:, :6] - logits[:, order]).abs().max() < 1e-5
+    assert (moved[:, 6] - logits[:, 6]).abs().max() < 1e-5  # the pass
+    assert (moved[1, :6] - logits[1, :6]).abs().max() > 1e-2
+    assert (played(other.flip(0))[1].flip(0) - value).abs().max() < 1e-5 and value.std() > 1e-3
+
+
+def test_more_of_the_same_entity_is_seen() -> None:
+    """Attention and means do not count; the share of rows that are there does."""
+    torch.manual_seed(0)
+    part = EntitiesPart(STRUCTURE[3], 16)
+    rows = torch.ones(6, 6, 4).mul(0.5)
+    rows[..., 0] = (torch.arange(6) <= torch.arange(6)[:, None]).float()
+    obs = torch.zeros(6, SIZE)
+    obs[:, UNITS] = rows.flatten(1)
+    assert part(obs)[0].diff(dim=0).abs().amax(1).min() > 1e-3
 
 
 def test_parts_beside_an_image_begin_as_one_linear_layer_would() -> None:
@@ -105,7 +182,7 @@ def test_parts_beside_an_image_begin_as_one_linear_layer_would() -> None:
     reach = 1 / math.sqrt(sum(layer.in_features for layer in layers))
     for layer in layers:
         assert 0.9 * reach < layer.weight.abs().max() <= reach and layer.bias.abs().max() <= reach
-    for layer in (part.out for part in Parts([part for part in STRUCTURE if part.kind != "image"], 256).parts):
+    for layer in (part.out for part in Parts([part for part in STRUCTURE if not part.num_elements], 256).parts):
         reach = 1 / math.sqrt(layer.in_features)
         assert 0.9 * reach < layer.weight.abs().max() <= reach and layer.bias.abs().max() <= reach
 
@@ -118,56 +195,63 @@ def test_boards_keep_their_cells_and_pictures_become_as_small(
 ) -> None:
     """Up to 400 cells no convolution has a stride; larger images are halved until they have no more."""
     part = ImagePart(ObservationPart("x", 0, shape, "image"), 64)
-    planes = part.planes(torch.zeros(2, shape[0] * shape[1] * shape[2]))
-    assert planes.shape == (2, *sides, 16)
-    assert part(planes).shape == (2, 64)
+    features, cells = part(torch.zeros(2, shape[0] * shape[1] * shape[2]))
+    assert cells.shape == (2, sides[0] * sides[1], 16) and features.shape == (2, 64)
 
 
-@pytest.mark.parametrize("action", [CELLS, KEYS_THEN_CELLS], ids=["cells", "keys, cells"])
-def test_logits_of_actions_on_cells_are_those_of_their_cells(action: ActionSpec) -> None:
-    """Each logit is that of its cell and kind, or of the features alone, as a loop over the actions computes them."""
-    policy = net(action=action, encoder=False)
-    actor = policy.actor
-    assert isinstance(actor, CellActor)
-    features, planes = torch.randn(3, 24), torch.rand(3, 7, 9, 16)
-    found, whole, met = actor(features, planes), actor.whole(features), dict[int, int]()
+@pytest.mark.parametrize(
+    "action, parts",
+    [(CELLS, [1]), (KEYS_THEN_CELLS, [1]), (ATTACKS, [3]), (BOTH, [1, 3])],
+    ids=["cells", "keys, cells", "units", "units, cells"],
+)
+def test_logits_of_actions_that_point_are_those_of_their_elements(action: ActionSpec, parts: list[int]) -> None:
+    """Each logit is that of its element and kind, or of the features alone, as a loop over the actions computes it."""
+    actor = net(action=action, encoder=False).actor
+    assert isinstance(actor, PointerActor) and actor.parts == parts
+    features, elements = torch.randn(3, 24), {1: torch.rand(3, 63, 16), 3: torch.rand(3, 6, 16)}
+    found, met = actor(features, [elements[part] for part in parts]), dict[int, int]()
     assert found.shape == (3, action.num_logits)
-    for number, cell in enumerate(action.logit_cells):
-        kind = met[cell] = met.get(cell, -1) + 1
-        if cell < 0:
+    for number, element in enumerate(action.logit_pointers):
+        kind = met[element] = met.get(element, -1) + 1
+        if element < 0:
             expected = actor.rest(features)[:, kind]
         else:
-            expected = actor.out((actor.here(planes[:, cell // 9, cell % 9]) + whole).relu())[:, kind]
+            part, own = (1, element) if element < 63 else (3, element - 63)
+            pointer = actor.pointers[parts.index(part)]
+            seen = pointer.here(elements[part][:, own]) + pointer.whole(features)
+            expected = pointer.out(seen.relu())[:, kind]
         assert (found[:, number] - expected).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize(
-    "shape, torso", [((3, 3, 2), "conv"), ((5, 13, 1), "conv"), ((84, 84, 3), "conv"), ((65,), "mlp")]
+    "shape, kind, torso",
+    [
+        ((3, 3, 2), "image", "auto"),
+        ((84, 84, 3), "image", "auto"),
+        ((4, 3), "entities", "auto"),
+        ((65,), "numbers", "mlp"),
+    ],
 )
-def test_auto_takes_convolutions_for_images(shape: tuple[int, ...], torso: str) -> None:
-    """`auto` and `conv` are convolutions for any image; without one, `auto` is `mlp` and `conv` is refused."""
-    kind = "image" if len(shape) == 3 else "numbers"
+def test_auto_has_layers_for_images_and_entities(shape: tuple[int, ...], kind: Any, torso: str) -> None:
+    """Without either, `auto` is `mlp`."""
     part = ObservationPart("x", 0, shape, kind)
     game = guessing.spec(guessing.Options())
     spec = replace(game, obs_size=part.size, opponent_slice=(0, 0), observation=(part,), unbounded=())
     assert torso_of("auto", spec) == torso and torso_of("mlp", spec) == "mlp"
-    if kind == "image":
-        assert torso_of("conv", spec) == "conv"
-    else:
-        with pytest.raises(ConfigError, match=r"agent\.torso=conv"):
-            torso_of("conv", spec)
 
 
-def test_actions_that_name_no_cell_have_plain_logits() -> None:
-    """So have all where the torso is `mlp`, which takes an image as numbers, and where a picture was made smaller."""
-    assert not isinstance(net().actor, CellActor) and not isinstance(net(action=CELLS, torso="mlp").actor, CellActor)
-    flat = net(action=CELLS, torso="mlp").observe[0]
-    assert all(not isinstance(part, ImagePart) for part in flat.parts) and flat(seen(2)).shape == (2, 16)
+def test_actions_that_point_at_nothing_have_plain_logits() -> None:
+    """So have all where the torso is `mlp`, which takes elements as numbers, and where a picture was made smaller."""
+    flat = net(action=BOTH, torso="mlp")
+    assert not isinstance(net().actor, PointerActor) and not isinstance(flat.actor, PointerActor)
+    parts = flat.observe[0]
+    assert not any(isinstance(part, ImagePart | EntitiesPart) for part in parts.parts)
+    assert parts(seen(2)).shape == (2, 16)
     picture = (ObservationPart("picture", 0, (32, 32, 1), "image"),)
-    large = ActionSpec("discrete", (1024,), cells=tuple(range(1024)))
+    large = ActionSpec("discrete", (1024,), pointers=tuple(range(1024)))
     sizes = (False, 1, 2, 16, 16, 4, 2, 16, 8, ())
-    policy = ActorCritic(Architecture(1024, (0, 0), large, *sizes, observation=picture, torso="conv"))
-    assert not isinstance(policy.actor, CellActor)
+    policy = ActorCritic(Architecture(1024, (0, 0), large, *sizes, observation=picture, torso="auto"))
+    assert not isinstance(policy.actor, PointerActor)
 
 
 def test_tables_of_several_nets_are_looked_up_net_by_net() -> None:
@@ -206,7 +290,7 @@ def test_step_and_sequence_agree_on_all_spaces(action: ActionSpec, encoder: bool
 @pytest.mark.parametrize("action", SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("precision", ["highest", "bf16"])
 def test_stacked_nets_of_parts_play_as_each_alone(action: ActionSpec, precision: str) -> None:
-    """Tables, convolutions and tuples' heads of several nets in one call give what each net gives."""
+    """Tables, convolutions, attention and tuples' heads of several nets in one call give what each net gives."""
     policies = [net(seed, action).requires_grad_(False) for seed in range(3)]
     stack = StackedPolicy(policies[0], 3, precision)
     for slot, policy in enumerate(policies):
@@ -228,10 +312,11 @@ def test_stacked_nets_of_parts_play_as_each_alone(action: ActionSpec, precision:
                     assert (played[1][rows] - expected[1]).abs().max() < 1e-3
 
 
-def test_a_slice_that_cuts_tokens_is_refused() -> None:
-    """The encoder cannot look up half a hand, nor a part of a board."""
-    with pytest.raises(ValueError, match=r"opponent_slice=\(2, 133\) cuts the observation part 'hand'"):
-        ActorCritic(Architecture(SIZE, (2, 133), PAIRS, True, 1, 2, 16, 16, 4, 2, 8, 8, (), observation=STRUCTURE))
+@pytest.mark.parametrize("stop, name", [(133, "hand"), (139, "units")])
+def test_a_slice_that_cuts_a_part_is_refused(stop: int, name: str) -> None:
+    """The encoder cannot look up half a hand, nor a part of a board or some of the units."""
+    with pytest.raises(ValueError, match=rf"opponent_slice=\(2, {stop}\) cuts the observation part '{name}'"):
+        ActorCritic(Architecture(SIZE, (2, stop), PAIRS, True, 1, 2, 16, 16, 4, 2, 8, 8, (), STRUCTURE, torso="auto"))
 
 
 @pytest.mark.parametrize("action", [*SPACES.values(), *guessing.ACTIONS.values()])
