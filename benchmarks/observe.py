@@ -217,11 +217,10 @@ class Pair:
 
 MLP = EXAMPLES / "mlp.py:MLP"
 PAIRS = {
-    "frames": Pair("Tron", "runner", 200_000, (View("board"), View("centred"))),
-    "categories": Pair("Throws", "habit", 100_000, (View("numbers"), View("both"))),
+    "frames": Pair("Tron", "runner", 200_000, (View("board"), View("centred"), View("window"))),
+    "categories": Pair("Throws", "habit", 30_000, (View("numbers"), View("both"))),
     "planes": Pair("Tron", "runner", 200_000, (View("board"), View("planes"))),
     "hidden": Pair("Throws", "walker", 200_000, (View("told"), View("both"), View("both", MLP))),
-    "sight": Pair("Tron", "runner", 200_000, (View("centred"), View("window"))),
     "actions": Pair("Throws", "answer", 100_000, (View("points"), View("other"), View("both"))),
 }
 Run = tuple[float, float, float, float]
@@ -265,13 +264,13 @@ def main() -> None:
     arguments = parser.parse_args()
     seeds = ", ".join(map(str, arguments.seeds))
     print(f"| pair | view | score in %, seeds {seeds} | mean | minutes |\n|---|---|---|---|---|", flush=True)
-    known: dict[tuple[str, str, View], list[Run]] = {}
+    known: dict[tuple[str, str, int, View], list[Run]] = {}
     for name in PAIRS if arguments.pair is None else [arguments.pair]:
         pair = PAIRS[name]
+        steps = arguments.steps or pair.steps
         for view in pair.views:
-            key = (pair.game, pair.bot, view)
+            key = (pair.game, pair.bot, steps, view)
             if key not in known:
-                steps = arguments.steps or pair.steps
                 known[key] = [measure(pair, view, seed, steps, arguments.games) for seed in arguments.seeds]
             print(row(name, view, known[key]), flush=True)
 

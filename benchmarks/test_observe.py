@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -114,6 +115,13 @@ def test_a_row_has_each_seed_and_the_mean() -> None:
     """The half interval of the mean is that of independent games."""
     said = row("frames", View("board"), [(40.0, 36.0, 44.0, 1.0), (60.0, 57.0, 63.0, 2.0)])
     assert said == "| frames | `board` | 40 [36, 44], 60 [57, 63] | 50 ± 2 | 1.5 |"
+
+
+def test_the_page_has_a_row_for_each_view() -> None:
+    """docs/guides/observe.md shows the rows that the command prints."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "observe.md").read_text(encoding="utf-8")
+    found = [line.split(" | ")[:2] for line in page.splitlines() if line.startswith(tuple(f"| {p} " for p in PAIRS))]
+    assert found == [[f"| {name}", view.title] for name, pair in PAIRS.items() for view in pair.views]
 
 
 def test_a_pair_is_trained_and_judged() -> None:
