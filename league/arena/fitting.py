@@ -58,12 +58,15 @@ def mix_for(spec: GameSpec, carried: Iterable[str] = ()) -> dict[str, Any]:
 
     With imperfect information most of self-play is against the learner itself as it is now.
 
-    A bot called `random` has one only where there is no other.
+    A bot called `random` has one only where there is no other, and with imperfect information none: who learns to beat
+    it leaves the equilibrium.
     """
     names, own = [*spec.bots, *carried], {SELF_PLAY: 1.0}
+    bots = [BOT_PREFIX + bot for bot in names if bot != RANDOM]
     if spec.imperfect_information:
         own = {CURRENT: 1 - SNAPSHOTS_SHARE, SELF_PLAY: SNAPSHOTS_SHARE}
-    bots = [BOT_PREFIX + bot for bot in names if bot != RANDOM] or [BOT_PREFIX + bot for bot in names]
+    else:
+        bots = bots or [BOT_PREFIX + bot for bot in names]
     if not bots:
         return {"mix": own}
     own = {group: (1 - BOTS_SHARE) * share for group, share in own.items()}
