@@ -718,7 +718,8 @@ def test_a_game_that_brings_nothing_gets_an_agent_of_its_size() -> None:
     write_game(Path("game.py"))
     found, told = games.load_settings("test50k", env=games.enter("game.py"))
     assert dict(found.rewards) == {"win": 1.0} and "sized to 8 observed numbers" in told and "reward" not in told
-    assert found.pool.mix == pytest.approx({"self_play": 0.8} | {"bot:biased": 0.1, "bot:constant": 0.1})
+    shares = {"current": 0.64, "self_play": 0.16, "bot:biased": 0.1, "bot:constant": 0.1}
+    assert found.pool.mix == pytest.approx(shares) and found.learner.magnet == 0.1 and "magnet of 0.1" in told
     assert (found.agent.lstm_size, found.agent.encoder_width) == (32, 16)
     assert "(LSTM 32, opponent encoder 16)" in told
     for given, words in (
@@ -779,8 +780,15 @@ def test_an_agent_is_sized_to_its_game() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3, 5, 6, 43])
 def test_a_mix_has_all_bots_of_a_game(count: int) -> None:
-    """Few have a share each, many share one; either is a mix that a run of the default width can be drawn from."""
+    """Few have a share each, many share one; either is a mix that a run of the default width can be drawn from.
+
+    A game of imperfect information gives most of the rest to the learner as it is now, and nothing to `random` alone.
+    """
     spec = replace(matrix.spec(matrix.Options()), bots=tuple(f"b{i}" for i in range(count)), floor=None)
+    drawn, alone = fitting.mix_for(spec)["mix"], fitting.mix_for(replace(spec, bots=("random",)))["mix"]
+    assert drawn["current"] == pytest.approx(4 * drawn["self_play"]) and alone == {"current": 0.8, "self_play": 0.2}
+    spec = replace(spec, imperfect_information=False)
+    assert fitting.mix_for(replace(spec, bots=("random",)))["mix"] == {"self_play": 0.8, "bot:random": 0.2}
     pool = fitting.mix_for(spec)
     base = config.to_json(config.load("test50k", env="matrix"))
     made = config.from_json({**base, "pool": {**base["pool"], **pool}})
