@@ -42,6 +42,7 @@ COMMON = (
     "pool.sampler=nash",
     "pool.epsilon=0.0",
     "pool.live_nets=16",
+    "learner.magnet=0.0",
     "learner.segments=1",
     "learner.epochs=4",
     "learner.minibatches=4",
