@@ -12,7 +12,7 @@ import inspect
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from league.training.minibatch import Minibatch
 from league.types import Policy
@@ -25,7 +25,9 @@ class Magnet:
     """A copy of `policy` whose weights are an exponential moving average of its weights."""
 
     def __init__(self, policy: Policy) -> None:
-        self._policy = copy.deepcopy(policy).requires_grad_(False)
+        self._policy = copy.deepcopy(policy)
+        for parameter in self._policy.parameters():
+            parameter.requires_grad_(False)
         self._is_capturable = "most_begins" in inspect.signature(policy.sequence).parameters
 
     def log_prob(self, given: Minibatch, most_begins: int) -> Tensor:
@@ -35,7 +37,7 @@ class Magnet:
         return log_prob.float()
 
     @torch.no_grad()
-    def follow(self, policy: nn.Module) -> None:
+    def follow(self, policy: Policy) -> None:
         """After an update: a step towards the policy; statistics of observations are the policy's."""
         own, there = self._policy.state_dict(), policy.state_dict()
         for name, value in own.items():
