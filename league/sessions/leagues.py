@@ -24,7 +24,7 @@ from league.arena.parts import Given
 from league.arena.parts import enter as enter_parts
 from league.boards.standings import curves
 from league.config import Layer
-from league.config.models import SELF_PLAY, Config
+from league.config.models import CURRENT, SELF_PLAY, Config
 from league.config.written import Overrides, as_words
 from league.device import choose_device, describe_device
 from league.envs import registry
@@ -267,6 +267,7 @@ def _settle(
 ) -> Config:
     """A learner's settings, checked as those of a run; `settle_here` is `settle` with all but the learner's layer."""
     config, spec, device, _ = settle_here(learner.layer)
+    config = _in_league(config, is_main=learner.role_name == "main")
     check_settings(config, spec)
     if not config.pool.mix.get(SELF_PLAY):
         raise ConfigError(
@@ -275,6 +276,19 @@ def _settle(
         )
     check_memory(config, spec, device, rivals=len(found.learners) - 1)
     return config
+
+
+def _in_league(config: Config, *, is_main: bool) -> Config:
+    """The settings without what a role takes over: whom of the league it meets, itself as it is now included.
+
+    An exploiter learns a best response, which is no equilibrium, so no magnet holds it back.
+    """
+    mix = dict(config.pool.mix)
+    if CURRENT in mix:
+        mix[SELF_PLAY] = mix.get(SELF_PLAY, 0.0) + mix.pop(CURRENT)
+    magnet = config.learner.magnet if is_main else 0.0
+    pool, learner = config.pool.model_copy(update={"mix": mix}), config.learner.model_copy(update={"magnet": magnet})
+    return config.model_copy(update={"pool": pool, "learner": learner})
 
 
 def _rows(name: str, found: Roster, configs: Sequence[Config], seed: int) -> tuple[list[RunRow], list[LearnerRow]]:

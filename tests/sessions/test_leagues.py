@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import league
+from league import config
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.sessions import folders
 from league.sessions import leagues as leagues_module
@@ -598,6 +599,14 @@ def test_a_learners_settings_are_its_own(tmp_path: Path) -> None:
     assert json.loads(row_of(tmp_path, "L.main").config) == configs["L.main"]
     (event,) = Store.open(store).events("L.breadth")
     assert (event.kind, event.message) == ("resumed", "resumed with run.evaluate_games=6")
+
+
+def test_roles_say_whom_a_learner_meets_and_no_magnet_holds_an_exploiter() -> None:
+    """A game's share of the learner as it is now belongs to self-play, which is the whole league."""
+    alone = config.load("smoke", env="kuhn")
+    main, exploiter = (leagues_module._in_league(alone, is_main=is_main) for is_main in (True, False))
+    assert alone.pool.mix == {"current": 0.8, "self_play": 0.2} and main.pool.mix == exploiter.pool.mix
+    assert main.pool.mix == {"self_play": 1.0} and (main.learner.magnet, exploiter.learner.magnet) == (0.1, 0.0)
 
 
 # Signals and kills between turns
