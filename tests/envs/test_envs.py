@@ -41,7 +41,7 @@ def test_hyperparameters_fit_the_registered_game(name: str) -> None:
     settings = config.load(env=name)
     spec = registry.spec(name, settings.env.options)
     updates.check_rewards(settings, spec)
-    assert set(settings.pool.mix) <= {"self_play", *(f"bot:{bot}" for bot in spec.bots)}
+    assert set(settings.pool.mix) <= {"self_play", "current", *(f"bot:{bot}" for bot in spec.bots)}
 
 
 class MovesObs(MatrixBatch):

@@ -107,7 +107,7 @@ def test_runs_of_the_same_store_are_named_by_step(exported: Path, tmp_path: Path
         ("agent:bot:random", "a bot of the game is named bot:random alone"),
         ("agent:{}/other", r"trained in another matrix: option rounds was 3 and is 10; name an agent of this game"),
         ("agent:{}/damaged", "is damaged"),
-        ("agent:", "is no group or member; write self_play, bot:NAME or agent:PATH"),
+        ("agent:", "is no group or member; write self_play, current, bot:NAME or agent:PATH"),
     ],
 )
 def test_what_cannot_be_met_is_one_line(name: str, words: str, exported: Path, tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ def test_a_games_module_carries_bots(user: Path) -> None:
     sets = [text for text in SETS if text != MIX]
     league.train("smoke", env="game.py", run="g", overrides=sets)
     assert json.loads(row("g").config)["pool"]["mix"].keys() == {
-        *("self_play", "bot:constant", "bot:biased", "bot:last")
+        *("current", "self_play", "bot:constant", "bot:biased", "bot:last")
     }
     forget()
     assert league.evaluate("g", "bot:last", games=2).b == "bot:last"
