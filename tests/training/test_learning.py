@@ -78,9 +78,9 @@ def test_average_of_self_play_is_near_the_equilibrium(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_magnet_brings_the_newest_weights_near_an_equilibrium(tmp_path: Path) -> None:
-    """On Kuhn poker, against itself as it is now: uniform play's NashConv is 0.917; seeds 0 and 1 gave 0.095.
+    """On Kuhn poker, against itself; uniform play's NashConv is 0.917. Without a magnet it goes in circles.
 
-    Without the magnet it goes in circles (0.42 and 0.33 with snapshots as opponents, 0.71 against itself).
+    The mean over the last ten snapshots was 0.19 and 0.18 with the magnet and 0.42 without (seeds 0 and 1; 0).
     """
     store, tree = tmp_path / "league.duckdb", registry.tree("kuhn", {})
     assert tree is not None
@@ -88,5 +88,7 @@ def test_a_magnet_brings_the_newest_weights_near_an_equilibrium(tmp_path: Path) 
     for magnet in (0.0, 0.1):
         sets = ["pool.mix={current=1.0}", f"learner.magnet={magnet}", "run.allow_short=true", "run.total_steps=204800"]
         run = league.train("10m", env="kuhn", overrides=[*sets, "run.evaluate_games=2"], seed=0, store=store).run
-        left[magnet] = nash_conv(tree, behaviour(league.load(run, store=store).policy, tree)).total
-    assert left[0.1] < 0.15 < 0.3 < left[0.0]
+        last = [f"{run}@{snapshot.step}" for snapshot in Store.open(store).snapshots(run)[-10:]]
+        nets = [league.load(name, store=store).policy for name in last]
+        left[magnet] = np.mean([nash_conv(tree, behaviour(net, tree)).total for net in nets])
+    assert left[0.1] < 0.25 < 0.35 < left[0.0], left
