@@ -111,7 +111,7 @@ def runner(match: Tron, seat: int, seed: int) -> Callable[[Sequence[int]], int]:
 
 THROWS, ROUNDS = 7, 20
 BEATS = (1, 2, 3)
-"""A throw beats those that are so many below it, around the circle of seven."""
+"""A throw beats those that are one of these numbers below it, around the circle of seven."""
 NEXT = (3, 6, 4, 1, 5, 0, 2)
 """What `habit` throws after each of its throws: a circle without an order."""
 KEEPS = 0.8

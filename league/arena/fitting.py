@@ -58,8 +58,8 @@ def mix_for(spec: GameSpec, carried: Iterable[str] = ()) -> dict[str, Any]:
 
     With imperfect information most of self-play is against the learner itself as it is now.
 
-    A bot called `random` has one only where there is no other, and with imperfect information none: who learns to beat
-    it leaves the equilibrium.
+    A bot called `random` has one only where there is no other, and with imperfect information none: a policy
+    that beats it leaves the equilibrium.
     """
     names, own = [*spec.bots, *carried], {SELF_PLAY: 1.0}
     bots = [BOT_PREFIX + bot for bot in names if bot != RANDOM]

@@ -38,10 +38,10 @@ class Magnet:
 
     @torch.no_grad()
     def follow(self, policy: Policy) -> None:
-        """After an update: a step towards the policy; statistics of observations are the policy's."""
-        own, there = self._policy.state_dict(), policy.state_dict()
-        for name, value in own.items():
-            if value.is_floating_point():
+        """After an update: a step towards the policy; its statistics of observations are taken over as they are."""
+        there, learned = policy.state_dict(), {name for name, _ in policy.named_parameters()}
+        for name, value in self._policy.state_dict().items():
+            if name in learned:
                 value.lerp_(there[name], RATE)
             else:
                 value.copy_(there[name])

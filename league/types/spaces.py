@@ -313,7 +313,7 @@ class ObservationPart:
     `numbers`: of any meaning. `image`: (height, width, channels), a board or a picture, seen by residual convolutions.
     `tokens`: whole numbers from 0 to `count` - 1, each a name of something (a card, a piece), looked up in a learned
     table.
-    `entities`: (rows, numbers), a set of at most so many units, cards or bullets, a row each, seen by attention among
+    `entities`: (rows, numbers), a set of units, cards or bullets, a row each, seen by attention among
     the rows. The first number of a row is 1 where it holds an entity and 0 where it is absent (a row of zeros may be
     an entity, so the game has to say it). What else an absent row holds, and the order of rows, mean nothing.
 

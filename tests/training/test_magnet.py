@@ -39,6 +39,16 @@ def test_it_begins_as_the_policy_and_follows_by_its_rate() -> None:
     assert not any(parameter.requires_grad for parameter in magnet._policy.parameters())
 
 
+def test_it_sees_observations_by_the_policys_statistics() -> None:
+    """Running means and sizes are no weights: they are the policy's after each update, not averages of them."""
+    learner, _ = learner_and_rollout()
+    learner.policy.register_buffer("seen", torch.zeros(3))  # type: ignore[attr-defined]
+    magnet = Magnet(learner.policy)
+    learner.policy.seen += 7.0  # type: ignore[attr-defined]
+    magnet.follow(learner.policy)
+    assert magnet.state_dict()["seen"].tolist() == [7.0] * 3
+
+
 def test_its_gradient_is_that_of_the_divergence() -> None:
     """Over all actions, score times log-ratio is the gradient of KL(policy || magnet), which autograd gives, too."""
     torch.manual_seed(0)
