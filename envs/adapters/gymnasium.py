@@ -23,6 +23,7 @@ from league.envs.adapters import file_of, own_maker
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
+from league.envs.adapters.replies import drawn_by
 from league.envs.adapters.solo import REWARD, WORLD, Copy, Facts, MaskedSoloMatch, SoloMatch
 from league.envs.adapters.spaces import MAX_ROWS, Acts, Seen
 from league.envs.match import Match, MatchGame
@@ -60,7 +61,6 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
     source.defaults = {word: field.default for word, field in Options.model_fields.items()}
     facts = source.facts(source.defaults)
     base = MaskedSoloMatch if facts.has_mask else SoloMatch
-    modes = tuple(source.metadata.get("render_modes") or ())
     body: dict[str, Any] = {
         "name": game_name("gymnasium", spec.id, keywords),
         "source": source,
@@ -70,7 +70,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
             "pool": {"mix": {BOT_PREFIX + WORLD: 1.0}},
         },
     }
-    if "rgb_array" not in modes:
+    if "rgb_array" not in source.modes:
         body["render"] = Match.render
     found: Any = type("GymnasiumMatch", (base,), body)
     found.__module__ = f"{__name__}.{body['name']}"
@@ -85,7 +85,7 @@ class _Environment:
         self._max_rows = self._keywords.pop(MAX_ROWS, None)
         self.limit = spec.max_episode_steps or STEP_LIMIT
         self.defaults: Mapping[str, Any] = {}
-        self.metadata: Mapping[str, Any] = {}
+        self.modes: frozenset[str] = frozenset()
         self._known: dict[str, Facts] = {}
 
     def facts(self, options: Mapping[str, Any]) -> Facts:
@@ -114,11 +114,10 @@ class _Environment:
 
         def look() -> tuple[Facts, Callable[[], Copy], bool]:
             env = make(None)
-            self.metadata = env.metadata
+            self.modes, rate = drawn_by(env, FRAME_RATE)
             seen, acts = Seen(env.observation_space, self._max_rows), Acts(env.action_space)
             remembers = has_box2d(env)
             env.close()
-            rate = float(self.metadata.get("render_fps") or FRAME_RATE)
             facts = Facts(make, seen, acts, choices_of(acts.spec), limit, self._spec.reward_threshold, rate)
             return facts, lambda: Copy(facts), remembers
 

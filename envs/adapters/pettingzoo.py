@@ -29,6 +29,7 @@ from league.envs.adapters import file_of, own_maker
 from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
+from league.envs.adapters.replies import ReplyError, drawn_by, told
 from league.envs.adapters.roles import Deeds, Views
 from league.envs.adapters.spaces import MAX_ROWS, Acts, Seen, range_of, spec_parts
 from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table, agents_of
@@ -208,7 +209,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
         body["utility"] = Utility(REWARD)
     if facts.has_mask or facts.deeds.is_unequal:
         body["legal"] = _legal
-    if "rgb_array" not in (source.metadata.get("render_modes") or ()):
+    if "rgb_array" not in source.modes:
         body["render"] = Match.render
     found: Any = type("PettingZooMatch", (ParallelMatch if facts.is_parallel else TurnsMatch,), body)
     found.__module__ = f"{__name__}.{body['name']}"
@@ -222,7 +223,7 @@ class _Environment:
         self._where, self._makers, self._keywords = where, makers, dict(keywords)
         self._max_rows = self._keywords.pop(MAX_ROWS, None)
         self.defaults: Mapping[str, Any] = {}
-        self.metadata: Mapping[str, Any] = {}
+        self.modes: frozenset[str] = frozenset()
         self._known: dict[str, Facts] = {}
 
     def keywords(self) -> dict[str, tuple[Any, Any]]:
@@ -260,14 +261,16 @@ class _Environment:
 
         def look() -> tuple[Facts, Callable[[], Table], bool]:
             env = make(None)
-            self.metadata = env.metadata
+            if not callable(getattr(env, "step", None)):
+                raise ReplyError(f"{told(env)} is no environment of PettingZoo: it has no method `step`")
+            self.modes, rate = drawn_by(env, FRAME_RATE)
             env.reset(seed=0)
-            facts = self._facts_of(env, make)
+            facts = self._facts_of(env, make, rate)
             return facts, lambda: _table(facts), has_box2d(env)
 
         return examined(self._where, look, "let it draw from what reset(seed) seeds alone", keywords)
 
-    def _facts_of(self, env: Any, make: Any) -> Facts:
+    def _facts_of(self, env: Any, make: Any, rate: float) -> Facts:
         agents = agents_of(env)
         if len(agents) != SEATS:
             raise ConfigError(
@@ -276,7 +279,6 @@ class _Environment:
             )
         views = Views(*(Seen(env.observation_space(agent), self._max_rows) for agent in agents))
         deeds = Deeds(*(Acts(env.action_space(agent)) for agent in agents))
-        rate = float(env.metadata.get("render_fps") or FRAME_RATE)
         is_parallel = not hasattr(env, "last")
         return Facts(make, is_parallel, views, deeds, choices_of(deeds.spec), rate)
 

@@ -38,6 +38,25 @@ def giving(call: str) -> Iterator[None]:
         raise ReplyError(f"{call} gave {error}") from None
 
 
+def drawn_by(env: Any, usual: float) -> tuple[frozenset[str], float]:
+    """The render modes and the frames a second that the `metadata` of an environment tells.
+
+    usual: frames a second of one that tells none.
+
+    Raises:
+        ReplyError: it is no dict, or holds something else under these names.
+    """
+    metadata = getattr(env, "metadata", {})
+    if not isinstance(metadata, Mapping):
+        raise ReplyError(f"metadata={told(metadata)}, which must be a dict")
+    modes, rate = metadata.get("render_modes") or (), metadata.get("render_fps") or usual
+    if not isinstance(modes, list | tuple | set | frozenset):
+        raise ReplyError(f"metadata['render_modes']={told(modes)}, which must be a list")
+    if not (isinstance(rate, int | float | np.number) and 0 < rate < np.inf):
+        raise ReplyError(f"metadata['render_fps']={told(rate)}, which must be a number above 0")
+    return frozenset(mode for mode in modes if isinstance(mode, str)), float(rate)
+
+
 def begun(reply: Any, names: Sequence[str]) -> tuple[Any, Any]:
     """The two values of a reset, `names` being those of a step.
 

@@ -8,6 +8,7 @@ tokens. A board of few kinds of whole numbers becomes a plane a kind. A `Sequenc
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -103,9 +104,15 @@ class Seen:
         self._ends = np.cumsum(sizes).tolist()
         self.size = sum(sizes)
         starts = [end - size for end, size in zip(self._ends, sizes, strict=True)]
+        names = Counter(leaf.name for leaf in self._leaves)  # {"a.b": x, "a": {"b": y}} has one twice
         self.layout = tuple(
             ObservationPart(
-                leaf.name, start, leaf.shape, leaf.kind, leaf.count, None if leaf.kind == "tokens" else leaf.bounds
+                leaf.name if names[leaf.name] == 1 else str(leaf.keys),
+                start,
+                leaf.shape,
+                leaf.kind,
+                leaf.count,
+                None if leaf.kind == "tokens" else leaf.bounds,
             )
             for leaf, start in zip(self._leaves, starts, strict=True)
         )

@@ -62,6 +62,8 @@ def agents_of(env: Any) -> tuple[Any, ...]:
     agents = listed(env)
     if not agents:
         raise ReplyError("no agents: `agents` is empty")
+    if len({*agents}) < len(agents):
+        raise ReplyError(f"agents={told(agents)}, which names an agent twice")
     possible = getattr(env, "possible_agents", None)
     possible = tuple(possible) if isinstance(possible, list | tuple) else ()
     return possible if set(agents) <= set(possible) else tuple(agents)
@@ -109,6 +111,8 @@ class Table:
         self._steps = 0
         self.agents: tuple[Any, ...] = ()
         """What the environment calls the players in this match."""
+        self._gone: frozenset[Any] = frozenset()
+        """Agents that have left `agents` by an end."""
         self._names: frozenset[Any] = frozenset()
         self._seen_ends: Any = None
         """The agents and ends that `_need_ended` has last looked at."""
@@ -236,11 +240,14 @@ class Table:
         self._seen_ends = ends
         for agent in agents:
             self._need_known(agent)
+            if agent in self._gone:
+                raise ReplyError(f"agents={told(agents)} with {agent!r}, which had left them")
         for player in self._living:
             if self.agents[player] not in agents and not (self.terminated[player] or self.truncated[player]):
                 raise ReplyError(
                     f"agents={told(agents)} without {self.agents[player]!r}, which was neither terminated nor truncated"
                 )
+        self._gone |= {self.agents[player] for player in self._living}.difference(agents)
         is_out = [self.terminated[player] or self.truncated[player] for player in PLAYERS]  # some still list these
         self._living = tuple(p for p in PLAYERS if self.agents[p] in agents and not is_out[p])
 
@@ -261,7 +268,7 @@ class Table:
 
     def _need_two(self) -> None:
         self.agents = agents_of(self._env)
-        self._names, self._seen_ends = frozenset(self.agents), None
+        self._names, self._seen_ends, self._gone = frozenset(self.agents), None, frozenset()
         if len(self.agents) != SEATS:
             raise ReplyError(f"the agents {told(list(self.agents))}, which must be {SEATS}")
 

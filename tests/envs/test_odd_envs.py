@@ -54,6 +54,8 @@ def zoo(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> Any:
         (odd_gym.NoArray, "reset gave an observation that is no array of numbers, 'left', where Box"),
         (odd_gym.NoKey, "reset gave an observation without 'b'"),
         (odd_gym.NoSuchToken, r"step 6 gave an observation with 'b' outside Discrete\(3\): 3"),
+        (odd_gym.RateInWords, r"metadata\['render_fps'\]='fast', which must be a number above 0"),
+        (odd_gym.ModesByNumber, r"metadata\['render_modes'\]=5, which must be a list"),
         (odd_gym.OneLong, r"reset gave an observation of shape \(1,\), not \(\) as Discrete\(9\)"),
         (odd_gym.TextFlag, "step 1 gave terminated='no', which must be a bool"),
         (odd_gym.NothingLegal, r"step 6 gave an action_mask without a legal action of Discrete\(3\)"),
@@ -130,6 +132,9 @@ def test_what_gymnasium_does_not_allow_is_named(kind: type[Any], words: str) -> 
         (zoo_envs.FormOff, r"an observation with 'observation' of shape \(1,\), not \(\) as Discrete\(20\) of agent"),
         (zoo_envs.LosesMask, "step 3 gave no action_mask, which the decision before had"),
         (zoo_envs.Spaceless, "action_space is 3, which is no space of gymnasium.spaces"),
+        (zoo_envs.Undescribed, "metadata=None, which must be a dict"),
+        (zoo_envs.Twice, r"agents=\[0, 0\], which names an agent twice"),
+        (zoo_envs.Back, r"step 3 gave agents=\[0, 1\] with 1, which had left them"),
         (zoo_envs.Stuck, "step 2 gave an action_mask without a legal action of .* of agent '"),
     ],
 )
@@ -150,6 +155,7 @@ def test_what_pettingzoo_does_not_allow_is_named(kind: type[Any], words: str, mo
         odd_gym.MaskedParts,
         odd_gym.AllEmpty,
         odd_gym.Astray,
+        odd_gym.KeysAlike,
     ],
 )
 def test_unusual_environments_keep_the_contract(kind: type[Any]) -> None:

@@ -146,6 +146,23 @@ class NoSuchToken(Base):
         return {"b": 3 if self.t == 6 else 1}
 
 
+class RateInWords(Base):
+    metadata = {"render_modes": ["rgb_array"], "render_fps": "fast"}  # noqa: RUF012
+
+
+class ModesByNumber(Base):
+    metadata = {"render_modes": 5}  # noqa: RUF012
+
+
+class KeysAlike(Base):
+    """Two parts whose keys, joined by dots, are one name."""
+
+    observation_space = spaces.Dict({"a.b": spaces.Box(-1, 1, (2,)), "a": spaces.Dict({"b": spaces.Box(-1, 1, (2,))})})
+
+    def see(self) -> Any:
+        return {"a.b": super().see(), "a": {"b": super().see()}}
+
+
 class OneLong(Base):
     observation_space = spaces.Discrete(9)
 

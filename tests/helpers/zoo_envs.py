@@ -466,6 +466,32 @@ class Spaceless(Numbered):
         return 3
 
 
+class Undescribed(Numbered):
+    """Has no metadata."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.metadata: Any = None
+
+
+class Twice(Numbered):
+    """Calls both agents alike."""
+
+    def names(self) -> list[Any]:
+        """One name."""
+        return [0, 0]
+
+
+class Back(Numbered):
+    """Lists an agent again that has left by its end."""
+
+    def step(self, actions: dict[Any, Any]) -> Any:
+        """As `Numbered.step`."""
+        seen, rewards, terminated, truncated, infos = super().step(actions)
+        self.agents = [0] if self.steps == 2 else [0, 1]
+        return seen, rewards, terminated | {1: self.steps == 2}, truncated, infos
+
+
 def module(kind: type[Any]) -> ModuleType:
     """A module of an environment, as the library has one for each."""
     found: Any = ModuleType(f"tests.helpers.{kind.__name__.lower()}_v0")
