@@ -163,7 +163,7 @@ def to_columns(row: Any, **more: Any) -> Columns:
     values = {name: getattr(row, name) for name in _names(row)}
     if isinstance(row, MatchResult):
         values = _of_match(row, values)
-    return {name: naive(value) if isinstance(value, datetime) else value for name, value in (values | more).items()}
+    return {name: _storable(value) for name, value in (values | more).items()}
 
 
 def replay_columns(match: MatchResult, columns: Columns) -> list[Columns]:
@@ -190,12 +190,20 @@ def from_columns(kind: type[Row], columns: Sequence[str], values: Sequence[Any])
 def as_arrays(table: str, rows: Sequence[Columns]) -> dict[str, npt.NDArray[Any]]:
     """Rows of one table as one array a column; what else they hold is left out."""
     columns, without = TABLES[table].columns, dict.fromkeys(SOURCE, "") if table == "agent" else {}
-    return {name: np.array([(without | row)[name] for row in rows], dtype) for name, dtype in columns.items()}
+    whole = [without | row for row in rows]
+    return {name: np.array([_storable(row[name]) for row in whole], dtype) for name, dtype in columns.items()}
 
 
 def key_of(table: str, row: Columns) -> tuple[Any, ...]:
     """What a row replaces another one by."""
     return tuple(row[name] for name in TABLES[table].key)
+
+
+def _storable(value: Any) -> Any:
+    """A value as the database takes it: a moment without its zone, and lone surrogates of a text spelt out."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="backslashreplace").decode()
+    return naive(value) if isinstance(value, datetime) else value
 
 
 def naive(at: datetime) -> datetime:

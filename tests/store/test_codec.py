@@ -51,6 +51,16 @@ def test_a_moment_is_utc_in_its_column() -> None:
     assert to_columns(make_run(started_at=elsewhere))["started_at"] == AT.replace(tzinfo=None)
 
 
+def test_a_text_that_is_no_unicode_is_stored_spelt_out(tmp_path: Path) -> None:
+    """An exception of a user's code, and a path, may hold lone surrogates, which the database does not take."""
+    event = EventRow("a", 1, None, "code_failed", "ValueError: \ud800 é", AT)
+    assert to_columns(event)["message"] == "ValueError: \\ud800 é"
+    store = Store.create(tmp_path / "s.duckdb")
+    store.add_event("a", 1, "code_failed", event.message)
+    store.flush(force=True)
+    assert [row.message for row in store.events()] == ["ValueError: \\ud800 é"]
+
+
 def test_columns_that_no_row_has_are_refused() -> None:
     """A column under another name, one too many or one missing is an error, not a value in a wrong field."""
     columns = to_columns(AgentRow("bot:based", "bot", "bot:based", "g"))
