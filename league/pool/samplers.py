@@ -201,6 +201,7 @@ def _checked(name: str, given: Floats, num_members: int) -> Floats:
             f" one weight for each, finite, at least 0 and not all 0",
             "bad_sampler",
         )
+    weights = weights / weights.max()  # first, since the sum of finite numbers may be infinite
     return np.asarray(weights / weights.sum(), np.float64)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from league.boards.standings import Rated
 from league.errors import LeagueError, is_signal
@@ -69,9 +70,8 @@ class Steady(Watcher):
         """
         found: list[Watcher] = []
         for watcher in self._watchers:
-            own: list[Watcher | None] = []
-            self._call(watcher, lambda of=getattr(watcher, "of", _nobody), own=own: own.append(of(name)))
-            found.append((own and own[0]) or (Notes(name, watcher) if takes_turns else watcher))
+            own: Any = self._call(watcher, "of", name)
+            found.append(own or (Notes(name, watcher) if takes_turns else watcher))
         return Steady(found, self._ended_by)
 
     def turn_over(self) -> None:
@@ -80,13 +80,14 @@ class Steady(Watcher):
 
     def _tell(self, what: str, *arguments: object) -> None:
         for watcher in self._watchers:
-            listen = getattr(watcher, what, None)
-            if listen is not None and self._call(watcher, listen, *arguments) is False:
+            if self._call(watcher, what, *arguments) is False:
                 self._ended_by.append(what)
 
-    def _call(self, watcher: Watcher, listen: Callable[..., object], *arguments: object) -> object:
+    def _call(self, watcher: Watcher, what: str, *arguments: object) -> object:
+        """What a watcher's method gives; None where it has none or fails. Its look-up is the watcher's code, too."""
         try:
-            return listen(*arguments)
+            listen = getattr(watcher, what, None)
+            return None if listen is None else listen(*arguments)
         except BaseException as error:
             if is_signal(error):
                 raise
@@ -99,15 +100,11 @@ class Steady(Watcher):
     def _tell_of(self, error: BaseException, others: Sequence[Watcher]) -> None:
         if isinstance(error, LeagueError):
             for other in others:
-                self._call(other, getattr(other, "say", _nobody), str(error))
+                self._call(other, "say", str(error))
             if not others:
                 _log.warning("%s", error)
         elif not isinstance(error, OSError):  # of which nobody could read, either
             _log.warning("the watcher failed, and training goes on", exc_info=error)
-
-
-def _nobody(name: str) -> None:
-    """Of a watcher that does not tell learners apart."""
 
 
 class Notes(Watcher):

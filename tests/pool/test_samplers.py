@@ -312,6 +312,11 @@ def test_a_restored_pool_draws_the_same(sampler: str, tmp_path: Path) -> None:
 # Samplers of one's own
 
 
+def test_weights_whose_sum_is_infinite_keep_their_proportions() -> None:
+    """Each is finite, so they are weights."""
+    assert samplers._checked("huge", np.array([1e308, 1e308, 0.0]), 3).tolist() == [0.5, 0.5, 0.0]
+
+
 def test_a_sampler_of_ones_own_is_drawn_from() -> None:
     """It sees what the built-in ones see, and its weights are mixed with epsilon of uniform."""
 

@@ -131,6 +131,23 @@ def test_a_watcher_that_fails_is_told_of_once(tmp_path: Path, caplog: pytest.Log
     assert [record.getMessage() for record in caplog.records].count("no route to the service") == 1
 
 
+def test_a_watcher_whose_look_up_fails_ends_nothing(tmp_path: Path) -> None:
+    """A property, and `__getattr__`, are code of the watcher, too."""
+
+    class Odd(Diary):
+        @property
+        def report(self) -> Any:  # type: ignore[override]
+            raise KeyError("report")
+
+        of = report
+
+    odd = Odd()
+    with stages(tmp_path):
+        call: dict[str, Any] = {**CALL, "overrides": SETS, "store": tmp_path / "league.duckdb"}
+        assert league.train("short", **call, watcher=odd).status == "finished"
+    assert odd.of_kind("ended")
+
+
 def test_a_loop_of_ones_own_hears_of_it(tmp_path: Path) -> None:
     """`goes_on` is false once a watcher has returned False; a loop that goes on all the same may."""
     diary = Diary(last=2)
