@@ -11,6 +11,10 @@ if __name__ == "cli":
 
 import os
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -18,9 +22,9 @@ import typer
 import league.cli.completion as completion
 from league.cli import compare, diagnose, look, manage, settings, train
 from league.cli.options import app
-from league.errors import Interrupted, LeagueError, UsageError, as_known, described
+from league.errors import Interrupted, LeagueError, UsageError, as_known, described, users_line
 from league.printing import flush, say, show, streams
-from league.signals import BROKEN_OFF, interrupt, on_signal
+from league.signals import BROKEN_OFF, MOST_NAMED, interrupt, on_signal, replaced
 
 _ParseError: Any = typer.BadParameter.__mro__[2]
 """click's ClickException, which newer versions of typer carry in themselves."""
@@ -85,11 +89,32 @@ def main() -> None:
     A signal to end breaks a command off: one line, and 128 + its number as the exit code. Training handles it itself.
     """
     try:
-        with on_signal(interrupt) as received, streams(data_alone=bool(JSON_ONLY & {*sys.argv})):
+        with on_signal(interrupt) as received, streams(data_alone=bool(JSON_ONLY & {*sys.argv})), _strays_told():
             _run(received)
     except Interrupted as error:  # before the command began, or after its end
         say(BROKEN_OFF)
         sys.exit(128 + error.number)
+
+
+@contextmanager
+def _strays_told() -> Iterator[None]:
+    """Within it what a user's code raises in a thread, or as an object is let go of, is a line, each place once."""
+    usual, told = (threading.excepthook, sys.unraisablehook), set[str]()
+
+    def tell(found: Any, where: str, usual: Callable[[Any], object]) -> None:
+        line = "" if found.exc_value is None else users_line(found.exc_value, is_called=True)
+        if not line:
+            usual(found)
+        elif line not in told:
+            told.add(line)
+            say(f"your code raised {described(found.exc_value)} ({line}) {where}, which stops nothing; mend it")
+
+    threading.excepthook = partial(tell, where="in a thread", usual=usual[0])
+    sys.unraisablehook = partial(tell, where="where nothing can catch it", usual=usual[1])
+    try:
+        yield
+    finally:
+        threading.excepthook, sys.unraisablehook = usual
 
 
 def _run(received: list[int]) -> NoReturn:
@@ -108,6 +133,9 @@ def _run(received: list[int]) -> NoReturn:
             say(BROKEN_OFF)
             sys.exit(128 + received[0])
         known = as_known(error)
+        if changed := " and ".join(replaced()[:MOST_NAMED]):
+            words = f"your code changed {changed}, after which {described(error)}; leave {changed} as it is"
+            known = LeagueError(words)
         if known is None:
             raise
         say(f"error: {' '.join(str(known).split())}")

@@ -194,16 +194,22 @@ def is_signal(error: BaseException) -> bool:
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def users_line(error: BaseException) -> str:
-    """The innermost line of a user's code that the engine has called; empty where there is none."""
-    found, is_called = "", False
+def users_line(error: BaseException, *, is_called: bool = False) -> str:
+    """The innermost line of a user's code that the engine has called; empty where there is none.
+
+    A line of a user's own file goes before one of an installed library that the file calls.
+
+    is_called: whether Python itself has called it, as in a thread.
+    """
+    found, own = "", ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         name, file = str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename
         if name.partition(".")[0] == "league":
             is_called = True
         elif is_called and is_users(name, file):
             found = f"{file}, line {line}"
-    return found
+            own = found if _is_in_folder(file) else own
+    return own or found
 
 
 def _causes_line(error: BaseException) -> str:
@@ -219,6 +225,11 @@ def is_users(module: str, file: str) -> bool:
     """Whether a module, by its name or its file, is code of a user."""
     if module in _user_modules or module.partition(".")[0] in _user_modules:
         return True
+    return _is_in_folder(file)
+
+
+def _is_in_folder(file: str) -> bool:
+    """Whether a file lies in a user's folder, and is not installed there."""
     return any(
         file.startswith(folder) and not {"site-packages", "dist-packages"} & set(Path(file[len(folder) :]).parts)
         for folder in _user_folders
@@ -279,9 +290,19 @@ def quoted(value: str) -> str:
     return ascii(value if len(value) <= 60 else value[:57] + "...")
 
 
+def shortened(name: str) -> str:
+    """The beginning of a name from outside that stands in a list of what there is."""
+    return name if len(name) <= 100 else f"{name[:97]}..."
+
+
 def plain(name: str) -> str:
     """A name from outside as it can be shown, and given to a shell: in quotes unless it is a plain word."""
     return shlex.quote(name)
+
+
+def rule_of(error: LeagueError) -> str:
+    """The message of a setting's error without its next step, for a setting that stands in no `--set`."""
+    return str(error).partition("; change it with --set")[0]
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -4,8 +4,10 @@ away), how it starts another Python process, and how its settings outlive code o
 from __future__ import annotations
 
 import builtins
+import gc
 import locale
 import os
+import resource
 import signal
 import sys
 import threading
@@ -36,6 +38,14 @@ NEEDED = {
     *("torch.set_default_dtype", "torch.set_default_device"),
 }
 """What all Python code relies on, and league never sets; as the built-in functions."""
+RELIED_ON = (
+    *("os", "io", "json", "time", "random", "hashlib", "shutil", "tempfile", "pathlib", "pathlib.Path", "numpy"),
+    *("torch", "torch.Tensor", "torch.nn.functional"),
+)
+"""Modules and classes whose functions league calls and code of users may have replaced."""
+_LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
+_functions: dict[str, tuple[Any, dict[str, Any]]] = {}
+"""Of `RELIED_ON` what was loaded before code of users ran: it, and what it had by name."""
 _MODULES, _BUILTINS, _ENVIRON = sys.modules, vars(builtins), os.environ
 _HANDLED = (*ENDING, *(getattr(signal, name) for name in ("SIGPIPE", "SIGCHLD") if hasattr(signal, name)))
 
@@ -122,11 +132,13 @@ def settings_kept() -> Iterator[None]:
     """Within it code of users may change settings of the process; at its end they are as before.
 
     These are those of `StepKept`, of `sys` and of the descriptors 0 to 2, the handlers of signals, the environment,
-    the locale, warnings, and NumPy's errors. What code adds to where modules are looked for stays. Takes some 0.3 ms.
+    the locale, warnings, NumPy's errors and the garbage collector. What code adds to where modules are looked for
+    stays. Takes some 0.3 ms.
 
     Raises:
         CodeError: an error that arose in no code of a user, though such code changed what all Python code needs.
     """
+    _remember()
     before = [(setting, setting[1]()) for setting in _settings()]
     try:
         with _descriptors_kept(), StepKept():
@@ -186,6 +198,8 @@ def _settings() -> list[Setting]:
         ("os.environ", lambda: (os.environ, dict(_ENVIRON)), _set_environment),
         ("locale", partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
         ("warnings.filters", lambda: list(warnings.filters), _set_filters),
+        ("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug()), _set_collector),
+        ("signal.pthread_sigmask", partial(signal.pthread_sigmask, signal.SIG_BLOCK, ()), _set_mask),
     ]
     numpy: Any = _MODULES.get("numpy")
     if hasattr(numpy, "geterr"):  # it may be half imported
@@ -196,13 +210,14 @@ def _settings() -> list[Setting]:
 
 
 class StepKept:
-    """The same around one step of play: the working folder, built-in functions, the recursion limit, where modules are
-    looked for, and torch's default type and device, threads, gradients and products. Takes some 10 microseconds.
+    """The same around one step of play: the working folder, built-in functions, limits of recursion and of the system,
+    where modules are looked for, and torch's default type and device, threads, gradients, products and modes. Takes
+    some 10 microseconds.
 
     A process that code of a user has forked ends here: it would go on with the run as the first one does.
 
     Raises:
-        CodeError: as of `settings_kept`; and torch's inference mode was entered and not left.
+        CodeError: as of `settings_kept`; and a mode of torch was entered and not left.
     """
 
     __slots__ = ("_before", "_builtins", "_limit", "_process", "_settings")
@@ -236,6 +251,7 @@ class StepKept:
 def _of_a_step(with_torch: bool) -> list[Setting]:
     """The settings that `StepKept` compares, but for those of Python itself."""
     found: list[Setting] = [("the working folder", _folder, _set_folder)]
+    found.append(("limits of the system", _limits, _set_limits))
     found += [("sys.path, its finders or hooks", _places, _set_places), ("hooks of exceptions", _hooks, _set_hooks)]
     if with_torch:
         torch: Any = _MODULES["torch"]
@@ -254,7 +270,7 @@ def _of_a_step(with_torch: bool) -> list[Setting]:
                 torch.are_deterministic_algorithms_enabled,
                 torch.use_deterministic_algorithms,
             ),
-            ("torch.inference_mode", torch.is_inference_mode_enabled, _refuse_inference),  # last: it raises
+            *((name, get, partial(_refuse, name)) for name, get in _modes(torch)),  # last: they raise
         ]
     return found
 
@@ -263,11 +279,62 @@ def _device() -> Any:
     return getattr(_MODULES.get("torch.utils._device"), "CURRENT_DEVICE", None)  # torch's getter makes a tensor
 
 
-def _refuse_inference(then: bool) -> None:
-    """Nothing but who has entered torch's inference mode can leave it."""
-    raise CodeError(
-        "your code entered torch.inference_mode and did not leave it; use it as `with torch.inference_mode()`"
+def _modes(torch: Any) -> tuple[tuple[str, Callable[[], Any]], ...]:
+    """What changes torch's operations until whoever has entered it leaves it; torch tells of most in private alone."""
+    return (
+        ("torch.inference_mode", torch.is_inference_mode_enabled),
+        ("torch.autocast", partial(torch.is_autocast_enabled, "cpu")),
+        ("torch.device or another torch function mode", torch._C._len_torch_function_stack),
+        ("a TorchDispatchMode", torch._C._len_torch_dispatch_stack),
+        ("saved_tensors_hooks", partial(torch._C._autograd._top_saved_tensors_default_hooks, True)),
     )
+
+
+def _refuse(name: str, then: object) -> None:
+    """Nothing but who has entered such a mode can leave it."""
+    raise CodeError(f"your code entered {name} and did not leave it; use it in a `with`")
+
+
+def _set_collector(then: tuple[bool, tuple[int, int, int], int]) -> None:
+    (gc.enable if then[0] else gc.disable)()
+    gc.set_threshold(*then[1])
+    gc.set_debug(then[2])
+
+
+def _set_mask(then: Iterable[int]) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, then)
+
+
+def _limits() -> list[int]:
+    return [resource.getrlimit(number)[0] for number in _LIMITS]
+
+
+def _set_limits(then: Iterable[int]) -> None:
+    for number, soft in zip(_LIMITS, then, strict=True):
+        with suppress(OSError, ValueError):  # the hard limit was lowered, too
+            resource.setrlimit(number, (soft, resource.getrlimit(number)[1]))
+
+
+def _remember() -> None:
+    """Notes the functions that code of users might replace, before it runs."""
+    for name in RELIED_ON:
+        module, _, kind = name.rpartition(".") if name.rpartition(".")[2][0].isupper() else (name, "", "")
+        found: Any = _MODULES.get(module)
+        found = getattr(found, kind, None) if kind else found
+        if name not in _functions and found is not None:
+            _functions[name] = found, dict(vars(found))
+
+
+def replaced() -> list[str]:
+    """Functions of `RELIED_ON` in whose place code of users has put None, or a function of its own."""
+    return [
+        f"{name}.{word}"
+        for name, (found, then) in _functions.items()
+        for word, now in vars(found).items()
+        if now is not then.get(word, _functions)
+        and (callable(then.get(word)) or word.startswith("__"))
+        and (now is None or is_users("", getattr(getattr(now, "__code__", None), "co_filename", "")))
+    ]
 
 
 def _stream(name: str) -> tuple[Any, bool]:

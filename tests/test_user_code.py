@@ -524,6 +524,9 @@ TRAPS = {
     "detached": "sys.stdout.detach()",
     "descriptors": "os.dup2(os.open(os.devnull, os.O_WRONLY), 2); os.close(1)",
     "environ": "os.environ = None",
+    "collector": "import gc; gc.disable(); gc.set_threshold(1); gc.set_debug(gc.DEBUG_STATS)",
+    "blocked": "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])",
+    "limit": "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (0, r.getrlimit(r.RLIMIT_FSIZE)[1]))",
     "fork": "if os.getpid() == FIRST: os.fork()",
 }
 
@@ -537,7 +540,9 @@ def write_trap(folder: Path, trap: str, where: str) -> str:
 
 
 @pytest.mark.parametrize("where", ["import", "step", "bot", "drawing"])
-@pytest.mark.parametrize("trap", cases("recursion", "modules", "path", "deleted", "closed", "descriptors", slow=TRAPS))
+@pytest.mark.parametrize(
+    "trap", cases("recursion", "modules", "deleted", "closed", "descriptors", "blocked", "limit", slow=TRAPS)
+)
 def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> None:
     """Paths, modules, hooks, built-in functions, the recursion limit: commands end as they do without."""
     file = write_trap(user, TRAPS[trap], where)
@@ -554,14 +559,23 @@ def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> Non
 
 
 @pytest.mark.parametrize("where", ["import", "step", "bot"])
-def test_what_cannot_be_put_back_is_refused_by_name(where: str, user: Path) -> None:
-    """Code that enters torch's inference mode and does not leave it is refused by name."""
-    file = write_trap(user, "import torch; KEPT.append(torch.inference_mode()); KEPT[-1].__enter__()", where)
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [
+        ("torch.inference_mode()", "torch.inference_mode"),
+        ("torch.autocast('cpu', torch.bfloat16)", "torch.autocast"),
+        ("torch.device('meta')", "torch.device"),
+        ("torch.autograd.graph.saved_tensors_hooks(abs, abs)", "saved_tensors_hooks"),
+    ],
+)
+def test_what_cannot_be_put_back_is_refused_by_name(mode: str, name: str, where: str, user: Path) -> None:
+    """Code that enters a mode of torch and does not leave it is refused by its name."""
+    file = write_trap(user, f"import torch; KEPT.append({mode}); KEPT[-1].__enter__()", where)
     Path(file).write_text(f"KEPT = []\n{Path(file).read_text()}")
     words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 2, "--quiet")
     more = ("--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb")
     done = processes.run(*words, *more, cwd=user)
-    assert done.returncode in (1, 2) and "torch.inference_mode" in done.stderr, done
+    assert done.returncode in (1, 2) and f"your code entered {name}" in done.stderr, done
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -585,6 +599,44 @@ def test_an_environment_that_fails_as_it_is_looked_at_has_its_line(
     line = 1 + next(i for i, text in enumerate(body.splitlines()) if "# here" in text)
     code, out, err = call(monkeypatch, capfd, "check", f"gymnasium:{file}:Mine", "--quiet")
     assert code in (1, 2) and out == "" and f"{file}, line {line}" in err and len(err.splitlines()) == 1, (code, err)
+
+
+@pytest.mark.parametrize(
+    ("trap", "name"),
+    [("import json; json.dumps = lambda *a, **k: 'null'", "json.dumps"), ("os.fsync = None", "os.fsync")],
+)
+def test_an_error_that_follows_from_a_replaced_function_names_it(trap: str, name: str, user: Path) -> None:
+    """Whichever error it ends in, and whether ours or a bug's."""
+    file = write_trap(user, trap, "import")
+    done = processes.run("train", "--stage", "smoke", "--env", file, *sets(), "--store", user / "s.duckdb", cwd=user)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and last.startswith(f"error: your code changed {name}, after which "), done
+    assert "Traceback" not in done.stderr
+
+
+def test_what_nothing_can_catch_is_a_line(user: Path) -> None:
+    """An exception in a thread or a destructor is said once for each place, and ends nothing."""
+    file = write_trap(user, "Stray(); threading.Thread(target=Stray().fail).start()", "step")
+    stray = "class Stray:\n    def fail(self):\n        1 / 0\n    def __del__(self):\n        sys.exit()\n"
+    Path(file).write_text(f"import sys\n{stray}{Path(file).read_text()}")
+    words = ("evaluate", "bot:random", "--against", "bot:lucky", "--bot", f"{file}:lucky", "--games", 2, "--quiet")
+    done = processes.run(*words, "--env", file, "--store", user / "s.duckdb", cwd=user)
+    assert done.returncode == 0, done
+    assert sorted(done.stderr.splitlines()) == [
+        f"your code raised {error} ({file}, line {line}) {where}, which stops nothing; mend it"
+        for error, line, where in (
+            ("SystemExit", 6, "where nothing can catch it"),
+            ("ZeroDivisionError: division by zero", 4, "in a thread"),
+        )
+    ]
+
+
+def test_the_line_is_that_of_ones_own_file(user: Path) -> None:
+    """Not that of a library which it calls, though the library's code may be to blame, too."""
+    file = user / "mine.py"
+    file.write_text(GYM.replace("FAULT", "pass").replace("spaces.Discrete(9)", "spaces.Box(1, -1)"))
+    done = processes.run("check", f"gymnasium:{file}:Mine", "--quiet", cwd=user)
+    assert done.returncode == 1 and f"({file}, line " in done.stderr, done
 
 
 def test_hooks_are_put_back() -> None:

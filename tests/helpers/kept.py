@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -30,6 +32,9 @@ def settings() -> dict[str, Any]:
         "recursion": sys.getrecursionlimit(),
         "switch": sys.getswitchinterval(),
         "mask": mask,
+        "collector": (gc.isenabled(), gc.get_threshold(), gc.get_debug()),
+        "blocked signals": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+        "limit of files": resource.getrlimit(resource.RLIMIT_FSIZE)[0],
     }
 
 
