@@ -76,7 +76,14 @@ def leaderboard(
 @subcommand(PANEL)
 def matchup(
     output: Output,
-    a: Annotated[str, typer.Argument(metavar="A", help=f"{AGENT_WORDS} An id, too.", autocompletion=completion.agents)],
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="As the leaderboard calls it, RUN, RUN@STEP, RUN@best, bot:NAME, or an id.",
+            autocompletion=completion.agents,
+        ),
+    ],
     b: Annotated[str, typer.Argument(metavar="B", help="The same.", autocompletion=completion.agents)],
     greedy: GreedyGamesOption = False,
 ) -> None:

@@ -131,6 +131,24 @@ def test_the_engine_refuses_every_broken_agent(what: str, agent: Path, tmp_path:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda m: m["game"]["options"].update(rounds=0), ["evaluate", "BAD", "--against", "bot:random"]),
+        (lambda m: m["config"]["agent"].update(head_sizes={}), ["exploit", "BAD", "--steps", "2048"]),
+    ],
+)
+def test_a_fault_of_a_manifest_is_mended_at_its_source(
+    change: Callable[[dict[str, Any]], object], words: list[str], agent: Path, tmp_path: Path
+) -> None:
+    """Not by a setting of the user's, which would not reach it."""
+    shutil.copytree(agent, tmp_path / "BAD")
+    edited(change)(tmp_path / "BAD")
+    words = [word.replace("BAD", "./BAD") for word in words]
+    code, last = call(*words, "--env", "matrix", "--store", "none.duckdb", "--quiet", cwd=tmp_path)
+    assert code and "take the agent from its source again" in last and "--set" not in last, last
+
+
 @pytest.mark.parametrize("kind", cases("a pipe", slow=["a socket", "a folder", "a loop", "a device"]))
 @pytest.mark.parametrize("name", ["run.json", "lock", "state/state.json", "manifest.json", "weights.safetensors"])
 def test_nothing_in_a_runs_folder_keeps_a_command_waiting(kind: str, name: str, agent: Path, tmp_path: Path) -> None:

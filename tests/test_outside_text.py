@@ -10,15 +10,19 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from league.arena.watching import watch
+from league.envs import registry
 from league.errors import MAX_MESSAGE, LeagueError, UsageError, as_known
 from league.faces import live
+from league.printing.layouts import layout_lines
 from league.store import apart
+from league.types import ObservationPart
 from tests.helpers.stores import store_of_match
 from tests.test_streams import called, need_line, streams
 
@@ -110,6 +114,16 @@ def test_a_long_exception_of_a_bot_is_cut(tmp_path: Path) -> None:
     assert code and len(out + err) < 2 * MAX_MESSAGE, len(out + err)
     code, out, err = called("evaluate", "y" * 70_000, "--against", "bot:random", "--store", tmp_path / "s.duckdb")
     assert code and len(out + err) < 2 * MAX_MESSAGE
+
+
+def test_long_names_of_columns_and_parts_are_cut(tmp_path: Path) -> None:
+    """What an import left out and what a game observes are listed by names of at most 100 letters."""
+    (tmp_path / "m.csv").write_text(f"seat0,seat1,winner,{'z' * 70_000}\na,b,0,1\n")
+    code, out, err = called("import", tmp_path / "m.csv", "--game-id", "g", "--store", tmp_path / "s.duckdb")
+    assert code == 0 and f"{'z' * 97}..." in out and len(out + err) < 1_000
+    part = ObservationPart("k" * 70_000, 0, (1,))
+    spec = replace(registry.spec("matrix", {}), obs_size=1, opponent_slice=(0, 0))
+    assert max(map(len, layout_lines(spec, [part]))) < 200
 
 
 def test_watching_without_stdout_is_one_line(tmp_path: Path) -> None:

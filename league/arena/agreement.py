@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from league.envs import registry
-from league.errors import ConfigError, UsageError, one_line
+from league.errors import ConfigError, UsageError, one_line, rule_of
 from league.snapshots.manifest import GameRecord, Manifest, spec_from_json
 from league.types import GameSpec
 
@@ -29,7 +29,10 @@ def need_agreement(manifest: Manifest) -> GameSpec:
         spec = registry.spec(game.name, game.options)
         other = difference_of_games(game, spec, registry.check_options(game.name, game.options))
     except ConfigError as error:
-        raise UsageError(f"{whose}: its options are not those of the game {name} now: {error}") from None
+        raise UsageError(
+            f"{whose}: its options are not those of the game {name} now: {rule_of(error)}; take the agent from its"
+            f" source again, or play it with the game that it was trained in"
+        ) from None
     if other:
         raise UsageError(f"{whose} plays another {name}: {other}; play it with the game that it was trained in")
     if differs := difference_of_views(spec_from_json(manifest.spec), spec):

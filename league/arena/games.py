@@ -21,7 +21,7 @@ from league.config.models import Config
 from league.envs import adapters, registry
 from league.envs.opening import open_game
 from league.envs.sources import GoneError, Located, address_of, locate, parse
-from league.errors import ConfigError, LeagueError, UsageError, one_line, plain
+from league.errors import ConfigError, LeagueError, UsageError, one_line, plain, rule_of
 from league.types import Source
 
 Say = Callable[[str], None]
@@ -251,7 +251,7 @@ def _check_defaults(name: str, where: str) -> None:
         updates.check_rewards(config, spec)
         check_mix(config, spec)
     except ConfigError as error:
-        problem = one_line(str(error)).partition("; change it with --set")[0].removeprefix("DEFAULTS: ")
+        problem = one_line(rule_of(error)).removeprefix("DEFAULTS: ")
         raise ConfigError(f"env={where}: its DEFAULTS: {problem}; mend them there") from None
 
 

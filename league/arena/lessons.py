@@ -9,7 +9,7 @@ from typing import Any
 from league.config.models import Config, LessonConfig, Option
 from league.envs import registry
 from league.envs.game_checks import check_quickly
-from league.errors import CodeError, ConfigError, ContractError
+from league.errors import CodeError, ConfigError, ContractError, rule_of
 from league.types import GameSpec
 
 ALIKE = (
@@ -92,5 +92,4 @@ def _named(lesson: LessonConfig) -> Iterator[None]:
     try:
         yield
     except (CodeError, ConfigError, ContractError) as error:
-        problem = str(error).partition("; change it with --set")[0]
-        raise type(error)(f"{where}: {problem}") from None
+        raise type(error)(f"{where}: {rule_of(error)}") from None

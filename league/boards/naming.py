@@ -132,6 +132,11 @@ def find_rated(store: Reader, name: str) -> tuple[str, str]:
             row = find_named(store, name)
         except UsageError:
             namesakes = sorted(called for called, _ in agents.values() if called.startswith(f"{composed} ("))
+            if not namesakes and "/" in name:
+                raise UsageError(
+                    f"agent {name!r}: matches are stored under agents' names, not under folders; name RUN, RUN@STEP,"
+                    f" RUN@best, bot:NAME or an id"
+                ) from None
             if not namesakes:
                 raise
             raise UsageError(

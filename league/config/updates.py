@@ -132,8 +132,8 @@ def check(config: Config) -> None:
     product += (f" x learner.segments={learner.segments}" if learner.segments > 1 else "") + f" = {size} steps"
     if size > total:
         raise ConfigError(
-            f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows, or take --preset fast or a"
-            f" longer --stage"
+            f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows, take --preset fast,"
+            f" or train for more --steps"
         )
     if len(list(islice(snapshot_updates(config, upto), MAX_SNAPSHOTS + 1))) > MAX_SNAPSHOTS:
         raise ConfigError(
@@ -146,14 +146,14 @@ def check(config: Config) -> None:
     if updates < MIN_UPDATES:
         raise ConfigError(
             f"run.total_steps={total} makes {updates} updates of {product}, fewer than {MIN_UPDATES}; "
-            f"make a rollout at most {(total - 1) // (MIN_UPDATES - 1)} steps, as --preset fast does, or take a longer"
-            f" --stage"
+            f"make a rollout at most {(total - 1) // (MIN_UPDATES - 1)} steps, as --preset fast does, or take more"
+            f" --steps"
         )
     num_snapshots = len(list(islice(snapshot_updates(config, upto), MIN_SNAPSHOTS)))
     if num_snapshots < MIN_SNAPSHOTS:
         raise ConfigError(
             f"run.total_steps={total} with pool.snapshot_every={config.pool.snapshot_every} makes {num_snapshots} "
-            f"snapshots, fewer than {MIN_SNAPSHOTS}; lower pool.snapshot_every or take a longer --stage"
+            f"snapshots, fewer than {MIN_SNAPSHOTS}; lower pool.snapshot_every or take more --steps"
         )
     for name, share in config.pool.mix.items():
         if ("pool", "mix", name) in config.schedules:  # what it comes to at most

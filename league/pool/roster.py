@@ -81,7 +81,7 @@ def load(league: str | Path, sets: Mapping[str, Mapping[str, Any]] | None = None
     path = Path(league)
     if str(league) in ready():
         path = READY / f"{league}.toml"
-    elif not path.is_file():
+    elif not path.exists():
         raise ConfigError(
             f"--league {league}: no such file, and no league of that name comes with the library"
             f"{nearest(str(league), ready())}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from league.errors import command_line, next_step
+from league.errors import command_line, next_step, shortened
 from league.printing import show
 from league.printing.tables import Column, print_prose, print_table
 
@@ -207,7 +207,7 @@ def print_import(done: Imported, store: Path) -> None:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    return ", ".join(map(shortened, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def print_replay(result: Shown) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from league.errors import one_line
+from league.errors import one_line, shortened
 from league.types import ActionSpec, GameSpec, ObservationPart
 
 MOST_CHOICES = 8
@@ -30,14 +30,14 @@ def _observed(part: ObservationPart, whole: tuple[float, float]) -> tuple[str, .
     low, high = (0, part.count - 1) if part.kind == "tokens" else part.bounds or whole
     kind = part.kind if part.kind == "image" or part.size > 1 else part.kind[:-1]
     shape = "x".join(map(str, part.shape))
-    return f"[{part.start}:{part.stop}]", one_line(part.name), f"{shape} {kind}", f"{low:g} to {high:g}"
+    return f"[{part.start}:{part.stop}]", shortened(one_line(part.name)), f"{shape} {kind}", f"{low:g} to {high:g}"
 
 
 def _done(action: ActionSpec, start: int, name: str = "") -> Iterator[str]:
     """The parts of an action that begins at number `start`."""
     if action.kind == "mixture":
         for number, part in enumerate(action.parts):
-            own = one_line(action.names[number]) if action.names else str(number)
+            own = shortened(one_line(action.names[number])) if action.names else str(number)
             yield from _done(part, start, f"{name}.{own}" if name else own)
             start += part.num_parts
         return

@@ -19,13 +19,22 @@ from typing import Any
 from league.config.written import Overrides, as_words
 from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
 from league.sessions.app import Again, made_ready, need_steps, session_of
-from league.sessions.folders import GUESTS, check_folder, claimed, folder_of, is_pruned, kept_states, note_state
+from league.sessions.folders import (
+    GUESTS,
+    check_folder,
+    claimed,
+    folder_of,
+    is_pruned,
+    kept_states,
+    need_folder,
+    note_state,
+)
 from league.sessions.session import Session, TrainResult
 from league.sessions.settling import check_name
 from league.sessions.steady import steady
 from league.snapshots.files import INDEX, write_atomic
 from league.snapshots.kept import data_of, without
-from league.snapshots.state import read_kept
+from league.snapshots.state import DamagedState, read_kept
 from league.store.locks import alone
 from league.store.rows import RunRow, RunStatus, SnapshotRow, now
 from league.store.store import Store
@@ -96,9 +105,16 @@ def rewound(
         )
     row = opened.find_run(run)
     with ExitStack() as locks:
+        need_folder(opened, row)
+        check_folder(opened, row)
         locks.enter_context(alone(run, folder_of(opened, run)))
         index = _state_at(opened, row, at)
-        counters = read_kept(index)["counters"]
+        try:
+            counters = read_kept(index)["counters"]
+        except DamagedState as error:
+            raise SnapshotError(
+                f"--at {at}: {error}; go back to another kept state, as `league runs` has them"
+            ) from None
         is_over = counters["steps"] >= json.loads(row.config)["run"]["total_steps"]
         status: RunStatus = "finished" if is_over else "stopped"
         then = replace(row, steps=counters["steps"], update=counters["update"], status=status)
@@ -120,7 +136,6 @@ def _state_at(store: Store, row: RunRow, at: int) -> Path:
     Raises:
         UsageError: there is none, or the run's snapshots were pruned.
     """
-    check_folder(store, row)
     if is_pruned(store, row.run):
         raise UsageError(f"run={row.run}: snapshots of it were pruned, so nothing can go on from its states")
     states = kept_states(store, row.run)

@@ -18,7 +18,7 @@ from league.arena.parts import Given, find_part
 from league.config import Layer
 from league.config.models import OURS, Config
 from league.envs import registry
-from league.errors import ConfigError, SnapshotError, UsageError, command
+from league.errors import ConfigError, SnapshotError, UsageError, command, rule_of
 from league.policies.actor_critic import Architecture
 from league.snapshots.agent import load_fit
 from league.snapshots.manifest import Manifest
@@ -80,7 +80,10 @@ def layer_of(named: Named, manifest: Manifest) -> Layer:
     try:
         layer: Layer = settings.to_json(settings.from_json(manifest.config))
     except ConfigError as error:
-        raise SnapshotError(f"agent {named.label}: its manifest has no settings to learn with ({error})") from None
+        raise SnapshotError(
+            f"agent {named.label}: its manifest has no settings to learn with ({rule_of(error)}); take the agent from"
+            f" its source again"
+        ) from None
     if not named.is_own:
         return {"agent": layer["agent"], "env": {"name": manifest.game.name, **manifest.game.options}}
     env = layer["env"]

@@ -119,7 +119,8 @@ def _locked(path: Path) -> int:
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
         except OSError as error:
-            raise StoreError(f"{path}: {error.strerror}; make its folder writable") from None
+            advice = "remove it" if path.is_dir() else "make its folder writable"
+            raise StoreError(f"{path}: {error.strerror}; {advice}") from None
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise StoreError(f"{path}: it is no regular file; remove it")

@@ -407,6 +407,8 @@ def test_agents_are_found_by_name_or_id(store: Store) -> None:
     store.flush(force=True)
     for name in ("away@7", "abcdef012"):
         assert find_rated(store, name) == ("abcdef0123456789", "away@7")
+    with pytest.raises(UsageError, match="not under folders; name RUN"):
+        find_rated(store, "./folder")
     assert find_rated(store, "r@100") == ("r1", "r@100") and find_rated(store, "bot:x") == ("bot:x", "bot:x")
     for name in ("abcdef01", "abcdef0", "away"):
         with pytest.raises(UsageError, match=f"agent '{name}': no run `{name}`"):

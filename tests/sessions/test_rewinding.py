@@ -135,10 +135,17 @@ def test_a_damaged_kept_state_is_refused(copied: Path) -> None:
     kept = states_of(copied / "matrix-1" / "state")
     data = copied / "matrix-1" / "state" / json.loads(kept[512].read_bytes())["data"]
     data.write_bytes(data.read_bytes()[:-1] + b"?")
-    with pytest.raises(SnapshotError, match="sha256 differs"):
+    with pytest.raises(SnapshotError, match=r"sha256 differs\); go back to another kept state"):
         league.rewind("matrix-1", 512, store=copied / "league.duckdb")
     assert not (copied / "matrix-2").exists()
     assert league.rewind("matrix-1", 1_024, store=copied / "league.duckdb").steps == 1_280
+
+
+def test_a_run_whose_folder_is_gone_is_refused(copied: Path) -> None:
+    """As `resume` refuses it."""
+    shutil.rmtree(copied / "matrix-1")
+    with pytest.raises(SnapshotError, match=r"matrix-1: its folder .* is gone; restore its own from a copy"):
+        league.rewind("matrix-1", 512, store=copied / "league.duckdb")
 
 
 @pytest.mark.parametrize(("every", "most"), [(10, 4), (1, 5), (100, 32), (7, 1)])
