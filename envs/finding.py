@@ -13,13 +13,15 @@ from league.envs.adapters import scheme_of
 from league.envs.contract import check_shapes
 from league.envs.options import explain, resolve
 from league.envs.sources import HOW, failing
-from league.errors import CodeError, ConfigError, ContractError, nearest, users_line
+from league.errors import CodeError, ConfigError, ContractError, nearest, quoted, users_line
 from league.types import GameSpec, MatchBatch
 
 PARTS = ("Options", "spec", "make")
 """What every game has."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
 """What a game from elsewhere may be called: the names of its runs begin so."""
+MOST_LETTERS = 100
+"""Of a name of a bot, a reward term, a metric or an end reason."""
 
 
 class Game(Protocol):
@@ -133,6 +135,13 @@ def checked(game: Game, where: str) -> GameSpec:
             f"env={where}: its spec's name={spec.name!r} must be letters, digits, '_' and '-', at most 48, a letter or"
             f" digit first; rename it"
         )
+    for what in ("bots", "reward_terms", "metrics", "end_reasons"):
+        for name in getattr(spec, what):
+            if not (isinstance(name, str) and name.isprintable() and len(name) <= MOST_LETTERS):
+                raise ConfigError(
+                    f"env={where}: its spec's {what} has {quoted(str(name))}, which must be a text of at most"
+                    f" {MOST_LETTERS} letters that can be seen; rename it"
+                )
     with failing(where):
         batch = game.make(rows=2, threads=1, options=game.Options())
     try:

@@ -265,7 +265,12 @@ def as_known(error: BaseException) -> LeagueError | None:
     if error.errno == errno.ENAMETOOLONG:  # whichever path it was that was given
         return UsageError(f"{error.filename}: the name is too long; pass a shorter one")
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | os.PathLike) else "stdout or a file"
-    return LeagueError(f"{where}: {error.strerror or error}; {_NEXT_STEPS.get(error.errno or 0, _ANOTHER)}")
+    return LeagueError(f"{where}: {error.strerror or error}; {remedy_of(error)}")
+
+
+def remedy_of(error: OSError) -> str:
+    """What to do where the system refuses a path or a stream."""
+    return _NEXT_STEPS.get(error.errno or 0, _ANOTHER)
 
 
 def command_line(*words: object, store: Path | None = None) -> str:

@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from league.errors import SnapshotError, as_known
+from league.errors import SnapshotError, remedy_of
 from league.schema import read_file
 from league.snapshots.files import (
     MANIFEST,
@@ -107,7 +107,7 @@ def write(folder: str | Path, frozen: Frozen) -> Manifest:
         os.rename(temporary, folder)
         sync_folder(folder.parent)
     except OSError as error:
-        raise SnapshotError(f"cannot write {folder}: {as_known(error)}") from None
+        raise SnapshotError(f"cannot write {folder}: {error.strerror or error}; {remedy_of(error)}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return manifest

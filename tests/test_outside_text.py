@@ -126,6 +126,22 @@ def test_long_names_of_columns_and_parts_are_cut(tmp_path: Path) -> None:
     assert max(map(len, layout_lines(spec, [part]))) < 200
 
 
+@pytest.mark.parametrize("name", ["b" * 70_000, "\ud800", "\x1b[31m"])
+@pytest.mark.parametrize("what", ["bots", "reward_terms", "metrics", "end_reasons"])
+def test_names_of_a_game_can_be_seen_and_are_short(what: str, name: str, tmp_path: Path) -> None:
+    """Tables, messages and the store have them."""
+    given = f"{{{name!r}: None}}" if what == "bots" else f"({name!r},)"
+    (tmp_path / "g.py").write_text(
+        "from league.envs import Match\nclass Odd(Match):\n"
+        f"    obs_size, action, max_steps, {what} = 1, 2, 2, {given}\n"
+        "    def reset(self, rng): pass\n"
+        "    def observe(self, seat): return [seat]\n"
+        "    def step(self, actions): pass\n"
+    )
+    code, _, err = called("check", tmp_path / "g.py", "--quiet")
+    assert code == 2 and f"its spec's {what} has " in err and "at most 100 letters" in err and len(err) < 500, err
+
+
 def test_watching_without_stdout_is_one_line(tmp_path: Path) -> None:
     """A closed stdout, and one that is not there, are no terminal."""
     closed = io.StringIO()

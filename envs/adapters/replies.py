@@ -52,8 +52,8 @@ def drawn_by(env: Any, usual: float) -> tuple[frozenset[str], float]:
     modes, rate = metadata.get("render_modes") or (), metadata.get("render_fps") or usual
     if not isinstance(modes, list | tuple | set | frozenset):
         raise ReplyError(f"metadata['render_modes']={told(modes)}, which must be a list")
-    if not (isinstance(rate, int | float | np.number) and 0 < rate < np.inf):
-        raise ReplyError(f"metadata['render_fps']={told(rate)}, which must be a number above 0")
+    if not (isinstance(rate, int | float | np.number) and 0 < rate <= MOST):
+        raise ReplyError(f"metadata['render_fps']={told(rate)}, which must be a number above 0, at most {MOST:g}")
     return frozenset(mode for mode in modes if isinstance(mode, str)), float(rate)
 
 

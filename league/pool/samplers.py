@@ -193,7 +193,7 @@ def _checked(name: str, given: Floats, num_members: int) -> Floats:
     try:
         weights = np.asarray(given, np.float64)
         is_good = weights.shape == (num_members,) and np.isfinite(weights).all() and (weights >= 0).all()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         is_good = False
     if not is_good or not weights.any():
         raise GuardError(

@@ -119,7 +119,7 @@ def _locked(path: Path) -> int:
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
         except OSError as error:
-            advice = "remove it" if path.is_dir() else "make its folder writable"
+            advice = "remove it" if path.is_dir() or path.is_symlink() else "make its folder writable"
             raise StoreError(f"{path}: {error.strerror}; {advice}") from None
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):

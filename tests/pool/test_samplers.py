@@ -13,7 +13,7 @@ import pytest
 
 from league import config as settings
 from league.config.models import PoolConfig
-from league.errors import ConfigError, LeagueError
+from league.errors import ConfigError, GuardError, LeagueError
 from league.maths.davidson import Prior
 from league.maths.pairs import PairCounts
 from league.maths.ratings import bradley_terry
@@ -315,6 +315,8 @@ def test_a_restored_pool_draws_the_same(sampler: str, tmp_path: Path) -> None:
 def test_weights_whose_sum_is_infinite_keep_their_proportions() -> None:
     """Each is finite, so they are weights."""
     assert samplers._checked("huge", np.array([1e308, 1e308, 0.0]), 3).tolist() == [0.5, 0.5, 0.0]
+    with pytest.raises(GuardError, match="one weight for each, finite"):
+        samplers._checked("vast", [10**400, 1], 2)  # type: ignore[arg-type]  # as a user may
 
 
 def test_a_sampler_of_ones_own_is_drawn_from() -> None:
